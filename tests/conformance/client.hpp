@@ -61,8 +61,12 @@ public:
 };
 using PendingPointer = std::unique_ptr<Pending>;
 
-/// One rank of a job, for the scenarios of the conformance suite. The rank uses either a Runtime of this process or the
-/// public interface. Any thread may call the functions.
+/// Whether a call returns at once, or blocks until its operation has ended. A blocking call differs from a start
+/// followed by a wait, because it closes a batch at once.
+enum class Form { starts, blocks };
+
+/// One rank as the scenarios of the conformance suite see it: either a Runtime of this process, or the public
+/// interface. Any thread may call its functions.
 class Client {
 public:
     Client() = default;
@@ -75,9 +79,26 @@ public:
     /// The number of this set's ranks on this rank's host.
     [[nodiscard]] virtual int local_size() const = 0;
 
-    virtual Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                                   const Reduce& reduce) = 0;
-    /// Starts a group that reduces in place. Its members have the names <name>_<i>of<count>.
+    // The operations in both forms. If `out` is null, Rueda allocates the output. `root` is a rank of this client. In
+    // operations with a root, `out` is also null on ranks that have no output.
+    virtual Result<PendingPointer> call_allreduce(Form form, const std::string& name, const Tensor& in,
+                                                  const Tensor& out, const Reduce& reduce) = 0;
+    virtual Result<PendingPointer> call_broadcast(Form form, const std::string& name, const Tensor& tensor,
+                                                  int root) = 0;
+    virtual Result<PendingPointer> call_allgather(Form form, const std::string& name, const Tensor& in,
+                                                  const Tensor* out) = 0;
+    virtual Result<PendingPointer> call_reducescatter(Form form, const std::string& name, const Tensor& in,
+                                                      const Tensor* out, const Reduce& reduce) = 0;
+    virtual Result<PendingPointer> call_alltoall(Form form, const std::string& name, const Tensor& in,
+                                                 const Splits& splits, const Tensor* out) = 0;
+    virtual Result<PendingPointer> call_gather(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                               int root) = 0;
+    virtual Result<PendingPointer> call_scatter(Form form, const std::string& name, const Tensor& in,
+                                                const Splits& splits, const Tensor* out, int root) = 0;
+    virtual Result<PendingPointer> call_reduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                               int root, const Reduce& reduce) = 0;
+
+    /// Starts a group that reduces in place. Its members are named <name>_<i>of<count>.
     virtual Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_grouped_allgather(const std::string& name,
@@ -85,41 +106,67 @@ public:
     virtual Result<PendingPointer> start_grouped_reducescatter(const std::string& name,
                                                                const std::vector<Tensor>& tensors,
                                                                const Reduce& reduce) = 0;
-    virtual Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
-    // If `out` is null, Rueda allocates the output.
-    virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
-    virtual Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
-                                                       const Reduce& reduce) = 0;
-    virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                                  const Tensor* out) = 0;
-    // `root` is a rank of this client. `out` is null on ranks without an output, and where Rueda allocates the output.
-    virtual Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
-                                                int root) = 0;
-    virtual Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                                 const Tensor* out, int root) = 0;
-    virtual Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                                                const Reduce& reduce) = 0;
-    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) {
-        return start_allgather(name, in, nullptr);
+    // `peer` is a rank of this client.
+    virtual Result<PendingPointer> start_send(const Tensor& tensor, int peer, std::int32_t tag) = 0;
+    virtual Result<PendingPointer> start_receive(const Tensor& tensor, int peer, std::int32_t tag) = 0;
+
+    Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                           const Reduce& reduce) {
+        return call_allreduce(Form::starts, name, in, out, reduce);
     }
-    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits) {
-        return start_alltoall(name, in, splits, nullptr);
+    Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) {
+        return call_broadcast(Form::starts, name, tensor, root);
+    }
+    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out = nullptr) {
+        return call_allgather(Form::starts, name, in, out);
+    }
+    Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
+                                               const Reduce& reduce) {
+        return call_reducescatter(Form::starts, name, in, out, reduce);
+    }
+    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                          const Tensor* out = nullptr) {
+        return call_alltoall(Form::starts, name, in, splits, out);
+    }
+    Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out, int root) {
+        return call_gather(Form::starts, name, in, out, root);
+    }
+    Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                         const Tensor* out, int root) {
+        return call_scatter(Form::starts, name, in, splits, out, root);
+    }
+    Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                                        const Reduce& reduce) {
+        return call_reduce(Form::starts, name, in, out, root, reduce);
     }
 
-    // The blocking calls. They close a batch at once, unlike a start followed by a wait.
-    virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
-    virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
-    virtual Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
-                                 const Reduce& reduce) = 0;
-    /// The operation has ended when the function returns. If `out` is null, the returned object holds the output.
-    virtual Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
-    virtual Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                            const Tensor* out) = 0;
-    virtual Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) = 0;
-    virtual Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                           const Tensor* out, int root) = 0;
-    virtual Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                          const Reduce& reduce) = 0;
+    Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
+        return call_allreduce(Form::blocks, name, in, out, reduce).status();
+    }
+    Status broadcast(const std::string& name, const Tensor& tensor, int root) {
+        return call_broadcast(Form::blocks, name, tensor, root).status();
+    }
+    Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
+        return call_reducescatter(Form::blocks, name, in, &out, reduce).status();
+    }
+    Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root, const Reduce& reduce) {
+        return call_reduce(Form::blocks, name, in, out, root, reduce).status();
+    }
+    // The returned operation has ended. If `out` is null, it holds the output.
+    Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) {
+        return call_allgather(Form::blocks, name, in, out);
+    }
+    Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                    const Tensor* out) {
+        return call_alltoall(Form::blocks, name, in, splits, out);
+    }
+    Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) {
+        return call_gather(Form::blocks, name, in, out, root);
+    }
+    Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits, const Tensor* out,
+                                   int root) {
+        return call_scatter(Form::blocks, name, in, splits, out, root);
+    }
     virtual Status barrier() = 0;
     /// Joins in the world, and returns the rank that joined last. If `counted` is true, averages also count this rank
     /// in their divisor.

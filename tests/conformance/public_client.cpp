@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/conformance/public_client.hpp"
 
+#include <type_traits>
+
 #include "rueda/rueda.hpp"
 
 namespace rueda::tests {
@@ -51,11 +53,25 @@ private:
     Handle handle_;  // empty after a blocking call that returned no handle; its operation has ended
 };
 
-template <class F>
-Result<PendingPointer> started(F&& start) {
+/// A blocking call that writes into the caller's memory returns no handle.
+template <class Block, class Start>
+Result<PendingPointer> called(Form form, Block&& block, Start&& start) {
     Handle handle;
-    RUEDA_RETURN_IF_FAILED(status_of([&] { handle = start(); }));
+    RUEDA_RETURN_IF_FAILED(status_of([&] {
+        if (form == Form::starts) {
+            handle = start();
+        } else if constexpr (std::is_void_v<decltype(block())>) {
+            block();
+        } else {
+            handle = block();
+        }
+    }));
     return PendingPointer(std::make_unique<PublicPending>(std::move(handle)));
+}
+
+template <class Start>
+Result<PendingPointer> started(Start&& start) {
+    return called(Form::starts, start, start);
 }
 
 TensorView view_of(const Tensor& tensor) { return {tensor.data, tensor.dtype, Shape(std::span(tensor.shape))}; }
@@ -70,7 +86,7 @@ std::vector<TensorView> views_of(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-PublicClient::PublicClient(ProcessSet set) : set_(set), rank_(set.rank()), size_(set.size()) {}
+PublicClient::PublicClient(ProcessSet set) : set_(set), ranks_(set.ranks()), rank_(set.rank()) {}
 
 AllreduceOptions PublicClient::options_of(const Reduce& reduce) const {
     return {.op = reduce.op,
@@ -80,9 +96,94 @@ AllreduceOptions PublicClient::options_of(const Reduce& reduce) const {
             .compression = reduce.compression};
 }
 
-Result<PendingPointer> PublicClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                                     const Reduce& reduce) {
-    return started([&] { return allreduce_async(name, view_of(in), view_of(out), options_of(reduce)); });
+Result<PendingPointer> PublicClient::call_allreduce(Form form, const std::string& name, const Tensor& in,
+                                                    const Tensor& out, const Reduce& reduce) {
+    return called(
+        form, [&] { rueda::allreduce(name, view_of(in), view_of(out), options_of(reduce)); },
+        [&] { return allreduce_async(name, view_of(in), view_of(out), options_of(reduce)); });
+}
+
+Result<PendingPointer> PublicClient::call_broadcast(Form form, const std::string& name, const Tensor& tensor,
+                                                    int root) {
+    return called(
+        form, [&] { rueda::broadcast(name, view_of(tensor), job_rank_of(root), options()); },
+        [&] { return broadcast_async(name, view_of(tensor), job_rank_of(root), options()); });
+}
+
+Result<PendingPointer> PublicClient::call_allgather(Form form, const std::string& name, const Tensor& in,
+                                                    const Tensor* out) {
+    if (out == nullptr) {
+        return called(
+            form, [&] { return rueda::allgather(name, view_of(in), options()); },
+            [&] { return allgather_async(name, view_of(in), options()); });
+    }
+    return called(
+        form, [&] { allgather_into(name, view_of(in), view_of(*out), options()); },
+        [&] { return allgather_into_async(name, view_of(in), view_of(*out), options()); });
+}
+
+Result<PendingPointer> PublicClient::call_reducescatter(Form form, const std::string& name, const Tensor& in,
+                                                        const Tensor* out, const Reduce& reduce) {
+    if (out == nullptr) {
+        return called(
+            form, [&] { return rueda::reducescatter(name, view_of(in), options_of(reduce)); },
+            [&] { return reducescatter_async(name, view_of(in), options_of(reduce)); });
+    }
+    return called(
+        form, [&] { rueda::reducescatter(name, view_of(in), view_of(*out), options_of(reduce)); },
+        [&] { return reducescatter_async(name, view_of(in), view_of(*out), options_of(reduce)); });
+}
+
+Result<PendingPointer> PublicClient::call_alltoall(Form form, const std::string& name, const Tensor& in,
+                                                   const Splits& splits, const Tensor* out) {
+    const auto call = [&](const auto&... given) {  // the splits, or nothing
+        if (out == nullptr) {
+            return called(
+                form, [&] { return rueda::alltoall(name, view_of(in), given..., options()); },
+                [&] { return alltoall_async(name, view_of(in), given..., options()); });
+        }
+        return called(
+            form, [&] { alltoall_into(name, view_of(in), view_of(*out), given..., options()); },
+            [&] { return alltoall_into_async(name, view_of(in), view_of(*out), given..., options()); });
+    };
+    return splits.has_value() ? call(*splits) : call();
+}
+
+Result<PendingPointer> PublicClient::call_gather(Form form, const std::string& name, const Tensor& in,
+                                                 const Tensor* out, int root) {
+    const int from = job_rank_of(root);
+    if (out == nullptr) {
+        return called(
+            form, [&] { return rueda::gather(name, view_of(in), from, options()); },
+            [&] { return gather_async(name, view_of(in), from, options()); });
+    }
+    return called(
+        form, [&] { gather_into(name, view_of(in), view_of(*out), from, options()); },
+        [&] { return gather_into_async(name, view_of(in), view_of(*out), from, options()); });
+}
+
+Result<PendingPointer> PublicClient::call_scatter(Form form, const std::string& name, const Tensor& in,
+                                                  const Splits& splits, const Tensor* out, int root) {
+    const int from = job_rank_of(root);
+    const auto call = [&](const auto&... given) {  // the splits, or nothing
+        if (out == nullptr) {
+            return called(
+                form, [&] { return rueda::scatter(name, view_of(in), given..., from, options()); },
+                [&] { return scatter_async(name, view_of(in), given..., from, options()); });
+        }
+        return called(
+            form, [&] { scatter_into(name, view_of(in), view_of(*out), given..., from, options()); },
+            [&] { return scatter_into_async(name, view_of(in), view_of(*out), given..., from, options()); });
+    };
+    return splits.has_value() ? call(*splits) : call();
+}
+
+Result<PendingPointer> PublicClient::call_reduce(Form form, const std::string& name, const Tensor& in,
+                                                 const Tensor& out, int root, const Reduce& reduce) {
+    const int to = job_rank_of(root);
+    return called(
+        form, [&] { rueda::reduce(name, view_of(in), view_of(out), to, options_of(reduce)); },
+        [&] { return reduce_async(name, view_of(in), view_of(out), to, options_of(reduce)); });
 }
 
 Result<PendingPointer> PublicClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
@@ -101,129 +202,12 @@ Result<PendingPointer> PublicClient::start_grouped_reducescatter(const std::stri
     return started([&] { return grouped_reducescatter_async(name, views_of(tensors), options_of(reduce)); });
 }
 
-Result<PendingPointer> PublicClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
-    return started([&] { return broadcast_async(name, view_of(tensor), root, options()); });
+Result<PendingPointer> PublicClient::start_send(const Tensor& tensor, int peer, std::int32_t tag) {
+    return started([&] { return send_async(view_of(tensor), job_rank_of(peer), tag, options()); });
 }
 
-Result<PendingPointer> PublicClient::start_allgather(const std::string& name, const Tensor& in, const Tensor* out) {
-    return started([&] {
-        return out != nullptr ? allgather_into_async(name, view_of(in), view_of(*out), options())
-                              : allgather_async(name, view_of(in), options());
-    });
-}
-
-Result<PendingPointer> PublicClient::allgather(const std::string& name, const Tensor& in, const Tensor* out) {
-    return started([&] {
-        if (out == nullptr) {
-            return rueda::allgather(name, view_of(in), options());
-        }
-        allgather_into(name, view_of(in), view_of(*out), options());
-        return Handle();
-    });
-}
-
-Result<PendingPointer> PublicClient::start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
-                                                         const Reduce& reduce) {
-    return started([&] {
-        return out != nullptr ? reducescatter_async(name, view_of(in), view_of(*out), options_of(reduce))
-                              : reducescatter_async(name, view_of(in), options_of(reduce));
-    });
-}
-
-Result<PendingPointer> PublicClient::start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                                    const Tensor* out) {
-    return started([&] {
-        if (out != nullptr) {
-            return splits.has_value() ? alltoall_into_async(name, view_of(in), view_of(*out), *splits, options())
-                                      : alltoall_into_async(name, view_of(in), view_of(*out), options());
-        }
-        return splits.has_value() ? alltoall_async(name, view_of(in), *splits, options())
-                                  : alltoall_async(name, view_of(in), options());
-    });
-}
-
-Result<PendingPointer> PublicClient::alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                              const Tensor* out) {
-    return started([&] {
-        if (out == nullptr) {
-            return splits.has_value() ? rueda::alltoall(name, view_of(in), *splits, options())
-                                      : rueda::alltoall(name, view_of(in), options());
-        }
-        if (splits.has_value()) {
-            alltoall_into(name, view_of(in), view_of(*out), *splits, options());
-        } else {
-            alltoall_into(name, view_of(in), view_of(*out), options());
-        }
-        return Handle();
-    });
-}
-
-Status PublicClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
-    return status_of([&] { rueda::allreduce(name, view_of(in), view_of(out), options_of(reduce)); });
-}
-
-Status PublicClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
-    return status_of([&] { rueda::broadcast(name, view_of(tensor), root, options()); });
-}
-
-Status PublicClient::reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
-    return status_of([&] { rueda::reducescatter(name, view_of(in), view_of(out), options_of(reduce)); });
-}
-
-Result<PendingPointer> PublicClient::start_gather(const std::string& name, const Tensor& in, const Tensor* out,
-                                                  int root) {
-    return started([&] {
-        return out != nullptr ? gather_into_async(name, view_of(in), view_of(*out), root, options())
-                              : gather_async(name, view_of(in), root, options());
-    });
-}
-
-Result<PendingPointer> PublicClient::gather(const std::string& name, const Tensor& in, const Tensor* out, int root) {
-    return started([&] {
-        if (out == nullptr) {
-            return rueda::gather(name, view_of(in), root, options());
-        }
-        gather_into(name, view_of(in), view_of(*out), root, options());
-        return Handle();
-    });
-}
-
-Result<PendingPointer> PublicClient::start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                                   const Tensor* out, int root) {
-    return started([&] {
-        if (out != nullptr) {
-            return splits.has_value() ? scatter_into_async(name, view_of(in), view_of(*out), *splits, root, options())
-                                      : scatter_into_async(name, view_of(in), view_of(*out), root, options());
-        }
-        return splits.has_value() ? scatter_async(name, view_of(in), *splits, root, options())
-                                  : scatter_async(name, view_of(in), root, options());
-    });
-}
-
-Result<PendingPointer> PublicClient::scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                             const Tensor* out, int root) {
-    return started([&] {
-        if (out == nullptr) {
-            return splits.has_value() ? rueda::scatter(name, view_of(in), *splits, root, options())
-                                      : rueda::scatter(name, view_of(in), root, options());
-        }
-        if (splits.has_value()) {
-            scatter_into(name, view_of(in), view_of(*out), *splits, root, options());
-        } else {
-            scatter_into(name, view_of(in), view_of(*out), root, options());
-        }
-        return Handle();
-    });
-}
-
-Result<PendingPointer> PublicClient::start_reduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                                  int root, const Reduce& reduce) {
-    return started([&] { return reduce_async(name, view_of(in), view_of(out), root, options_of(reduce)); });
-}
-
-Status PublicClient::reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                            const Reduce& reduce) {
-    return status_of([&] { rueda::reduce(name, view_of(in), view_of(out), root, options_of(reduce)); });
+Result<PendingPointer> PublicClient::start_receive(const Tensor& tensor, int peer, std::int32_t tag) {
+    return started([&] { return receive_async(view_of(tensor), job_rank_of(peer), tag, options()); });
 }
 
 Result<int> PublicClient::join(bool counted) {

@@ -7,48 +7,38 @@
 
 namespace rueda::tests {
 
-/// A client over the public C++ interface, in the world or in a process set whose first rank is rank 0 of the job. The
-/// program must have called rueda::init() before; settings come from the environment.
+/// A client over the public C++ interface, in the world or in a process set of which this rank is a member. Before
+/// that, rueda::init() must have been called, with settings from the environment, as in a user's program.
 class PublicClient : public Client {
 public:
     explicit PublicClient(ProcessSet set = world());
 
     [[nodiscard]] int rank() const override { return rank_; }
-    [[nodiscard]] int size() const override { return size_; }
+    [[nodiscard]] int size() const override { return static_cast<int>(ranks_.size()); }
     [[nodiscard]] int local_size() const override { return rueda::local_size(); }
-    Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                           const Reduce& reduce) override;
+    Result<PendingPointer> call_allreduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                          const Reduce& reduce) override;
+    Result<PendingPointer> call_broadcast(Form form, const std::string& name, const Tensor& tensor, int root) override;
+    Result<PendingPointer> call_allgather(Form form, const std::string& name, const Tensor& in,
+                                          const Tensor* out) override;
+    Result<PendingPointer> call_reducescatter(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                              const Reduce& reduce) override;
+    Result<PendingPointer> call_alltoall(Form form, const std::string& name, const Tensor& in, const Splits& splits,
+                                         const Tensor* out) override;
+    Result<PendingPointer> call_gather(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                       int root) override;
+    Result<PendingPointer> call_scatter(Form form, const std::string& name, const Tensor& in, const Splits& splits,
+                                        const Tensor* out, int root) override;
+    Result<PendingPointer> call_reduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                       int root, const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                        const Reduce& reduce) override;
     Result<PendingPointer> start_grouped_allgather(const std::string& name,
                                                    const std::vector<Tensor>& tensors) override;
     Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
                                                        const Reduce& reduce) override;
-    Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
-    using Client::start_allgather;
-    using Client::start_alltoall;
-    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
-    Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
-                                               const Reduce& reduce) override;
-    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                          const Tensor* out) override;
-    Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
-    Status broadcast(const std::string& name, const Tensor& tensor, int root) override;
-    Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
-    Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
-    Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                    const Tensor* out) override;
-    Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
-                                        int root) override;
-    Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                         const Tensor* out, int root) override;
-    Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                                        const Reduce& reduce) override;
-    Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) override;
-    Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits, const Tensor* out,
-                                   int root) override;
-    Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                  const Reduce& reduce) override;
+    Result<PendingPointer> start_send(const Tensor& tensor, int peer, std::int32_t tag) override;
+    Result<PendingPointer> start_receive(const Tensor& tensor, int peer, std::int32_t tag) override;
     Status barrier() override;
     Result<int> join(bool counted) override;
     Result<void*> allocate(std::size_t bytes) override;
@@ -58,10 +48,14 @@ public:
 private:
     [[nodiscard]] AllreduceOptions options_of(const Reduce& reduce) const;
     [[nodiscard]] Options options() const { return {set_}; }
+    /// Returns the number in the job of a rank of this client. Other numbers stay as they are.
+    [[nodiscard]] int job_rank_of(int rank) const {
+        return rank >= 0 && rank < size() ? ranks_[static_cast<std::size_t>(rank)] : rank;
+    }
 
     ProcessSet set_;
+    std::vector<std::int32_t> ranks_;
     int rank_;
-    int size_;
 };
 
 }  // namespace rueda::tests

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/messages/operation.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
 
@@ -29,8 +30,9 @@ public:
         return {output.memory.get(), output.dtype, output.shape};
     }
     std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
-    /// Marks an operation as ended that was refused at once.
-    void never_started() {
+    /// Call this for an operation that was refused at once, or that a blocking call has ended. The runtime leaves the
+    /// completion of such an operation as it is.
+    void take_as_ended() {
         while (!completion_.done()) {
             completion_.complete_one({});
         }
@@ -58,23 +60,25 @@ rueda_options c_options(const Reduce& reduce) {
 
 rueda_options default_options() { return RUEDA_OPTIONS_INIT; }
 
-Result<Request> allgather_request(const Tensor& in, const Tensor* out) {
-    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
-    Request request;
-    RUEDA_RETURN_IF_FAILED(
-        core::make_allgather(c_tensor(in), out != nullptr ? &output : nullptr, default_options(), request));
-    return request;
-}
+/// An output that the caller may leave to Rueda.
+struct Output {
+    explicit Output(const Tensor* out)
+        : tensor(out != nullptr ? c_tensor(*out) : rueda_tensor{}), is_given(out != nullptr) {}
+    [[nodiscard]] const rueda_tensor* pointer() const { return is_given ? &tensor : nullptr; }
 
-Result<Request> alltoall_request(const Tensor& in, const Splits& splits, const Tensor* out, int size) {
-    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
-    const std::int64_t none = 0;  // not null, because an empty list of splits does not mean equal splits
-    const std::int64_t* given = !splits.has_value() ? nullptr : splits->empty() ? &none : splits->data();
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_alltoall(c_tensor(in), given, splits.has_value() ? splits->size() : 0,
-                                               out != nullptr ? &output : nullptr, size, default_options(), request));
-    return request;
-}
+    rueda_tensor tensor;
+    bool is_given;
+};
+
+/// The splits as the C interface takes them. The pointer is null if there are none.
+struct GivenSplits {
+    explicit GivenSplits(const Splits& splits) : count(splits.has_value() ? splits->size() : 0) {
+        static constexpr std::int64_t kNone = 0;  // an empty list does not mean equal splits
+        pointer = !splits.has_value() ? nullptr : splits->empty() ? &kNone : splits->data();
+    }
+    const std::int64_t* pointer;
+    std::size_t count;
+};
 
 }  // namespace
 
@@ -116,70 +120,86 @@ int RuntimeClient::local_size() const {
                                           [this](int rank) { return set_->identity().member_of(rank).has_value(); }));
 }
 
-/// The scenarios count ranks within the set, so `root` is a rank of the set.
-Status RuntimeClient::make_broadcast(const rueda_tensor& tensor, int root, Request& request) const {
-    return core::make_broadcast(tensor, tensor, job_rank_of(root), set_->identity().ranks, rank(), default_options(),
-                                request);
-}
-
 int RuntimeClient::job_rank_of(int root) const {
     const bool known = root >= 0 && root < size();
     return known ? set_->identity().ranks[static_cast<std::size_t>(root)] : root;
 }
 
-Result<Request> RuntimeClient::gather_request(const Tensor& in, const Tensor* out, int root) const {
-    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
+template <class Make>
+Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, Make&& make) {
     Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_gather(c_tensor(in), out != nullptr ? &output : nullptr, job_rank_of(root),
-                                             set_->identity().ranks, rank(), default_options(), request));
-    return request;
-}
-
-Result<Request> RuntimeClient::scatter_request(const Tensor& in, const Splits& splits, const Tensor* out,
-                                               int root) const {
-    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
-    const std::int64_t* const given = splits.has_value() ? splits->data() : nullptr;
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_scatter(c_tensor(in), given, splits.has_value() ? splits->size() : 0,
-                                              out != nullptr ? &output : nullptr, job_rank_of(root),
-                                              set_->identity().ranks, rank(), default_options(), request));
-    return request;
-}
-
-Result<Request> RuntimeClient::reduce_request(const Tensor& in, const Tensor& out, int root,
-                                              const Reduce& reduce) const {
-    const rueda_tensor output = c_tensor(out);
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_reduce(c_tensor(in), rank() == root ? &output : nullptr, job_rank_of(root),
-                                             set_->identity().ranks, rank(), c_options(reduce), request));
-    return request;
-}
-
-Result<PendingPointer> RuntimeClient::start(const std::string& name, const Request& request) {
+    RUEDA_RETURN_IF_FAILED(make(request));
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
-    if (Status status = runtime_->start(*set_, name, request, pending->completion()); !status.is_ok()) {
-        pending->never_started();
-        return status;
+    Status status = form == Form::blocks ? runtime_->run(*set_, name, request, pending->completion())
+                                         : runtime_->start(*set_, name, request, pending->completion());
+    if (!status.is_ok() || form == Form::blocks) {
+        pending->take_as_ended();  // it never started, or it has already ended
     }
+    RUEDA_RETURN_IF_FAILED(status);
     return PendingPointer(std::move(pending));
 }
 
-Result<PendingPointer> RuntimeClient::run(const std::string& name, const Request& request) {
-    RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
-    auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
-    if (Status status = runtime_->run(*set_, name, request, pending->completion()); !status.is_ok()) {
-        pending->never_started();  // the operation was refused or has already ended
-        return status;
-    }
-    return PendingPointer(std::move(pending));
+Result<PendingPointer> RuntimeClient::call_allreduce(Form form, const std::string& name, const Tensor& in,
+                                                     const Tensor& out, const Reduce& reduce) {
+    return call(form, name, [&](Request& request) {
+        return core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request);
+    });
 }
 
-Result<PendingPointer> RuntimeClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                                      const Reduce& reduce) {
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request));
-    return start(name, request);
+Result<PendingPointer> RuntimeClient::call_broadcast(Form form, const std::string& name, const Tensor& tensor,
+                                                     int root) {
+    const rueda_tensor c = c_tensor(tensor);
+    return call(form, name, [&](Request& request) {
+        return core::make_broadcast(c, c, job_rank_of(root), set_->identity().ranks, rank(), default_options(),
+                                    request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::call_allgather(Form form, const std::string& name, const Tensor& in,
+                                                     const Tensor* out) {
+    return call(form, name, [&, output = Output(out)](Request& request) {
+        return core::make_allgather(c_tensor(in), output.pointer(), default_options(), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::call_reducescatter(Form form, const std::string& name, const Tensor& in,
+                                                         const Tensor* out, const Reduce& reduce) {
+    return call(form, name, [&, output = Output(out)](Request& request) {
+        return core::make_reducescatter(c_tensor(in), output.pointer(), rank(), size(), c_options(reduce), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::call_alltoall(Form form, const std::string& name, const Tensor& in,
+                                                    const Splits& splits, const Tensor* out) {
+    return call(form, name, [&, output = Output(out), given = GivenSplits(splits)](Request& request) {
+        return core::make_alltoall(c_tensor(in), given.pointer, given.count, output.pointer(), size(),
+                                   default_options(), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::call_gather(Form form, const std::string& name, const Tensor& in,
+                                                  const Tensor* out, int root) {
+    return call(form, name, [&, output = Output(out)](Request& request) {
+        return core::make_gather(c_tensor(in), output.pointer(), job_rank_of(root), set_->identity().ranks, rank(),
+                                 default_options(), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::call_scatter(Form form, const std::string& name, const Tensor& in,
+                                                   const Splits& splits, const Tensor* out, int root) {
+    return call(form, name, [&, output = Output(out), given = GivenSplits(splits)](Request& request) {
+        return core::make_scatter(c_tensor(in), given.pointer, given.count, output.pointer(), job_rank_of(root),
+                                  set_->identity().ranks, rank(), default_options(), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::call_reduce(Form form, const std::string& name, const Tensor& in,
+                                                  const Tensor& out, int root, const Reduce& reduce) {
+    return call(form, name, [&, output = Output(rank() == root ? &out : nullptr)](Request& request) {
+        return core::make_reduce(c_tensor(in), output.pointer(), job_rank_of(root), set_->identity().ranks, rank(),
+                                 c_options(reduce), request);
+    });
 }
 
 template <class Make>
@@ -195,7 +215,7 @@ Result<PendingPointer> RuntimeClient::start_members(const std::string& name, con
     auto pending = std::make_unique<RuntimePending>(*runtime_, static_cast<std::uint32_t>(tensors.size()));
     pending->completion().make_room(tensors.size());
     if (Status status = runtime_->start_group(*set_, name, names, requests, pending->completion()); !status.is_ok()) {
-        pending->never_started();
+        pending->take_as_ended();
         return status;
     }
     return PendingPointer(std::move(pending));
@@ -223,103 +243,29 @@ Result<PendingPointer> RuntimeClient::start_grouped_reducescatter(const std::str
     });
 }
 
-Result<PendingPointer> RuntimeClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
-    const rueda_tensor c = c_tensor(tensor);
-    Request request;
-    RUEDA_RETURN_IF_FAILED(make_broadcast(c, root, request));
-    return start(name, request);
+Result<PendingPointer> RuntimeClient::start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag) {
+    core::MessageRequest request;
+    request.sends = sends;
+    request.peer = job_rank_of(peer);
+    request.tag = tag;
+    request.set = shared_identity();
+    request.dtype = tensor.dtype;
+    request.bytes = tensor.bytes();
+    request.memory = static_cast<std::byte*>(tensor.data);
+    auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
+    if (Status status = runtime_->start(std::move(request), pending->completion()); !status.is_ok()) {
+        pending->take_as_ended();
+        return status;
+    }
+    return PendingPointer(std::move(pending));
 }
 
-Result<PendingPointer> RuntimeClient::start_allgather(const std::string& name, const Tensor& in, const Tensor* out) {
-    const Result<Request> request = allgather_request(in, out);
-    return request.is_ok() ? start(name, request.value()) : request.status();
+Result<PendingPointer> RuntimeClient::start_send(const Tensor& tensor, int peer, std::int32_t tag) {
+    return start_message(true, tensor, peer, tag);
 }
 
-Result<PendingPointer> RuntimeClient::allgather(const std::string& name, const Tensor& in, const Tensor* out) {
-    const Result<Request> request = allgather_request(in, out);
-    return request.is_ok() ? run(name, request.value()) : request.status();
-}
-
-Result<PendingPointer> RuntimeClient::start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
-                                                          const Reduce& reduce) {
-    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_reducescatter(c_tensor(in), out != nullptr ? &output : nullptr, rank(), size(),
-                                                    c_options(reduce), request));
-    return start(name, request);
-}
-
-Result<PendingPointer> RuntimeClient::start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                                     const Tensor* out) {
-    const Result<Request> request = alltoall_request(in, splits, out, size());
-    return request.is_ok() ? start(name, request.value()) : request.status();
-}
-
-Result<PendingPointer> RuntimeClient::alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                               const Tensor* out) {
-    const Result<Request> request = alltoall_request(in, splits, out, size());
-    return request.is_ok() ? run(name, request.value()) : request.status();
-}
-
-Status RuntimeClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request));
-    Completion completion;
-    return runtime_->run(*set_, name, request, completion);
-}
-
-Status RuntimeClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
-    const rueda_tensor c = c_tensor(tensor);
-    Request request;
-    RUEDA_RETURN_IF_FAILED(make_broadcast(c, root, request));
-    Completion completion;
-    return runtime_->run(*set_, name, request, completion);
-}
-
-Status RuntimeClient::reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
-                                    const Reduce& reduce) {
-    const rueda_tensor output = c_tensor(out);
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_reducescatter(c_tensor(in), &output, rank(), size(), c_options(reduce), request));
-    Completion completion;
-    return runtime_->run(*set_, name, request, completion);
-}
-
-Result<PendingPointer> RuntimeClient::start_gather(const std::string& name, const Tensor& in, const Tensor* out,
-                                                   int root) {
-    const Result<Request> request = gather_request(in, out, root);
-    return request.is_ok() ? start(name, request.value()) : request.status();
-}
-
-Result<PendingPointer> RuntimeClient::gather(const std::string& name, const Tensor& in, const Tensor* out, int root) {
-    const Result<Request> request = gather_request(in, out, root);
-    return request.is_ok() ? run(name, request.value()) : request.status();
-}
-
-Result<PendingPointer> RuntimeClient::start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                                    const Tensor* out, int root) {
-    const Result<Request> request = scatter_request(in, splits, out, root);
-    return request.is_ok() ? start(name, request.value()) : request.status();
-}
-
-Result<PendingPointer> RuntimeClient::scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                              const Tensor* out, int root) {
-    const Result<Request> request = scatter_request(in, splits, out, root);
-    return request.is_ok() ? run(name, request.value()) : request.status();
-}
-
-Result<PendingPointer> RuntimeClient::start_reduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                                   int root, const Reduce& reduce) {
-    const Result<Request> request = reduce_request(in, out, root, reduce);
-    return request.is_ok() ? start(name, request.value()) : request.status();
-}
-
-Status RuntimeClient::reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                             const Reduce& reduce) {
-    const Result<Request> request = reduce_request(in, out, root, reduce);
-    RUEDA_RETURN_IF_FAILED(request.status());
-    Completion completion;
-    return runtime_->run(*set_, name, request.value(), completion);
+Result<PendingPointer> RuntimeClient::start_receive(const Tensor& tensor, int peer, std::int32_t tag) {
+    return start_message(false, tensor, peer, tag);
 }
 
 Result<int> RuntimeClient::join(bool counted) {

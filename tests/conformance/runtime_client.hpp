@@ -28,39 +28,29 @@ public:
     [[nodiscard]] int rank() const override;
     [[nodiscard]] int size() const override;
     [[nodiscard]] int local_size() const override;
-    Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
-                                           const Reduce& reduce) override;
+    Result<PendingPointer> call_allreduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                          const Reduce& reduce) override;
+    Result<PendingPointer> call_broadcast(Form form, const std::string& name, const Tensor& tensor, int root) override;
+    Result<PendingPointer> call_allgather(Form form, const std::string& name, const Tensor& in,
+                                          const Tensor* out) override;
+    Result<PendingPointer> call_reducescatter(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                              const Reduce& reduce) override;
+    Result<PendingPointer> call_alltoall(Form form, const std::string& name, const Tensor& in, const Splits& splits,
+                                         const Tensor* out) override;
+    Result<PendingPointer> call_gather(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                       int root) override;
+    Result<PendingPointer> call_scatter(Form form, const std::string& name, const Tensor& in, const Splits& splits,
+                                        const Tensor* out, int root) override;
+    Result<PendingPointer> call_reduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                       int root, const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                        const Reduce& reduce) override;
     Result<PendingPointer> start_grouped_allgather(const std::string& name,
                                                    const std::vector<Tensor>& tensors) override;
     Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
                                                        const Reduce& reduce) override;
-    Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
-    using Client::start_allgather;
-    using Client::start_alltoall;
-    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
-    Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
-                                               const Reduce& reduce) override;
-    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                          const Tensor* out) override;
-    Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
-    Status broadcast(const std::string& name, const Tensor& tensor, int root) override;
-    Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
-    Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
-    Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
-                                    const Tensor* out) override;
-    Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
-                                        int root) override;
-    Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
-                                         const Tensor* out, int root) override;
-    Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                                        const Reduce& reduce) override;
-    Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) override;
-    Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits, const Tensor* out,
-                                   int root) override;
-    Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
-                  const Reduce& reduce) override;
+    Result<PendingPointer> start_send(const Tensor& tensor, int peer, std::int32_t tag) override;
+    Result<PendingPointer> start_receive(const Tensor& tensor, int peer, std::int32_t tag) override;
     Status barrier() override;
     Result<int> join(bool counted) override;
     Result<void*> allocate(std::size_t bytes) override;
@@ -76,14 +66,11 @@ private:
         : runtime_(std::move(runtime)), set_(std::move(set)) {}
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> client_of(std::int32_t id);
     [[nodiscard]] int job_rank_of(int root) const;
-    Result<core::Request> gather_request(const Tensor& in, const Tensor* out, int root) const;
-    Result<core::Request> scatter_request(const Tensor& in, const Splits& splits, const Tensor* out, int root) const;
-    Result<core::Request> reduce_request(const Tensor& in, const Tensor& out, int root, const Reduce& reduce) const;
-    Status make_broadcast(const rueda_tensor& tensor, int root, core::Request& request) const;
     template <class Make>
     Result<PendingPointer> start_members(const std::string& name, const std::vector<Tensor>& tensors, Make&& make);
-    Result<PendingPointer> start(const std::string& name, const core::Request& request);
-    Result<PendingPointer> run(const std::string& name, const core::Request& request);
+    template <class Make>
+    Result<PendingPointer> call(Form form, const std::string& name, Make&& make);
+    Result<PendingPointer> start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag);
 
     std::shared_ptr<core::Runtime> runtime_;
     std::shared_ptr<core::ProcessSet> set_;

@@ -14,48 +14,54 @@ std::int64_t draw_rows(std::mt19937& random) {
         case 0:
             return 0;
         case 1:
-            return static_cast<std::int64_t>(random() % 40'000);
+            return static_cast<std::int64_t>(random() % 10'000);
         case 2:
         case 3:
-            return static_cast<std::int64_t>(random() % 3000);
+            return static_cast<std::int64_t>(random() % 2000);
         default:
             return static_cast<std::int64_t>(random() % 40);
     }
 }
 
-Kind draw_kind(std::mt19937& random) {
-    static constexpr std::array kOften = {Kind::allreduce, Kind::allreduce,    Kind::allreduce, Kind::grouped,
-                                          Kind::adasum,    Kind::broadcast,    Kind::allgather, Kind::gather,
-                                          Kind::scatter,   Kind::alltoall,     Kind::message,   Kind::message,
-                                          Kind::reduce,    Kind::reducescatter};
-    return random() % 64 == 0 ? Kind::mismatch : kOften[random() % kOften.size()];
+/// Allreduces and messages are drawn more often than other operations.
+WorkKind draw_kind(std::mt19937& random) {
+    static constexpr std::array kOften = {WorkKind::allreduce, WorkKind::allreduce, WorkKind::allreduce,
+                                          WorkKind::message};
+    constexpr auto kKinds = static_cast<std::size_t>(WorkKind::message) + 1;
+    const std::size_t drawn = random() % (kKinds + kOften.size());
+    return drawn < kKinds ? static_cast<WorkKind>(drawn) : kOften[drawn - kKinds];
+}
+
+ReduceOp draw_reduction(std::mt19937& random, WorkKind kind, DType dtype) {
+    static constexpr std::array kOps = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
+                                        ReduceOp::product};
+    if (dtype == DType::boolean) {
+        return kOps[2 + random() % 3];
+    }
+    const bool is_float =
+        dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+    const bool is_adasum = kind == WorkKind::allreduce && is_float && random() % 4 == 0;
+    return is_adasum ? ReduceOp::adasum : kOps[random() % kOps.size()];
 }
 
 }  // namespace
 
 Draw draw_operation(std::mt19937& random, std::size_t sets) {
-    static constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-    static constexpr std::array kOps = {ReduceOp::sum, ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
-    static constexpr std::array kBoolOps = {ReduceOp::min, ReduceOp::max, ReduceOp::product};
     Draw draw;
-    draw.kind = draw_kind(random);
-    draw.dtype = static_cast<DType>(random() % kDTypeCount);
-    draw.op = kOps[random() % kOps.size()];
-    draw.compression = static_cast<Compression>(random() % 3);
-    if (draw.kind == Kind::adasum) {
-        draw.dtype = kFloats[random() % kFloats.size()];
-        draw.op = ReduceOp::adasum;
-    } else if (draw.dtype == DType::boolean) {
-        draw.op = kBoolOps[random() % kBoolOps.size()];
-    }
-    const bool travels_otherwise = (draw.kind == Kind::allreduce || draw.kind == Kind::grouped) &&
-                                   (draw.dtype == DType::float32 || draw.dtype == DType::float64);
-    draw.compression = travels_otherwise ? draw.compression : Compression::none;
-    draw.rows = draw_rows(random);
-    draw.columns = 1 + static_cast<std::int64_t>(random() % 4);
-    draw.set = random() % sets;
-    draw.salt = static_cast<std::uint32_t>(random() % 1000);
-    draw.blocking = random() % 3 == 0;
+    Work& work = draw.work;
+    work.kind = draw_kind(random);
+    work.dtype = static_cast<DType>(random() % kDTypeCount);
+    work.reduce.op = draw_reduction(random, work.kind, work.dtype);
+    const bool can_be_compressed = (work.kind == WorkKind::allreduce || work.kind == WorkKind::grouped_allreduce) &&
+                                   (work.dtype == DType::float32 || work.dtype == DType::float64) &&
+                                   work.reduce.op != ReduceOp::adasum;
+    work.reduce.compression = can_be_compressed ? static_cast<Compression>(random() % 3) : Compression::none;
+    work.rows = draw_rows(random);
+    work.columns = 1 + static_cast<std::int64_t>(random() % 4);
+    work.set = static_cast<int>(random() % sets);
+    work.number = static_cast<int>(random() % 1'000'000);
+    draw.blocks = random() % 8 == 0;
+    draw.is_mismatch = random() % 64 == 0;
     return draw;
 }
 

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "rueda/rueda.hpp"
+#include "tests/conformance/public_client.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
 #include "tests/soak/draws.hpp"
 #include "tests/soak/footprint.hpp"
-#include "tests/soak/operation.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -46,16 +48,75 @@ struct Plan {
     std::_Exit(1);
 }
 
-Members members_of(ProcessSet set) {
-    Members members{.set = set, .ranks = set.ranks(), .position = -1};
-    const auto found = std::find(members.ranks.begin(), members.ranks.end(), rank());
-    if (found != members.ranks.end()) {
-        members.position = static_cast<int>(found - members.ranks.begin());
+/// A process set, as this rank uses it.
+struct Members {
+    ProcessSet set;
+    std::unique_ptr<PublicClient> client;  ///< null if this rank is no member
+    Place place;
+};
+
+/// Returns a letter for the host of each rank. The ranks of a host are consecutive, so the host's lowest rank tells it
+/// apart.
+std::string hosts_of_ranks() {
+    const std::vector<std::int32_t> lowest = {rank() - local_rank()};
+    const Handle all = allgather("soak.hosts", lowest);
+    std::string hosts;
+    for (int other = 0; other < size(); ++other) {
+        hosts += static_cast<char>('a' + static_cast<const std::int32_t*>(all.output().data())[other]);
+    }
+    return hosts;
+}
+
+Members members_of(ProcessSet set, const std::string& hosts) {
+    Members members{.set = set, .client = set.included() ? std::make_unique<PublicClient>(set) : nullptr, .place = {}};
+    for (const std::int32_t member : set.ranks()) {
+        members.place.hosts += hosts[static_cast<std::size_t>(member)];
     }
     return members;
 }
 
-/// One thread of a rank in one round. All ranks draw the same operations, but pause for different times.
+/// An operation in progress.
+class UnderWay {
+public:
+    UnderWay(std::string name, const Draw& draw, const Members& members, std::int32_t tag, bool resident)
+        : name_(std::move(name)), draw_(draw), members_(members) {
+        PublicClient& client = *members.client;
+        if (!draw.is_mismatch) {
+            running_ = std::make_unique<RunningWork>(
+                client, draw_.work,
+                RunningWork::Circumstances{
+                    .name = name_, .tag = tag, .resident = resident, .in_place = true, .blocks = draw.blocks});
+            return;
+        }
+        const std::int64_t differs = client.rank() == client.size() - 1 ? 1 : 0;
+        odd_ = std::make_unique<Buffer>(client, DType::int32, std::vector<std::int64_t>{draw.work.rows + differs},
+                                        resident);
+        refused_ = expect_value(client.start_allreduce(name_, odd_->tensor(), odd_->tensor(), {ReduceOp::max}), name_);
+    }
+
+    [[nodiscard]] bool is(const std::string& name, int set) const { return name_ == name && draw_.work.set == set; }
+    /// Throws if the result is wrong.
+    void finish() {
+        if (running_ != nullptr) {
+            check_values(draw_.work, members_.place, members_.client->rank(), running_->finish());
+        } else if (members_.client->size() > 1) {
+            expect_failure(refused_->wait(), ErrorCode::mismatch, name_);
+        } else {
+            expect_ok(refused_->wait(), name_);
+        }
+    }
+
+private:
+    std::string name_;
+    Draw draw_;
+    const Members& members_;
+    std::unique_ptr<RunningWork> running_;
+    std::unique_ptr<Buffer> odd_;
+    PendingPointer refused_;
+};
+
+/// Runs one thread of a rank in one round. All ranks draw the same operations, but each rank pauses for different
+/// times.
 class Worker {
 public:
     Worker(std::uint32_t seed, int thread, const std::vector<Members>& sets)
@@ -78,23 +139,22 @@ public:
 private:
     void next(int number) {
         const Draw draw = draw_operation(common_, sets_.size());
-        const int which = (number + (draw.salt % 2 == 0 ? 0 : 17)) % kNames;
+        const int which = (number + (draw.work.number % 2 == 0 ? 0 : 17)) % kNames;
         const std::string name = fmt::format("t{}.{}", thread_, which);
-        const Members& members = sets_[draw.set];
-        finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // all ranks make the same decision
-        if (members.position < 0) {
+        const Members& members = sets_[static_cast<std::size_t>(draw.work.set)];
+        const bool waits = draw.work.number % 4 == 0 || number % kNames == 0;  // the same on all ranks
+        finish_down_to(waits ? 0 : kWindow);
+        if (members.client == nullptr) {
             return;
         }
-        finish_named(name, draw.set);
+        finish_named(name, draw.work.set);
         dawdle();
         under_way_.push_back(
-            {name, draw.set,
-             std::make_unique<RunningOperation>(draw, members, name, thread_ * kNames + which, own_() % 2 == 0)});
+            std::make_unique<UnderWay>(name, draw, members, thread_ * kNames + which, own_() % 2 == 0));
     }
-    /// Waits until no operation in the set has this name, because a name may be pending only once.
-    void finish_named(const std::string& name, std::size_t set) {
-        while (std::any_of(under_way_.begin(), under_way_.end(),
-                           [&](const UnderWay& one) { return one.name == name && one.set == set; })) {
+    /// A name may be pending only once in each set.
+    void finish_named(const std::string& name, int set) {
+        while (std::any_of(under_way_.begin(), under_way_.end(), [&](const auto& one) { return one->is(name, set); })) {
             finish_first();
         }
     }
@@ -104,7 +164,7 @@ private:
         }
     }
     void finish_first() {
-        under_way_.front().operation->finish();
+        under_way_.front()->finish();
         under_way_.pop_front();
     }
     void dawdle() {
@@ -113,24 +173,20 @@ private:
         }
     }
 
-    struct UnderWay {
-        std::string name;
-        std::size_t set;
-        std::unique_ptr<RunningOperation> operation;
-    };
     std::mt19937 common_;
     std::mt19937 own_;
     int thread_;
     const std::vector<Members>& sets_;
-    std::deque<UnderWay> under_way_;
+    std::deque<std::unique_ptr<UnderWay>> under_way_;
 };
 
-/// Returns the world and some new process sets.
-std::vector<Members> add_sets(std::uint32_t seed) {
+/// Returns the world and some new sets.
+std::vector<Members> add_sets(std::uint32_t seed, std::size_t count, const std::string& hosts) {
     std::mt19937 random(seed);
-    std::vector<Members> sets = {members_of(world())};
-    for (const std::vector<std::int32_t>& ranks : draw_sets(random, size(), kSets)) {
-        sets.push_back(members_of(add_process_set(ranks)));
+    std::vector<Members> sets;
+    sets.push_back(members_of(world(), hosts));
+    for (const std::vector<std::int32_t>& ranks : draw_sets(random, size(), count)) {
+        sets.push_back(members_of(add_process_set(ranks), hosts));
     }
     return sets;
 }
@@ -263,6 +319,7 @@ private:
 };
 
 void soak(const Plan& plan) {
+    const std::string hosts = hosts_of_ranks();
     Growth growth;
     Schedule schedule(plan.seconds);
     std::vector<Members> sets;
@@ -272,11 +329,8 @@ void soak(const Plan& plan) {
         if (schedule.new_sets()) {
             remove_sets(sets);
             growth.add(schedule.rounds(), Footprint::now());
-            sets = {members_of(world())};
-            if (added + kSets <= kMostSets) {
-                sets = add_sets(seed);
-                added += sets.size() - 1;
-            }
+            sets = add_sets(seed, added + kSets <= kMostSets ? kSets : 0, hosts);
+            added += sets.size() - 1;
         }
         run_round(seed, plan.threads, sets);
         if (schedule.rounds() % kJoinsEach == 0) {

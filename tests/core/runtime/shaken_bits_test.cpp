@@ -14,7 +14,7 @@
 
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
-#include "tests/core/runtime/shaken_work.hpp"
+#include "tests/conformance/work.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -75,8 +75,8 @@ public:
     [[nodiscard]] bool blocks(const Work& work) const {
         return is_shaken() && (static_cast<std::uint32_t>(work.number) * 2654435761U + seed_ * 40503U) >> 8U & 1U;
     }
-    [[nodiscard]] RunningWork::Circumstances circumstances(bool blocks) {
-        return {.resident = yes(2), .in_place = !yes(2), .blocks = blocks};
+    [[nodiscard]] RunningWork::Circumstances circumstances(const Work& work, bool blocks) {
+        return {.name = {}, .tag = work.number, .resident = yes(2), .in_place = !yes(2), .blocks = blocks};
     }
 
 private:
@@ -127,7 +127,7 @@ Results do_in_background(const std::vector<Member>& members, std::vector<const W
     std::vector<std::pair<const Work*, std::unique_ptr<RunningWork>>> running;
     for (const Work* work : works) {
         RuntimeClient& client = *members[static_cast<std::size_t>(work->set)].client;
-        running.emplace_back(work, std::make_unique<RunningWork>(client, *work, shaker.circumstances(false)));
+        running.emplace_back(work, std::make_unique<RunningWork>(client, *work, shaker.circumstances(*work, false)));
         shaker.pause();
     }
     shaker.shuffle(running);
@@ -145,7 +145,7 @@ void do_in_foreground(const std::vector<Member>& members, const std::vector<cons
     for (const Work* work : works) {
         RuntimeClient& client = *members[static_cast<std::size_t>(work->set)].client;
         shaker.pause();
-        results[work->number] = RunningWork(client, *work, shaker.circumstances(true)).finish();
+        results[work->number] = RunningWork(client, *work, shaker.circumstances(*work, true)).finish();
     }
 }
 

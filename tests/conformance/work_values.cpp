@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Computes the expected results for shaken_work.hpp from the definitions of the operations: integers in 128 bits,
-// floats in long double with bounds for the rounding errors.
+// Computes the expected results of work.hpp from the definitions. Integers are computed in 128 bits, and floats
+// in long double, with bounds for their rounding errors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "collectives/rows.hpp"
-#include "tests/core/runtime/shaken_work.hpp"
+#include "tests/conformance/work.hpp"
 #include "tests/ops/adasum_reference.hpp"
 
 namespace rueda::tests {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "tests/core/runtime/shaken_work.hpp"
+#include "tests/conformance/work.hpp"
 
 #include <algorithm>
 #include <array>
@@ -231,10 +231,11 @@ std::vector<Work> all_works(int sets) {
     return works.take();
 }
 
-// ---- a work in progress ----
-
-RunningWork::RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances)
-    : client_(client), work_(work), circumstances_(circumstances) {
+RunningWork::RunningWork(Client& client, const Work& work, const Circumstances& circumstances)
+    : client_(client),
+      work_(work),
+      circumstances_(circumstances),
+      name_(circumstances.name.empty() ? work.name() : circumstances.name) {
     buffers_.reserve(2 * work.tensors());
     if (work.kind == WorkKind::message) {
         start_message();
@@ -297,8 +298,7 @@ void RunningWork::start() {
     const bool has_result = is_root || (work_.kind != WorkKind::gather && work_.kind != WorkKind::reduce);
     const bool reduces = work_.kind == WorkKind::allreduce || work_.kind == WorkKind::reduce;
     const bool has_own_output = work_.kind == WorkKind::broadcast || (reduces && circumstances_.in_place);
-    const bool of_rueda = !reduces && work_.kind != WorkKind::broadcast && circumstances_.in_place &&
-                          !(circumstances_.blocks && work_.kind == WorkKind::reducescatter);
+    const bool of_rueda = !reduces && work_.kind != WorkKind::broadcast && circumstances_.in_place;
     if (has_result && has_own_output) {
         result_ = in;
     } else if (has_result && !of_rueda) {
@@ -306,7 +306,6 @@ void RunningWork::start() {
     }
     const Tensor* const out = result_.data != nullptr ? &result_ : nullptr;
     const Tensor result = out != nullptr ? *out : in;
-    const std::string name = work_.name();
     Splits splits;
     if (work_.kind == WorkKind::alltoall || (work_.kind == WorkKind::scatter && is_root)) {
         splits.emplace();
@@ -314,61 +313,30 @@ void RunningWork::start() {
             splits->push_back(work_.split(client_.rank(), to));
         }
     }
-    const bool blocks = circumstances_.blocks;
-    Status done;
-    Result<PendingPointer> started = failure(ErrorCode::internal, "not started");
-    switch (work_.kind) {
-        case WorkKind::allreduce:
-            if (blocks) {
-                done = client_.allreduce(name, in, result, work_.reduce);
-            } else {
-                started = client_.start_allreduce(name, in, result, work_.reduce);
-            }
-            break;
-        case WorkKind::broadcast:
-            if (blocks) {
-                done = client_.broadcast(name, in, root);
-            } else {
-                started = client_.start_broadcast(name, in, root);
-            }
-            break;
-        case WorkKind::reduce:
-            if (blocks) {
-                done = client_.reduce(name, in, result, root, work_.reduce);
-            } else {
-                started = client_.start_reduce(name, in, result, root, work_.reduce);
-            }
-            break;
-        case WorkKind::reducescatter:
-            if (blocks) {
-                done = client_.reducescatter(name, in, result, work_.reduce);
-            } else {
-                started = client_.start_reducescatter(name, in, out, work_.reduce);
-            }
-            break;
-        case WorkKind::allgather:
-            started = blocks ? client_.allgather(name, in, out) : client_.start_allgather(name, in, out);
-            break;
-        case WorkKind::alltoall:
-            started = blocks ? client_.alltoall(name, in, splits, out) : client_.start_alltoall(name, in, splits, out);
-            break;
-        case WorkKind::gather:
-            started = blocks ? client_.gather(name, in, out, root) : client_.start_gather(name, in, out, root);
-            break;
-        case WorkKind::scatter:
-            started = blocks ? client_.scatter(name, in, splits, out, root)
-                             : client_.start_scatter(name, in, splits, out, root);
-            break;
-        default:
-            throw RankCheckFailed(name + " is started elsewhere");
-    }
-    const bool has_ended =
-        blocks && (reduces || work_.kind == WorkKind::broadcast || work_.kind == WorkKind::reducescatter);
-    if (has_ended) {
-        expect_ok(done, name);
-    } else {
-        pending_ = expect_value(std::move(started), name);
-    }
+    const Form form = circumstances_.blocks ? Form::blocks : Form::starts;
+    const auto called = [&]() -> Result<PendingPointer> {
+        switch (work_.kind) {
+            case WorkKind::allreduce:
+                return client_.call_allreduce(form, name_, in, result, work_.reduce);
+            case WorkKind::broadcast:
+                return client_.call_broadcast(form, name_, in, root);
+            case WorkKind::reduce:
+                return client_.call_reduce(form, name_, in, result, root, work_.reduce);
+            case WorkKind::reducescatter:
+                return client_.call_reducescatter(form, name_, in, out, work_.reduce);
+            case WorkKind::allgather:
+                return client_.call_allgather(form, name_, in, out);
+            case WorkKind::alltoall:
+                return client_.call_alltoall(form, name_, in, splits, out);
+            case WorkKind::gather:
+                return client_.call_gather(form, name_, in, out, root);
+            case WorkKind::scatter:
+                return client_.call_scatter(form, name_, in, splits, out, root);
+            default:
+                throw RankCheckFailed(name_ + " is started elsewhere");
+        }
+    };
+    pending_ = expect_value(called(), name_);
 }
 
 void RunningWork::start_group() {
@@ -377,12 +345,11 @@ void RunningWork::start_group() {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         tensors.push_back(tensor_for(i, work_.rows_of(client_.rank(), client_.size()), &inputs[i]));
     }
-    const std::string name = work_.name();
-    pending_ = expect_value(work_.kind == WorkKind::grouped_allreduce ? client_.start_group(name, tensors, work_.reduce)
-                            : work_.kind == WorkKind::grouped_allgather
-                                ? client_.start_grouped_allgather(name, tensors)
-                                : client_.start_grouped_reducescatter(name, tensors, work_.reduce),
-                            name);
+    pending_ = expect_value(
+        work_.kind == WorkKind::grouped_allreduce   ? client_.start_group(name_, tensors, work_.reduce)
+        : work_.kind == WorkKind::grouped_allgather ? client_.start_grouped_allgather(name_, tensors)
+                                                    : client_.start_grouped_reducescatter(name_, tensors, work_.reduce),
+        name_);
 }
 
 void RunningWork::start_message() {
@@ -391,39 +358,19 @@ void RunningWork::start_message() {
     const Bytes content = work_.inputs(me, members).front();
     const Tensor out = tensor_for(0, work_.rows, &content);
     result_ = tensor_for(1, work_.rows, nullptr);
-    const auto begin = [&](bool sends, int member, const Tensor& tensor) {
-        core::MessageRequest request;
-        request.sends = sends;
-        request.peer = client_.identity().ranks[static_cast<std::size_t>((member + members) % members)];
-        request.tag = work_.number;
-        request.set = client_.shared_identity();
-        request.dtype = work_.dtype;
-        request.bytes = tensor.bytes();
-        request.memory = static_cast<std::byte*>(tensor.data);
-        auto completion = std::make_unique<core::Completion>();
-        expect_ok(client_.runtime().start(std::move(request), *completion), work_.name());
-        return completion;
-    };
-    received_ = begin(false, me - 1, result_);
-    sent_ = begin(true, me + 1, out);
+    pending_ = expect_value(client_.start_receive(result_, (me + members - 1) % members, circumstances_.tag), name_);
+    sent_ = expect_value(client_.start_send(out, (me + 1) % members, circumstances_.tag), name_);
 }
 
-bool RunningWork::poll() {
-    return sent_ != nullptr      ? client_.runtime().poll(*sent_) && client_.runtime().poll(*received_)
-           : pending_ != nullptr ? pending_->ready()
-                                 : true;
-}
+bool RunningWork::poll() { return pending_->ready() && (sent_ == nullptr || sent_->ready()); }
 
 Bytes RunningWork::finish() {
-    const std::string name = work_.name();
+    expect_ok(pending_->wait(), name_);
     if (sent_ != nullptr) {
-        expect_ok(client_.runtime().wait(*sent_, -1), name);
-        expect_ok(client_.runtime().wait(*received_, -1), name);
-    } else if (pending_ != nullptr) {
-        expect_ok(pending_->wait(), name);
+        expect_ok(sent_->wait(), name_);
     }
     for (const Buffer& buffer : buffers_) {
-        buffer.check_margin(name);
+        buffer.check_margin(name_);
     }
     Bytes result;
     const auto add = [&result](const Tensor& tensor) {

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/messages/operation.hpp"
-#include "tests/conformance/runtime_client.hpp"
+#include "tests/conformance/client.hpp"
 #include "tests/conformance/values.hpp"
 #include "tests/ops/reference.hpp"
 #include "tests/support/ranks.hpp"
 
-/// Each Work is an operation whose result shaken_bits_test.cpp compares bit by bit. A Work knows its inputs.
+/// Operations that know their inputs, how to start them, and how to check their results. shaken_bits_test.cpp and
+/// tests/soak run them.
 namespace rueda::tests {
 
 using ops::test::Bytes;
@@ -72,13 +72,15 @@ struct Work {
 class RunningWork {
 public:
     struct Circumstances {
+        std::string name;      ///< of the operation; if empty, the name of the work
+        std::int32_t tag = 0;  ///< of a message; no other pending message of the set has it
         bool resident = false;
         bool in_place = true;
         bool blocks = false;
     };
-    RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances);
-    /// Waits for the end of the work. Returns the bytes of this rank's result tensors one after another. They are empty
-    /// if this rank gets no result.
+    RunningWork(Client& client, const Work& work, const Circumstances& circumstances);
+    /// Waits for the work. Returns this rank's result: the tensors one after another, or nothing if this rank has no
+    /// result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 
@@ -89,14 +91,14 @@ private:
     [[nodiscard]] Tensor tensor_for(std::size_t index, std::int64_t rows, const Bytes* content);
     [[nodiscard]] std::int64_t result_rows() const;
 
-    RuntimeClient& client_;
+    Client& client_;
     const Work& work_;
     const Circumstances circumstances_;
+    const std::string name_;
     std::vector<Buffer> buffers_;
     Tensor result_;  ///< memory for the result, if this rank allocates it
     PendingPointer pending_;
-    std::unique_ptr<core::Completion> sent_;
-    std::unique_ptr<core::Completion> received_;
+    PendingPointer sent_;  ///< the send, if this is a message; pending_ is its receive
 };
 
 /// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the
