@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs every operation, all at once, in the job and in process sets. The results must have the same bits as in an
-// undisturbed run with the same inputs, ranks and hosts. All other circumstances vary: the order of submission, pauses,
-// threads, thresholds, residency, who allocates the output, and which thread drives progress. The test also computes
-// each result in wider arithmetic; the difference must be explained by rounding.
+// Runs every operation, all of them at once, in the job and in process sets. The bits of the results must equal those
+// of an undisturbed run with the same inputs, ranks and hosts. Everything else varies: the order of submission
+// (different on every rank), pauses, threads, thresholds, residency, whether the caller or Rueda allocates the output,
+// and which thread drives progress. The values must also agree, apart from rounding, with values that were computed in
+// wider arithmetic and in another way. Sums of float32 and float64 must have the bits of their definition.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -286,7 +287,7 @@ TEST_CASE("every operation has the same bits however it is shaken, as processes"
 }
 
 TEST_CASE("every operation has the same bits however it is shaken, on several hosts", "[threads]") {
-    const std::string hosts = GENERATE("aabb", "abcc");
+    const std::string hosts = GENERATE("ab", "aabb", "abcc");
     check_bits(hosts, RanksAs::threads);
 }
 
