@@ -57,6 +57,7 @@ def draw(report: Row, path: Path) -> None:
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axis.minorticks_off()
         axis.set_title(title, fontsize=10)
         axis.set_xlabel(f"ranks, {report['ranks_per_host']} on a host")
         axis.grid(True, alpha=0.3)
