@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 namespace rueda::core::test {
 namespace {
@@ -37,25 +38,22 @@ void read(Aborting& s, std::size_t reader) {
 
 TEST_CASE("two reasons to abort: one wins, and all who see it read it whole", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result = explore<Aborting>([](Aborting&) {},
-                                              {[](Aborting& s) { raise(s, 0); }, [](Aborting& s) { raise(s, 1); },
-                                               [](Aborting& s) { read(s, 0); }, [](Aborting& s) { read(s, 1); }},
-                                              [](Aborting& s) {
-                                                  RUEDA_EXPLORER_REQUIRE(s.won[0] != s.won[1]);
-                                                  RUEDA_EXPLORER_REQUIRE(s.read[0] == (s.won[0] ? "zero" : "one"));
-                                                  RUEDA_EXPLORER_REQUIRE(s.read[1] == s.read[0]);
-                                              },
-                                              {.memory = memory});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Aborting>([](Aborting&) {},
+                                       {[](Aborting& s) { raise(s, 0); }, [](Aborting& s) { raise(s, 1); },
+                                        [](Aborting& s) { read(s, 0); }, [](Aborting& s) { read(s, 1); }},
+                                       [](Aborting& s) {
+                                           RUEDA_EXPLORER_REQUIRE(s.won[0] != s.won[1]);
+                                           RUEDA_EXPLORER_REQUIRE(s.read[0] == (s.won[0] ? "zero" : "one"));
+                                           RUEDA_EXPLORER_REQUIRE(s.read[1] == s.read[0]);
+                                       },
+                                       {.memory = memory}));
     }
 }
 
 TEST_CASE("a reader in the middle of a raise waits for the text, and has the fallback before", "[unit]") {
     bool text = false;
     bool fallback = false;
-    const auto result = explore<Aborting>(
+    check_passed(explore<Aborting>(
         [](Aborting&) {},
         {[](Aborting& s) { raise(s, 0); }, [](Aborting& s) { s.read[0] = s.block.reason().message(); }},
         [&](Aborting& s) {
@@ -65,10 +63,7 @@ TEST_CASE("a reader in the middle of a raise waits for the text, and has the fal
                                    s.read[0] ==
                                        "the job was aborted, and the rank that did it died before it "
                                        "could say why");
-        });
-    INFO(result.report);
-    CHECK(result.passed());
-    REQUIRE(result.exhausted);
+        }));
     CHECK(text);
     CHECK(fallback);
 }

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 /// A rank joins, or returns from a join, while another rank announces.
 namespace rueda::core::test {
@@ -21,43 +22,37 @@ struct Joining : ExploredSet {
 TEST_CASE("either a rank that joins finds the announcement, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         std::array<bool, 3> seen{};
-        const auto result = explore<Joining>([](Joining&) {},
-                                             {[](Joining& s) {
-                                                  static_cast<void>(arrive(s.memory, 0, 1, false));
-                                                  s.told = joined_to_tell(s.memory) != 0;
-                                              },
-                                              [](Joining& s) {
-                                                  set_joined(s.memory, 1);
-                                                  s.found = has_new_arrivals(s.memory, 0, 0);
-                                              }},
-                                             [&](Joining& s) {
-                                                 RUEDA_EXPLORER_REQUIRE(s.told || s.found);
-                                                 seen[(s.told ? 1U : 0U) + (s.found ? 2U : 0U) - 1] = true;
-                                             },
-                                             {.memory = orders});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Joining>([](Joining&) {},
+                                      {[](Joining& s) {
+                                           static_cast<void>(arrive(s.memory, 0, 1, false));
+                                           s.told = joined_to_tell(s.memory) != 0;
+                                       },
+                                       [](Joining& s) {
+                                           set_joined(s.memory, 1);
+                                           s.found = has_new_arrivals(s.memory, 0, 0);
+                                       }},
+                                      [&](Joining& s) {
+                                          RUEDA_EXPLORER_REQUIRE(s.told || s.found);
+                                          seen[(s.told ? 1U : 0U) + (s.found ? 2U : 0U) - 1] = true;
+                                      },
+                                      {.memory = orders}));
         CHECK(seen == std::array{true, true, true});
     }
 }
 
 TEST_CASE("so is a direct one, which no arrival tells of", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result =
-            explore<Joining>([](Joining&) {},
-                             {[](Joining& s) {
-                                  s.memory.place(0, 0, 1).stamp.store(2, std::memory_order_seq_cst);
-                                  s.told = joined_to_tell(s.memory) != 0;
-                              },
-                              [](Joining& s) {
-                                  set_joined(s.memory, 1);
-                                  s.found = has_stamped(s.memory, 0, 0, 1);
-                              }},
-                             [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); }, {.memory = orders});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Joining>([](Joining&) {},
+                                      {[](Joining& s) {
+                                           s.memory.place(0, 0, 1).stamp.store(2, std::memory_order_seq_cst);
+                                           s.told = joined_to_tell(s.memory) != 0;
+                                       },
+                                       [](Joining& s) {
+                                           set_joined(s.memory, 1);
+                                           s.found = has_stamped(s.memory, 0, 0, 1);
+                                       }},
+                                      [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); },
+                                      {.memory = orders}));
     }
 }
 
@@ -79,20 +74,17 @@ TEST_CASE("with weaker orders an announcement could be lost", "[unit]") {
 /// The registrar writes a new name's label with release order only. This test shows that no rank misses the name.
 TEST_CASE("either a rank that joins finds a new name, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result =
-            explore<Joining>([](Joining&) {},
-                             {[](Joining& s) {
-                                  s.memory.label(1).open("a");
-                                  s.told = joined_to_tell_of_posts(s.memory) != 0;
-                              },
-                              [](Joining& s) {
-                                  set_joined(s.memory, 1);
-                                  s.found = s.memory.label(1).state().state == SlotState::first_sight;
-                              }},
-                             [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); }, {.memory = orders});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Joining>([](Joining&) {},
+                                      {[](Joining& s) {
+                                           s.memory.label(1).open("a");
+                                           s.told = joined_to_tell_of_posts(s.memory) != 0;
+                                       },
+                                       [](Joining& s) {
+                                           set_joined(s.memory, 1);
+                                           s.found = s.memory.label(1).state().state == SlotState::first_sight;
+                                       }},
+                                      [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); },
+                                      {.memory = orders}));
     }
 }
 
@@ -109,36 +101,33 @@ TEST_CASE("a joined rank stands in once for each announcement, counted or direct
           "[unit]") {
     const bool directly = GENERATE(false, true);
     bool withdrawn = false;
-    const auto result = explore<Away>([](Away&) {},
-                                      {[directly](Away& s) {
-                                           for (int step = 0; step < 2; ++step) {
-                                               if (directly && joined_to_tell(s.memory) == 0) {
-                                                   s.ranks[0].announce_directly(0);
-                                               } else {
-                                                   s.ranks[0].announce(0);
-                                               }
-                                               s.ranks[0].run();
-                                           }
-                                       },
-                                       [](Away& s) {
-                                           s.ranks[1].join();
-                                           s.ranks[1].run_until([&s] {
-                                               s.ranks[1].stand_in(0);
-                                               // Three operations: the one that bound the name, and two more.
-                                               return s.ranks[1].events.size() == 3;
-                                           });
-                                       }},
-                                      [&withdrawn](Away& s) {
-                                          s.require_all_ended();
-                                          s.require_same_history();
-                                          withdrawn = withdrawn || s.ranks[0].withdrawn > 0;
-                                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
-                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 2);
-                                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 2);
-                                      },
-                                      {.preemptions = 3});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(explore<Away>([](Away&) {},
+                               {[directly](Away& s) {
+                                    for (int step = 0; step < 2; ++step) {
+                                        if (directly && joined_to_tell(s.memory) == 0) {
+                                            s.ranks[0].announce_directly(0);
+                                        } else {
+                                            s.ranks[0].announce(0);
+                                        }
+                                        s.ranks[0].run();
+                                    }
+                                },
+                                [](Away& s) {
+                                    s.ranks[1].join();
+                                    s.ranks[1].run_until([&s] {
+                                        s.ranks[1].stand_in(0);
+                                        return s.ranks[1].events.size() == 3;  // the one that bound the name, and these
+                                    });
+                                }},
+                               [&withdrawn](Away& s) {
+                                   s.require_all_ended();
+                                   s.require_same_history();
+                                   withdrawn = withdrawn || s.ranks[0].withdrawn > 0;
+                                   RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
+                                   RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 2);
+                                   RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 2);
+                               },
+                               {.preemptions = 3}));
     CHECK(withdrawn == directly);
 }
 
@@ -162,32 +151,28 @@ struct Returning : RanksOf<2> {
 TEST_CASE("no rank stands in for a rank that has come back and announces", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         bool late = false;
-        const auto result = explore<Returning>([](Returning&) {},
-                                               {[](Returning& s) {
-                                                    s.settle(0);
-                                                    while (!s.log.is_published(0)) {
-                                                        ExploredAtomics::pause();
-                                                    }
-                                                    RUEDA_EXPLORER_REQUIRE(s.log.read(0).kind == EntryKind::all_joined);
-                                                    static_cast<void>(arrive(s.memory, 0, 1, false));
-                                                },
-                                                [](Returning& s) {
-                                                    s.settle(1);
-                                                    // Rank 1 looks before it reads the log.
-                                                    for (int look = 0; look < 2; ++look) {
-                                                        const bool found = has_new_arrivals(s.memory, 0, 0);
-                                                        RUEDA_EXPLORER_REQUIRE(!found || !is_away(s.memory, 1));
-                                                        s.late = s.late || found;
-                                                    }
-                                                }},
-                                               [&](Returning& s) {
-                                                   RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::all_joined) == 1);
-                                                   late = late || s.late;
-                                               },
-                                               {.memory = orders});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Returning>([](Returning&) {},
+                                        {[](Returning& s) {
+                                             s.settle(0);
+                                             while (!s.log.is_published(0)) {
+                                                 ExploredAtomics::pause();
+                                             }
+                                             RUEDA_EXPLORER_REQUIRE(s.log.read(0).kind == EntryKind::all_joined);
+                                             static_cast<void>(arrive(s.memory, 0, 1, false));
+                                         },
+                                         [](Returning& s) {
+                                             s.settle(1);
+                                             for (int look = 0; look < 2; ++look) {  // before it reads the log
+                                                 const bool found = has_new_arrivals(s.memory, 0, 0);
+                                                 RUEDA_EXPLORER_REQUIRE(!found || !is_away(s.memory, 1));
+                                                 s.late = s.late || found;
+                                             }
+                                         }},
+                                        [&](Returning& s) {
+                                            RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::all_joined) == 1);
+                                            late = late || s.late;
+                                        },
+                                        {.memory = orders}));
         CHECK(late);
     }
 }

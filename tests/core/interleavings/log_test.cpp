@@ -6,6 +6,7 @@
 
 #include "core/negotiation/batch_end.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 /// Threads append to the log and read it. All readers must divide the log into the same batches, whichever reader
 /// closes a batch.
@@ -81,14 +82,11 @@ void come_round(Reading& s, std::uint64_t batch) {
 }
 
 TEST_CASE("two appenders, two readers: the same batches, and no entry is lost", "[unit]") {
-    const auto result =
+    check_passed(
         explore<Reading>([](Reading&) {},
                          {[=](Reading& s) { append(s, 0, 0, 0); }, [](Reading& s) { append(s, 1, 1); },
                           [](Reading& s) { read<agreed_end>(s, 0, 2); }, [](Reading& s) { read<agreed_end>(s, 1, 2); }},
-                         require_same_batches);
-    INFO(result.report);
-    CHECK(result.passed());
-    REQUIRE(result.exhausted);
+                         require_same_batches));
 }
 
 /// Returns the batch end that the appender wrote. On several hosts, the leader appends whole batches, so readers do not
@@ -97,7 +95,7 @@ std::uint64_t written_end(Reading& s, std::uint64_t begin) { return s.log.end_of
 
 TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result = explore<Reading>(
+        check_passed(explore<Reading>(
             [](Reading& s) { come_round(s, 8); },
             {[](Reading& s) {
                  s.tensor[0].write(1);
@@ -109,10 +107,7 @@ TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
             [](Reading& s) {
                 RUEDA_EXPLORER_REQUIRE(s.seen[0] == Batches({{kRing, kRing + 2}}) && s.seen[0] == s.seen[1]);
             },
-            {.memory = memory});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+            {.memory = memory}));
     }
 }
 
@@ -122,17 +117,14 @@ TEST_CASE("an end from the previous round of the ring is not taken for the end o
         // The position at which the batch begins, or kNowhere if the appender does not know it.
         const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;
         for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-            const auto result = explore<Reading>(
+            check_passed(explore<Reading>(
                 [=](Reading& s) { come_round(s, batch); },
                 {[=](Reading& s) {
                      append(s, 0, 0, known);
                      append(s, 0, 1);
                  },
                  [](Reading& s) { read<agreed_end>(s, 0, 2); }, [](Reading& s) { read<agreed_end>(s, 1, 2); }},
-                require_same_batches, {.memory = memory});
-            INFO(result.report);
-            CHECK(result.passed());
-            REQUIRE(result.exhausted);
+                require_same_batches, {.memory = memory}));
         }
     }
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/shared_memory/attention.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 #include "tests/support/explorer/explorer.hpp"
 
 /// One rank writes to another rank's ring, and the other rank reads it. The tests check what the reader gets, and that
@@ -178,7 +179,7 @@ TEST_CASE("two ranks that knock at one door are both heard", "[unit]") {
                 }
             };
         };
-        const Exploration result = explore<Door>(
+        check_passed(explore<Door>(
             [](Door&) {},
             {knocker(0), knocker(1),
              [](Door& d) {
@@ -195,9 +196,7 @@ TEST_CASE("two ranks that knock at one door are both heard", "[unit]") {
                      d.attention.sleep_as_caller_while([&] { return !d.door.anybody(); }, std::chrono::seconds(1));
                  }
              }},
-            [](Door&) {}, {.memory = memory, .preemptions = 3});
-        INFO(result.report);
-        CHECK(result.passed());
+            [](Door&) {}, {.memory = memory, .preemptions = 3}));
     }
 }
 

@@ -7,6 +7,7 @@
 #include "base/shared_memory/attention.hpp"
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 /// Tests the engine's progress lock, which decides which thread of a rank drives progress. The rank in these tests is a
 /// model that only counts operations. Sleeps have no timeouts, so a lost wake-up is a deadlock.
@@ -367,36 +368,23 @@ Scenario two_callers() {
 
 TEST_CASE("an operation that nobody waits for is driven by the background thread", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result = run(asynchronous_last(), {.memory = memory});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(run(asynchronous_last(), {.memory = memory}));
     }
 }
 
-// The searches from here to the end of the file are bounded: two preemptions with three threads, one with four threads.
-TEST_CASE("the same, called by another rank", "[unit]") {
-    const auto result = run(asynchronous(), {.preemptions = 2});
-    INFO(result.report);
-    CHECK(result.passed());
-}
+// From here on, the search is bounded: it allows two preemptions with three threads, and one with four.
+TEST_CASE("the same, called by another rank", "[unit]") { check_passed(run(asynchronous(), {.preemptions = 2})); }
 
 TEST_CASE("a caller that leaves hands on what is left", "[unit]") {
-    const auto result = run(left_behind(), {.preemptions = 2});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(run(left_behind(), {.preemptions = 2}));
 }
 
 TEST_CASE("a caller that finds its own work done by the background thread hands on the rest", "[unit]") {
-    const auto result = run(about_to_wait(), {.preemptions = 2});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(run(about_to_wait(), {.preemptions = 2}));
 }
 
 TEST_CASE("two callers, one of which may find its work done by the other", "[unit]") {
-    const auto result = run(two_callers(), {.preemptions = 1});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(run(two_callers(), {.preemptions = 1}));
 }
 
 /// A caller polls twice and then stops polling.
@@ -445,9 +433,7 @@ Scenario polled_until_done() {
 
 TEST_CASE("a caller that only looks leaves nothing undone", "[unit]") {
     for (const Scenario& scenario : {polled(), polled_asleep(), polled_until_done()}) {
-        const auto result = run(scenario, {.preemptions = 2});
-        INFO(result.report);
-        CHECK(result.passed());
+        check_passed(run(scenario, {.preemptions = 2}));
     }
 }
 
@@ -523,17 +509,13 @@ Scenario sending() {
 
 TEST_CASE("a rank with nothing pending reads what others wait for", "[unit]") {
     for (const Scenario& scenario : {read_for_others(), read_beside_two_callers()}) {
-        const auto result = run(scenario, {.preemptions = 1});
-        INFO(result.report);
-        CHECK(result.passed());
+        check_passed(run(scenario, {.preemptions = 1}));
     }
 }
 
 TEST_CASE("a caller in join(), a change and a message are attended to by the thread that drives", "[unit]") {
     for (const Scenario& scenario : {joining(), changing(), sending()}) {
-        const auto result = run(scenario, {.preemptions = 2});
-        INFO(result.report);
-        CHECK(result.passed());
+        check_passed(run(scenario, {.preemptions = 2}));
     }
 }
 

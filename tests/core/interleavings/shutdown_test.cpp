@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 /// One rank shuts down while other ranks announce. Every operation must end exactly once.
 namespace rueda::core::test {
@@ -30,56 +31,28 @@ struct Ending2 : RanksOf<2> {
     }
 };
 
-TEST_CASE("a shutdown against an arrival: the announcement fails, or was never begun", "[unit]") {
+/// The announcement of a bound name is an arrival. That of a new name is made in full.
+TEST_CASE("a shutdown against an announcement: it fails in its slot, or is refused", "[unit]") {
+    const std::size_t name = GENERATE(std::size_t{a}, std::size_t{b});
     std::array<bool, 4> seen{};
-    const auto result = explore<Ending2>([](Ending2&) {},
-                                         {[](Ending2& s) {
-                                              s.ranks[0].announce(a);
-                                              s.ranks[0].shut_down();
-                                              s.ranks[0].run_until_closed();
-                                          },
-                                          [](Ending2& s) {
-                                              s.ranks[1].shut_down();
-                                              s.ranks[1].run_until_closed();
-                                          }},
-                                         [&](Ending2& s) {
-                                             s.require_ended();
-                                             if (s.ranks[0].announced == 2) {
-                                                 const Ending ending = s.ending_of(0, a);
-                                                 RUEDA_EXPLORER_REQUIRE(ending != Ending::called);
-                                                 seen[static_cast<std::size_t>(ending)] = true;
-                                             }
-                                         });
-    INFO(result.report);
-    CHECK(result.passed());
-    REQUIRE(result.exhausted);
-    CHECK(seen[static_cast<std::size_t>(Ending::failed)]);
-    CHECK(seen[static_cast<std::size_t>(Ending::refused)]);  // the announcement arrived after the closing bit was set
-}
-
-TEST_CASE("a shutdown against a full announcement: it fails in its slot, or is refused", "[unit]") {
-    std::array<bool, 4> seen{};
-    const auto result = explore<Ending2>([](Ending2&) {},
-                                         {[](Ending2& s) {
-                                              s.ranks[0].announce(b);
-                                              s.ranks[0].shut_down();
-                                              s.ranks[0].run_until_closed();
-                                          },
-                                          [](Ending2& s) {
-                                              s.ranks[1].shut_down();
-                                              s.ranks[1].run_until_closed();
-                                          }},
-                                         [&](Ending2& s) {
-                                             s.require_ended();
-                                             if (s.ranks[0].announced == 2) {
-                                                 const Ending ending = s.ending_of(0, b);
-                                                 RUEDA_EXPLORER_REQUIRE(ending != Ending::called);
-                                                 seen[static_cast<std::size_t>(ending)] = true;
-                                             }
-                                         });
-    INFO(result.report);
-    CHECK(result.passed());
-    REQUIRE(result.exhausted);
+    check_passed(explore<Ending2>([](Ending2&) {},
+                                  {[=](Ending2& s) {
+                                       s.ranks[0].announce(name);
+                                       s.ranks[0].shut_down();
+                                       s.ranks[0].run_until_closed();
+                                   },
+                                   [](Ending2& s) {
+                                       s.ranks[1].shut_down();
+                                       s.ranks[1].run_until_closed();
+                                   }},
+                                  [&](Ending2& s) {
+                                      s.require_ended();
+                                      if (s.ranks[0].announced == 2) {
+                                          const Ending ending = s.ending_of(0, name);
+                                          RUEDA_EXPLORER_REQUIRE(ending != Ending::called);
+                                          seen[static_cast<std::size_t>(ending)] = true;
+                                      }
+                                  }));
     CHECK(seen[static_cast<std::size_t>(Ending::failed)]);
     CHECK(seen[static_cast<std::size_t>(Ending::refused)]);
 }
@@ -87,37 +60,35 @@ TEST_CASE("a shutdown against a full announcement: it fails in its slot, or is r
 TEST_CASE("operations that are complete before the shutdown are called on all ranks, the others on no rank", "[unit]") {
     bool called = false;
     bool not_called = false;
-    const auto result = explore<Ending2>(
-        [](Ending2&) {},
-        {[](Ending2& s) {
-             s.ranks[0].announce(a);
-             s.ranks[0].announce(b);
-             s.ranks[0].shut_down();
-             s.ranks[0].run_until_closed();
-         },
-         [](Ending2& s) {
-             s.ranks[1].announce(b);
-             s.ranks[1].announce(a);
-             s.ranks[1].shut_down();
-             s.ranks[1].run_until_closed();
-         }},
-        [&](Ending2& s) {
-            s.require_ended();
-            for (const std::size_t name : {a, b}) {
-                std::array<std::ptrdiff_t, 2> calls{};
-                for (std::size_t rank = 0; rank < 2; ++rank) {
-                    const auto& events = s.ranks[rank].events;
-                    calls[rank] = std::count_if(events.begin(), events.end(), [=](const Rank::Event& event) {
-                        return event.name == name && event.ending == Ending::called;
-                    });
-                }
-                RUEDA_EXPLORER_REQUIRE(calls[0] == calls[1]);
-                (calls[0] == (name == a ? 2 : 1) ? called : not_called) = true;
-            }
-        },
-        {.preemptions = 2});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(explore<Ending2>([](Ending2&) {},
+                                  {[](Ending2& s) {
+                                       s.ranks[0].announce(a);
+                                       s.ranks[0].announce(b);
+                                       s.ranks[0].shut_down();
+                                       s.ranks[0].run_until_closed();
+                                   },
+                                   [](Ending2& s) {
+                                       s.ranks[1].announce(b);
+                                       s.ranks[1].announce(a);
+                                       s.ranks[1].shut_down();
+                                       s.ranks[1].run_until_closed();
+                                   }},
+                                  [&](Ending2& s) {
+                                      s.require_ended();
+                                      for (const std::size_t name : {a, b}) {
+                                          std::array<std::ptrdiff_t, 2> calls{};
+                                          for (std::size_t rank = 0; rank < 2; ++rank) {
+                                              const auto& events = s.ranks[rank].events;
+                                              calls[rank] = std::count_if(
+                                                  events.begin(), events.end(), [=](const Rank::Event& event) {
+                                                      return event.name == name && event.ending == Ending::called;
+                                                  });
+                                          }
+                                          RUEDA_EXPLORER_REQUIRE(calls[0] == calls[1]);
+                                          (calls[0] == (name == a ? 2 : 1) ? called : not_called) = true;
+                                      }
+                                  },
+                                  {.preemptions = 2}));
     CHECK(called);
     CHECK(not_called);
 }

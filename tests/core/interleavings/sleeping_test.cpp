@@ -6,6 +6,7 @@
 #include "base/shared_memory/local_event.hpp"
 #include "core/negotiation/ringing.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 /// A thread sleeps until the log has a new entry, while other threads publish entries. The futexes have no timeout, so
 /// a lost wake-up is a deadlock.
@@ -61,27 +62,21 @@ void wait_as_caller(Sleeping& s, base::Attention<ExploredAtomics>& attention, st
 
 TEST_CASE("a caller who sleeps is woken by whoever publishes", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result =
+        check_passed(
             explore<Sleeping>([](Sleeping&) {},
                               {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { append_and_ring(s, 1); },
                                [](Sleeping& s) { wait_as_caller(s, s.attentions[0], 2); }},
-                              [](Sleeping&) {}, {.memory = memory});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+                              [](Sleeping&) {}, {.memory = memory}));
     }
 }
 
 TEST_CASE("two ranks that sleep are both woken", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result = explore<Sleeping>(
+        check_passed(explore<Sleeping>(
             [](Sleeping&) {},
             {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { wait_as_caller(s, s.attentions[0], 1); },
              [](Sleeping& s) { wait_as_caller(s, s.attentions[1], 1); }},
-            [](Sleeping&) {}, {.memory = memory});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+            [](Sleeping&) {}, {.memory = memory}));
     }
 }
 
@@ -155,9 +150,7 @@ Exploration sleep_with_one_ring(const Way& way, Orders memory) {
 
 TEST_CASE("a bell that is rung once per look: its order, and the order of its sleeper, are needed", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result = sleep_with_one_ring({}, memory);
-        INFO(result.report);
-        CHECK(result.passed());
+        check_passed(sleep_with_one_ring({}, memory));
     }
     const auto early = sleep_with_one_ring({.unrung_after_ticket = false}, Orders::sequentially_consistent);
     CHECK(early.failure == Failure::deadlock);
@@ -177,29 +170,26 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
             Log<ExploredAtomics>(s.memory, appender).append({EntryKind::call, 0});
             ring_readers_of_log(1, 0, /*own_background=*/true, s.attention_of());
         };
-        const auto result =
-            explore<Sleeping>([&](Sleeping&) { looks[0] = 0; },
-                              {[=](Sleeping& s) { announce(s, 0); }, [=](Sleeping& s) { announce(s, 1); },
-                               [&](Sleeping& s) {
-                                   for (std::uint64_t next = 0; next < 2; ++next) {
-                                       while (!s.log.is_published(next)) {
-                                           const std::uint32_t ticket = s.attentions[0].background_ticket();
-                                           ++looks[0];
-                                           s.attentions[0].set(AttentionState::asleep);
-                                           if (!s.log.is_published(next)) {
-                                               s.attentions[0].sleep_as_background(ticket, std::chrono::seconds(1));
-                                           }
-                                       }
-                                   }
-                               }},
-                              [&](Sleeping& s) {
-                                  RUEDA_EXPLORER_REQUIRE(s.attentions[0].background_rings() <= looks[0]);
-                                  most = std::max(most, s.attentions[0].background_rings());
-                              },
-                              {.memory = memory});
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Sleeping>([&](Sleeping&) { looks[0] = 0; },
+                                       {[=](Sleeping& s) { announce(s, 0); }, [=](Sleeping& s) { announce(s, 1); },
+                                        [&](Sleeping& s) {
+                                            for (std::uint64_t next = 0; next < 2; ++next) {
+                                                while (!s.log.is_published(next)) {
+                                                    const std::uint32_t ticket = s.attentions[0].background_ticket();
+                                                    ++looks[0];
+                                                    s.attentions[0].set(AttentionState::asleep);
+                                                    if (!s.log.is_published(next)) {
+                                                        s.attentions[0].sleep_as_background(ticket,
+                                                                                            std::chrono::seconds(1));
+                                                    }
+                                                }
+                                            }
+                                        }},
+                                       [&](Sleeping& s) {
+                                           RUEDA_EXPLORER_REQUIRE(s.attentions[0].background_rings() <= looks[0]);
+                                           most = std::max(most, s.attentions[0].background_rings());
+                                       },
+                                       {.memory = memory}));
     }
     CHECK(most == 2);
 }
@@ -228,10 +218,7 @@ Exploration wait_for_event(std::memory_order change, Orders memory) {
 
 TEST_CASE("threads that wait for an event of their process", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const auto result = wait_for_event(std::memory_order_seq_cst, memory);
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(wait_for_event(std::memory_order_seq_cst, memory));
     }
     const auto late = wait_for_event(std::memory_order_release, Orders::store_buffers);
     CHECK_THAT(late.report, Contains("deadlock"));

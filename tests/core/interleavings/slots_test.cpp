@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/core/interleavings/explored_set.hpp"
+#include "tests/support/explorer/check_passed.hpp"
 
 /// The registrar takes slots back while a rank announces, while metadata change, and while several ranks announce a new
 /// name.
@@ -24,7 +25,7 @@ constexpr std::uint32_t kSlotOfA = 20;
 TEST_CASE("an arrival during a reclaim is either counted or sent away, never both", "[unit]") {
     bool counted = false;
     bool sent_away = false;
-    const auto result = explore<Reclaiming>(
+    check_passed(explore<Reclaiming>(
         [](Reclaiming&) {},
         {[](Reclaiming& s) { s.ranks[0].announce(a); }, [](Reclaiming& s) { s.ranks[1].announce(c); }},
         [&](Reclaiming& s) {
@@ -44,10 +45,7 @@ TEST_CASE("an arrival during a reclaim is either counted or sent away, never bot
             }
             RUEDA_EXPLORER_REQUIRE(waiting == (ArrivalCount::is_retired(word) ? 1 : 0));
             (ArrivalCount::is_retired(word) ? sent_away : counted) = true;
-        });
-    INFO(result.report);
-    CHECK(result.passed());
-    REQUIRE(result.exhausted);
+        }));
     CHECK(counted);
     CHECK(sent_away);
 }
@@ -76,9 +74,7 @@ TEST_CASE("every name is called once, with or without a reclaim", "[unit]") {
     // If both ranks announce "a" first, the last arriver may not have appended the call when the other rank takes slots
     // back.
     for (const bool same_order : {false, true}) {
-        const auto result = reclaim_while_calling(same_order, {});
-        INFO(result.report);
-        CHECK(result.passed());
+        check_passed(reclaim_while_calling(same_order, {}));
     }
 }
 
@@ -89,30 +85,28 @@ TEST_CASE("a slot that is marked as called before its call is appended could be 
 
 TEST_CASE("numbers are used again when the cursors have passed, and nobody arrives in the old one", "[unit]") {
     bool reused = false;
-    const auto result = explore<Reclaiming>([](Reclaiming&) {},
-                                            {[](Reclaiming& s) {
-                                                 s.ranks[0].turn();
-                                                 s.ranks[0].announce(a);
-                                                 s.ranks[0].announce(c);
-                                                 s.ranks[0].announce(d);
-                                                 s.ranks[0].run();
-                                             },
-                                             [](Reclaiming& s) {
-                                                 s.ranks[1].announce(c);
-                                                 s.ranks[1].turn();
-                                                 s.ranks[1].announce(d);
-                                                 s.ranks[1].announce(a);
-                                                 s.ranks[1].run();
-                                             }},
-                                            [&](Reclaiming& s) {
-                                                s.require_all_ended();
-                                                s.require_same_history();
-                                                RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 4);
-                                                reused = reused || s.memory.label(kSlotOfA).state().use == 2;
-                                            },
-                                            {.preemptions = 2});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(explore<Reclaiming>([](Reclaiming&) {},
+                                     {[](Reclaiming& s) {
+                                          s.ranks[0].turn();
+                                          s.ranks[0].announce(a);
+                                          s.ranks[0].announce(c);
+                                          s.ranks[0].announce(d);
+                                          s.ranks[0].run();
+                                      },
+                                      [](Reclaiming& s) {
+                                          s.ranks[1].announce(c);
+                                          s.ranks[1].turn();
+                                          s.ranks[1].announce(d);
+                                          s.ranks[1].announce(a);
+                                          s.ranks[1].run();
+                                      }},
+                                     [&](Reclaiming& s) {
+                                         s.require_all_ended();
+                                         s.require_same_history();
+                                         RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 4);
+                                         reused = reused || s.memory.label(kSlotOfA).state().use == 2;
+                                     },
+                                     {.preemptions = 2}));
     CHECK(reused);
 }
 
@@ -135,63 +129,59 @@ struct Full : RanksOf<2> {
 
 TEST_CASE("idle numbers that not all have read about are waited for, and no name is refused", "[unit]") {
     bool waited = false;
-    const auto result = explore<Full>([](Full&) {},
-                                      {[](Full& s) {
-                                           s.ranks[0].announce(c);
-                                           s.ranks[0].announce(d);
-                                           s.ranks[0].run();
-                                       },
-                                       [](Full& s) {
-                                           s.ranks[1].announce(d);
-                                           s.ranks[1].announce(c);
-                                           s.ranks[1].run();
-                                       }},
-                                      [&](Full& s) {
-                                          s.require_all_ended();
-                                          s.require_same_history();
-                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) == 0);
-                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::first_call) == 4);
-                                          waited = waited || s.ranks[0].waited + s.ranks[1].waited > 0;
-                                      },
-                                      {.preemptions = 2});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(explore<Full>([](Full&) {},
+                               {[](Full& s) {
+                                    s.ranks[0].announce(c);
+                                    s.ranks[0].announce(d);
+                                    s.ranks[0].run();
+                                },
+                                [](Full& s) {
+                                    s.ranks[1].announce(d);
+                                    s.ranks[1].announce(c);
+                                    s.ranks[1].run();
+                                }},
+                               [&](Full& s) {
+                                   s.require_all_ended();
+                                   s.require_same_history();
+                                   RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) == 0);
+                                   RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::first_call) == 4);
+                                   waited = waited || s.ranks[0].waited + s.ranks[1].waited > 0;
+                               },
+                               {.preemptions = 2}));
     CHECK(waited);
 }
 
 TEST_CASE("three names, two numbers: one is refused on all ranks, the others are called on all", "[unit]") {
     bool refused = false;
-    const auto result = explore<Full>([](Full&) {},
-                                      {[](Full& s) {
-                                           s.ranks[0].announce(a);
-                                           s.ranks[0].announce(b);
-                                           s.ranks[0].announce(c);
-                                           s.ranks[0].run();
-                                           s.ranks[0].announce(c);
-                                           s.ranks[0].run();
-                                       },
-                                       [](Full& s) {
-                                           s.ranks[1].announce(c);
-                                           s.ranks[1].announce(b);
-                                           s.ranks[1].announce(a);
-                                           s.ranks[1].run();
-                                           s.ranks[1].announce(c);
-                                           s.ranks[1].run();
-                                       }},
-                                      [&](Full& s) {
-                                          s.require_all_ended();
-                                          for (const std::size_t name : {a, b, c}) {
-                                              RUEDA_EXPLORER_REQUIRE(s.endings_of(0, name) == s.endings_of(1, name));
-                                          }
-                                          RUEDA_EXPLORER_REQUIRE(s.memory.header().refusals == 0);
-                                          // Two of the three names have slots, and both slots are idle at the end.
-                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) <= 2);
-                                          RUEDA_EXPLORER_REQUIRE(s.endings_of(0, c).back() == Ending::called);
-                                          refused = refused || s.count(EntryKind::exhausted) == 2;
-                                      },
-                                      {.preemptions = 1});
-    INFO(result.report);
-    CHECK(result.passed());
+    check_passed(explore<Full>([](Full&) {},
+                               {[](Full& s) {
+                                    s.ranks[0].announce(a);
+                                    s.ranks[0].announce(b);
+                                    s.ranks[0].announce(c);
+                                    s.ranks[0].run();
+                                    s.ranks[0].announce(c);
+                                    s.ranks[0].run();
+                                },
+                                [](Full& s) {
+                                    s.ranks[1].announce(c);
+                                    s.ranks[1].announce(b);
+                                    s.ranks[1].announce(a);
+                                    s.ranks[1].run();
+                                    s.ranks[1].announce(c);
+                                    s.ranks[1].run();
+                                }},
+                               [&](Full& s) {
+                                   s.require_all_ended();
+                                   for (const std::size_t name : {a, b, c}) {
+                                       RUEDA_EXPLORER_REQUIRE(s.endings_of(0, name) == s.endings_of(1, name));
+                                   }
+                                   RUEDA_EXPLORER_REQUIRE(s.memory.header().refusals == 0);
+                                   // Two of the three names have numbers. Both numbers are idle afterwards.
+                                   RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) <= 2);
+                                   RUEDA_EXPLORER_REQUIRE(s.endings_of(0, c).back() == Ending::called);
+                                   refused = refused || s.count(EntryKind::exhausted) == 2;
+                               },
+                               {.preemptions = 1}));
     CHECK(refused);
 }
 
@@ -203,33 +193,30 @@ struct Changing : RanksOf<2> {
 
 TEST_CASE("metadata changes on one rank or on both: one resolve, one outcome, and then in full again", "[unit]") {
     for (const bool both : {false, true}) {
-        const auto result =
-            explore<Changing>([](Changing&) {},
-                              {[](Changing& s) {
-                                   s.ranks[0].announce(a, vector_of(5));
-                                   s.ranks[0].run();
-                                   s.ranks[0].announce(a);
-                                   s.ranks[0].run();
-                               },
-                               [=](Changing& s) {
-                                   s.ranks[1].announce(a, vector_of(both ? 5 : 3));
-                                   s.ranks[1].run();
-                                   s.ranks[1].announce(a);
-                                   s.ranks[1].run();
-                               }},
-                              [=](Changing& s) {
-                                  s.require_all_ended();
-                                  s.require_same_history();
-                                  RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 1);
-                                  const std::vector<Entry> entries = s.entries();
-                                  RUEDA_EXPLORER_REQUIRE(entries.size() == 3);
-                                  const EntryKind expected = both ? EntryKind::changed_call : EntryKind::mismatch;
-                                  RUEDA_EXPLORER_REQUIRE(entries[1].kind == expected);
-                                  RUEDA_EXPLORER_REQUIRE(entries[2].kind == EntryKind::first_call);
-                              });
-        INFO(result.report);
-        CHECK(result.passed());
-        REQUIRE(result.exhausted);
+        check_passed(explore<Changing>([](Changing&) {},
+                                       {[](Changing& s) {
+                                            s.ranks[0].announce(a, vector_of(5));
+                                            s.ranks[0].run();
+                                            s.ranks[0].announce(a);
+                                            s.ranks[0].run();
+                                        },
+                                        [=](Changing& s) {
+                                            s.ranks[1].announce(a, vector_of(both ? 5 : 3));
+                                            s.ranks[1].run();
+                                            s.ranks[1].announce(a);
+                                            s.ranks[1].run();
+                                        }},
+                                       [=](Changing& s) {
+                                           s.require_all_ended();
+                                           s.require_same_history();
+                                           RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 1);
+                                           const std::vector<Entry> entries = s.entries();
+                                           RUEDA_EXPLORER_REQUIRE(entries.size() == 3);
+                                           const EntryKind expected =
+                                               both ? EntryKind::changed_call : EntryKind::mismatch;
+                                           RUEDA_EXPLORER_REQUIRE(entries[1].kind == expected);
+                                           RUEDA_EXPLORER_REQUIRE(entries[2].kind == EntryKind::first_call);
+                                       }));
     }
 }
 
@@ -260,20 +247,14 @@ auto announce_both(std::uint32_t rank, std::size_t first, std::size_t second) {
 }
 
 TEST_CASE("two ranks see two names first at once: the registrar's role is handed on, and no post is lost", "[unit]") {
-    const auto result =
-        explore<FirstSight<2>>([](FirstSight<2>&) {}, {announce_both<2>(0, a, b), announce_both<2>(1, b, a)},
-                               [](FirstSight<2>& s) { s.require_both_called(); });
-    INFO(result.report);
-    CHECK(result.passed());
-    REQUIRE(result.exhausted);
+    check_passed(explore<FirstSight<2>>([](FirstSight<2>&) {}, {announce_both<2>(0, a, b), announce_both<2>(1, b, a)},
+                                        [](FirstSight<2>& s) { s.require_both_called(); }));
 }
 
 TEST_CASE("three ranks: the same", "[unit]") {
-    const auto result = explore<FirstSight<3>>(
+    check_passed(explore<FirstSight<3>>(
         [](FirstSight<3>&) {}, {announce_both<3>(0, a, b), announce_both<3>(1, b, a), announce_both<3>(2, a, b)},
-        [](FirstSight<3>& s) { s.require_both_called(); }, {.preemptions = 1});
-    INFO(result.report);
-    CHECK(result.passed());
+        [](FirstSight<3>& s) { s.require_both_called(); }, {.preemptions = 1}));
 }
 
 }  // namespace
