@@ -6,6 +6,7 @@
 
 #include "tests/faults/captured_errors.hpp"
 #include "tests/faults/faults.hpp"
+#include "tests/support/check_passed.hpp"
 #include "tests/support/ranks/thread_transport.hpp"
 
 namespace rueda::tests {
@@ -148,7 +149,7 @@ TEST_CASE("a tensor that a rank of another host does not submit is reported, wit
     config.log_level = base::LogLevel::warning;
     config.stall_warning_seconds = 0.5;
     const CapturedErrors errors;
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, config,
         [&](RankContext& context, RuntimeClient& client) {
             std::vector<float> values(100);
@@ -172,9 +173,7 @@ TEST_CASE("a tensor that a rank of another host does not submit is reported, wit
             expect_ok(client.allreduce("gradient", tensor, tensor, {ReduceOp::sum}), "gradient");
             check_allreduce(tensor, {ReduceOp::sum}, client.size(), 1, "gradient");
         },
-        {}, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "aabb"));
     const std::string text = errors.text();
     INFO(text);
     CHECK(occurrences(text, "One or more tensors were submitted to be reduced") == 1);
@@ -190,7 +189,7 @@ TEST_CASE("a stalled job on several hosts is ended for one reason", "[faults]") 
     base::Config config = test_config();
     config.stall_warning_seconds = 0.2;
     config.stall_shutdown_seconds = 0.6;
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, config,
         [](RankContext& context, RuntimeClient& client) {
             float value = 0;
@@ -204,13 +203,11 @@ TEST_CASE("a stalled job on several hosts is ended for one reason", "[faults]") 
             expect_part(text, "has waited for rank 1 for ");
             expect_part(text, "; ready: ranks 0, 2, 3; the job is ended");
         },
-        {}, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "aabb"));
 }
 
 TEST_CASE("a rank that leaves early ends what others on all hosts wait for, and they leave after it", "[faults]") {
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, test_config(),
         [](RankContext& context, RuntimeClient& client) {
             float value = 1;
@@ -232,9 +229,7 @@ TEST_CASE("a rank that leaves early ends what others on all hosts wait for, and 
             expect_part(expect_failure(client.allreduce("late", tensor, tensor, {}), ErrorCode::aborted, "late"),
                         "rank 2 has shut down");
         },
-        {}, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "aabb"));
 }
 
 TEST_CASE("names come and go on several hosts where there are few slots", "[faults]") {
@@ -243,7 +238,7 @@ TEST_CASE("names come and go on several hosts where there are few slots", "[faul
     config.slots_max = 2;
     RanksOptions options;
     options.deadline = 20s;
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, config,
         [](RankContext& context, RuntimeClient& client) {
             // Starts more operations than there are free slots for names. The remaining operations wait until slots are
@@ -265,16 +260,14 @@ TEST_CASE("names come and go on several hosts where there are few slots", "[faul
                 }
             }
         },
-        options, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        options, "aabb"));
 }
 
 TEST_CASE("a host whose leader has nothing to do is not taken to be cut off", "[faults]") {
     base::Config config = test_config();
     config.host_timeout_seconds = 0.5;
     config.liveness_seconds = 5;
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         2, config,
         [](RankContext& context, RuntimeClient& client) {
             float value = 0;
@@ -286,9 +279,7 @@ TEST_CASE("a host whose leader has nothing to do is not taken to be cut off", "[
             std::this_thread::sleep_for(1500ms);
             expect_ok(client.allreduce("often", tensor, tensor, {ReduceOp::sum}), "after a while");
         },
-        {}, "ab");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "ab"));
 }
 
 TEST_CASE("a report of many tensors names only the rank that stays away", "[faults]") {
@@ -297,7 +288,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
     config.log_level = base::LogLevel::warning;
     config.stall_warning_seconds = 0.5;
     const CapturedErrors errors;
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, config,
         [&](RankContext& context, RuntimeClient& client) {
             std::vector<float> values(kTensors, 1);
@@ -328,9 +319,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
                 expect_ok(one->wait(), "gradient");
             }
         },
-        {}, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "aabb"));
     const std::string text = errors.text();
     INFO(text.substr(0, 3000));
     CHECK(occurrences(text, "; missing: rank 3\n") > 0);
@@ -339,7 +328,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
 
 TEST_CASE("a rank leaves while others have more to say than their mailboxes hold", "[faults]") {
     constexpr int kTensors = 900;
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, test_config(),
         [&](RankContext& context, RuntimeClient& client) {
             std::vector<float> values(kTensors, 1);
@@ -378,13 +367,11 @@ TEST_CASE("a rank leaves while others have more to say than their mailboxes hold
                 expect_part(expect_failure(one->wait(), ErrorCode::aborted, "gradient"), "rank 2 has shut down");
             }
         },
-        {}, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "aabb"));
 }
 
 TEST_CASE("ranks of several hosts leave as soon as all of them do", "[faults]") {
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         4, test_config(),
         [](RankContext& /*context*/, RuntimeClient& client) {
             float value = 1;
@@ -394,9 +381,7 @@ TEST_CASE("ranks of several hosts leave as soon as all of them do", "[faults]") 
             expect_ok(client.shutdown(), "shutdown");
             RUEDA_RANK_CHECK(now_seconds() - begin < 0.5);
         },
-        {}, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
+        {}, "aabb"));
 }
 
 }  // namespace

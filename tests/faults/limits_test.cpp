@@ -14,6 +14,7 @@
 
 #include "base/system/control_groups.hpp"
 #include "tests/faults/faults.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -188,25 +189,23 @@ TEST_CASE("a small control group", "[faults]") {
     }
     base::Config config = test_config();
     config.resident_limit_bytes = 0;
-    const RanksResult result =
-        run_ranks(2,
-                  [&](RankContext& context) {
-                      RUEDA_RANK_CHECK(group.join());
-                      auto plane = context.open_control_plane();
-                      plane.status().throw_if_failed();
-                      auto created = RuntimeClient::create(config, std::move(plane).value());
-                      created.status().throw_if_failed();
-                      const std::string text = expect_failure(created.value()->allocate(256 * base::kMiB).status(),
-                                                              ErrorCode::resource_exhausted, "256 MiB");
-                      RUEDA_RANK_CHECK(text.find("resident memory") != std::string::npos);
-                      RUEDA_RANK_CHECK(text.find("256 MiB") != std::string::npos);
-                      void* const small = expect_value(created.value()->allocate(4 * base::kMiB), "4 MiB");
-                      std::memset(small, 1, 4 * base::kMiB);
-                      expect_ok(created.value()->shutdown(), "shutdown");
-                  },
-                  {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_ranks(2,
+                           [&](RankContext& context) {
+                               RUEDA_RANK_CHECK(group.join());
+                               auto plane = context.open_control_plane();
+                               plane.status().throw_if_failed();
+                               auto created = RuntimeClient::create(config, std::move(plane).value());
+                               created.status().throw_if_failed();
+                               const std::string text =
+                                   expect_failure(created.value()->allocate(256 * base::kMiB).status(),
+                                                  ErrorCode::resource_exhausted, "256 MiB");
+                               RUEDA_RANK_CHECK(text.find("resident memory") != std::string::npos);
+                               RUEDA_RANK_CHECK(text.find("256 MiB") != std::string::npos);
+                               void* const small = expect_value(created.value()->allocate(4 * base::kMiB), "4 MiB");
+                               std::memset(small, 1, 4 * base::kMiB);
+                               expect_ok(created.value()->shutdown(), "shutdown");
+                           },
+                           {.as = RanksAs::processes}));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "tests/faults/captured_errors.hpp"
 #include "tests/faults/faults.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -67,43 +68,41 @@ void one_rank_is_late(RankContext& context, RuntimeClient& client, const Capture
 }
 
 TEST_CASE("a stalled tensor is reported", "[faults]") {
-    const RanksResult result =
-        run_ranks(3,
-                  [](RankContext& context) {
-                      const CapturedErrors errors;
-                      base::Config config = test_config();
-                      config.log_level = base::LogLevel::warning;
-                      config.stall_warning_seconds = 0.5;
-                      auto plane = context.open_control_plane();
-                      plane.status().throw_if_failed();
-                      auto client = RuntimeClient::create(config, std::move(plane).value());
-                      client.status().throw_if_failed();
-                      one_rank_is_late(context, *client.value(), errors);
-                      expect_ok(client.value()->shutdown(), "shutdown");
-                      const std::string text = errors.text();
-                      context.report("errors", text);
-                      RUEDA_RANK_EQUAL(occurrences(text, kSentence), context.rank() == 0 ? 1U : 0U);
-                      if (context.rank() == 0) {
-                          expect_part(text, "rank 0]");
-                          expect_part(text, "\n  tensor 'gradient': waiting for ");
-                          expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
-                          expect_part(text, "\n  rank 2 on ");
-                          expect_part(text, "; in step 8; last finished tensor 'gradient' ");
-                          expect_part(text, "busy with 'loading data' for ");
-                          expect_part(text, "\n  Probable cause: rank 2 has been busy with 'loading data' for ");
-                          expect_part(text, " s; waits in no collective itself");
-                      }
-                  },
-                  {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_ranks(3,
+                           [](RankContext& context) {
+                               const CapturedErrors errors;
+                               base::Config config = test_config();
+                               config.log_level = base::LogLevel::warning;
+                               config.stall_warning_seconds = 0.5;
+                               auto plane = context.open_control_plane();
+                               plane.status().throw_if_failed();
+                               auto client = RuntimeClient::create(config, std::move(plane).value());
+                               client.status().throw_if_failed();
+                               one_rank_is_late(context, *client.value(), errors);
+                               expect_ok(client.value()->shutdown(), "shutdown");
+                               const std::string text = errors.text();
+                               context.report("errors", text);
+                               RUEDA_RANK_EQUAL(occurrences(text, kSentence), context.rank() == 0 ? 1U : 0U);
+                               if (context.rank() == 0) {
+                                   expect_part(text, "rank 0]");
+                                   expect_part(text, "\n  tensor 'gradient': waiting for ");
+                                   expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
+                                   expect_part(text, "\n  rank 2 on ");
+                                   expect_part(text, "; in step 8; last finished tensor 'gradient' ");
+                                   expect_part(text, "busy with 'loading data' for ");
+                                   expect_part(text,
+                                               "\n  Probable cause: rank 2 has been busy with 'loading data' for ");
+                                   expect_part(text, " s; waits in no collective itself");
+                               }
+                           },
+                           {.as = RanksAs::processes}));
 }
 
 TEST_CASE("a stalled job is ended", "[faults]") {
     base::Config config = test_config();
     config.stall_warning_seconds = 0.2;
     config.stall_shutdown_seconds = 0.6;
-    const RanksResult result =
+    check_passed(
         run_clients(3, config,
                     [](RankContext& context, RuntimeClient& client) {
                         float value = 0;
@@ -125,9 +124,7 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(late || seconds >= 0.3);
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
-                    {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+                    {.as = RanksAs::processes}));
 }
 
 /// Runs `body` in a job that reports stalls after half a second. `body` can read this rank's standard error.
@@ -172,7 +169,7 @@ void shut_down_while(RuntimeClient& client, Meanwhile&& meanwhile) {
 }
 
 TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
-    const RanksResult result = run_ranks(
+    check_passed(run_ranks(
         3,
         [](RankContext& context) {
             with_captured_errors(context, test_config(), [&](RuntimeClient& client, const CapturedErrors& errors) {
@@ -215,9 +212,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                 }
             });
         },
-        {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+        {.as = RanksAs::processes}));
 }
 
 TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
@@ -286,7 +281,7 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
     base::Config config = test_config();
     config.slots = 16;
     config.slots_max = 16;
-    const RanksResult result = run_ranks(
+    check_passed(run_ranks(
         2,
         [&](RankContext& context) {
             with_captured_errors(context, config, [&](RuntimeClient& client, const CapturedErrors& errors) {
@@ -331,13 +326,11 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 RUEDA_RANK_EQUAL(ended, static_cast<int>(pending.size()));
             });
         },
-        {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+        {.as = RanksAs::processes}));
 }
 
 TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         2, test_config(),
         [](RankContext& context, RuntimeClient& client) {
             if (client.rank() == 1) {
@@ -355,9 +348,7 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
             expect_ok(client.runtime().shutdown_within(20), "shutdown");
             expect_ok(client.runtime().shutdown_within(0), "again");
         },
-        {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+        {.as = RanksAs::processes}));
 }
 
 /// Binds two names to slots. The second name must be announced while the first one is pending, because otherwise it
@@ -421,10 +412,7 @@ TEST_CASE("a name that gets no slot, because a stopped rank does not read the lo
     config.slots_max = 2;
     config.stall_warning_seconds = 0.5;
     config.stall_shutdown_seconds = 1.2;
-    const RanksResult result =
-        run_clients(3, config, announce_without_a_slot, {.as = RanksAs::processes, .deadline = 20s});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(3, config, announce_without_a_slot, {.as = RanksAs::processes, .deadline = 20s}));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/faults/faults.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a rank is stopped and goes on", "[faults]") {
     const bool resident = GENERATE(false, true);
-    const RanksResult result = run_clients(
+    check_passed(run_clients(
         2, test_config(),
         [&](RankContext& context, RuntimeClient& client) {
             const Buffer buffer(client, DType::float32, {1 << 18}, resident);
@@ -43,9 +44,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
                  std::this_thread::sleep_for(400ms);  // longer than the interval at which ranks look for dead ranks
                  running.continue_rank(1 - i % 2);
              }
-         }});
-    INFO(result.text());
-    CHECK(result.passed());
+         }}));
 }
 
 /// Rank 1 is stopped inside a resident allreduce, and then rank 2 dies. When rank 1 continues, it may still write to

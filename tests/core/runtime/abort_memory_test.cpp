@@ -11,6 +11,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/core/runtime/failing_memory.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -114,41 +115,38 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
     std::atomic<int> about_to_wait{0};
     std::atomic<int> ended{0};
     std::atomic<bool> memory_is_back{false};
-    const RanksResult result =
-        run_clients(2, test_config(),
-                    [&](RankContext&, RuntimeClient& client) {
-                        core::Runtime& runtime = client.runtime();
-                        float value = 1;
-                        Completion completion;
-                        const std::string name = fmt::format("the gradient that only rank {} has", client.rank());
-                        expect_ok(runtime.start(runtime.world(), name, sum_of(&value), completion), "a start");
-                        about_to_wait.fetch_add(1);
-                        // Nothing between the waits may allocate, so this loop does not use the test harness.
-                        while (about_to_wait.load() < 2) {
-                            std::this_thread::yield();
-                        }
-                        std::optional<ExhaustedMemory> exhausted;
-                        if (client.rank() == 1) {
-                            exhausted.emplace();
-                            client.runtime().control().abort.raise(ErrorCode::aborted, kReason);
-                        }
-                        const Status end = runtime.wait(completion, -1);
-                        ended.fetch_add(1);
-                        if (client.rank() == 1) {
-                            while (ended.load() < 2) {
-                                std::this_thread::yield();
-                            }
-                            exhausted.reset();
-                            memory_is_back.store(true);
-                        }
-                        while (!memory_is_back.load()) {  // the code after the wait allocates memory
-                            std::this_thread::yield();
-                        }
-                        expect_aborted(end);
-                    },
-                    {.deadline = std::chrono::seconds(20)});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(2, test_config(),
+                             [&](RankContext&, RuntimeClient& client) {
+                                 core::Runtime& runtime = client.runtime();
+                                 float value = 1;
+                                 Completion completion;
+                                 const std::string name =
+                                     fmt::format("the gradient that only rank {} has", client.rank());
+                                 expect_ok(runtime.start(runtime.world(), name, sum_of(&value), completion), "a start");
+                                 about_to_wait.fetch_add(1);
+                                 while (about_to_wait.load() < 2) {  // the test harness allocates memory
+                                     std::this_thread::yield();
+                                 }
+                                 std::optional<ExhaustedMemory> exhausted;
+                                 if (client.rank() == 1) {
+                                     exhausted.emplace();
+                                     client.runtime().control().abort.raise(ErrorCode::aborted, kReason);
+                                 }
+                                 const Status end = runtime.wait(completion, -1);
+                                 ended.fetch_add(1);
+                                 if (client.rank() == 1) {
+                                     while (ended.load() < 2) {
+                                         std::this_thread::yield();
+                                     }
+                                     exhausted.reset();
+                                     memory_is_back.store(true);
+                                 }
+                                 while (!memory_is_back.load()) {  // what follows the wait allocates memory
+                                     std::this_thread::yield();
+                                 }
+                                 expect_aborted(end);
+                             },
+                             {.deadline = std::chrono::seconds(20)}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -26,9 +27,7 @@ void check_block(const void* memory, std::size_t bytes) {
 }
 
 void on_one_rank(const base::Config& config, const std::function<void(RuntimeClient&)>& body) {
-    const RanksResult result = run_clients(1, config, [&](RankContext&, RuntimeClient& client) { body(client); });
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(1, config, [&](RankContext&, RuntimeClient& client) { body(client); }));
 }
 
 TEST_CASE("resident memory: sizes, alignment, zeros", "[threads]") {
@@ -122,7 +121,7 @@ TEST_CASE("resident memory: what is not a block", "[threads]") {
 }
 
 TEST_CASE("resident memory through the public interface", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext&) {
+    check_passed(run_public_ranks(2, [](RankContext&) {
         try {
             static_cast<void>(rueda::allocate(10));
             RUEDA_RANK_CHECK(false);
@@ -145,9 +144,7 @@ TEST_CASE("resident memory through the public interface", "[processes]") {
         rueda::shutdown();
         kept[9] = 1;  // the memory must stay usable after the job
         rueda::deallocate(kept);
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace

@@ -25,18 +25,14 @@
 #include "tests/conformance/runtime_client.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
 
 using core::CallbackThread;
 
-void check_passed(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
-/// Counts the callbacks that a test still expects. Any thread may use this object.
+/// Counts the callbacks for which a test still waits. Any thread may use it.
 class Countdown {
 public:
     explicit Countdown(int from) : left_(from) {}

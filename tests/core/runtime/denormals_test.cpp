@@ -8,6 +8,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
+#include "tests/support/check_passed.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -49,9 +50,7 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
 TEST_CASE("a caller that flushes denormals gets the same bits, and keeps flushing", "[threads]") {
     const int size = GENERATE(1, 2, 4);
     for (const base::Config& config : {test_config(), tiny_config()}) {
-        const RanksResult result = run_clients(size, config, reduce_denormals);
-        INFO(result.text());
-        CHECK(result.passed());
+        check_passed(run_clients(size, config, reduce_denormals));
     }
 }
 

@@ -13,16 +13,12 @@
 
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
 
 using Ranks = std::vector<std::int32_t>;
-
-void check_passed(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
-}
 
 template <class Failure>
 std::string refused(const std::function<void()>& call) {

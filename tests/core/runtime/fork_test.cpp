@@ -15,6 +15,7 @@
 
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -39,7 +40,7 @@ void reduce_ones(float* values, std::size_t count, float size) {
 }
 
 TEST_CASE("a forked child", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
         constexpr std::size_t kCount = 1 << 18;
         rueda::init();
         auto* const resident = static_cast<float*>(rueda::allocate(kCount * sizeof(float)));
@@ -95,9 +96,7 @@ TEST_CASE("a forked child", "[processes]") {
             reduce_ones(resident, kCount, 2);
         }
         rueda::shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 /// Returns the state letter of a thread of this process as in proc(5), for example 'S' while the thread sleeps.
@@ -110,7 +109,7 @@ char state_of_thread(pid_t thread) {
 }
 
 TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
         rueda::init();
         if (context.rank() == 1) {
             context.wait_for_phase(0, "its child has ended");
@@ -132,9 +131,7 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
                          }),
                          7);
         context.phase("its child has ended");
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 /// Runs as an exit handler in a child. At that time the destructors of thread-local variables have run, but Rueda's
@@ -146,7 +143,7 @@ void fail_at_exit() {
 }
 
 TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
-    const RanksResult result = run_public_ranks(1, [](RankContext&) {
+    check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
         RUEDA_RANK_EQUAL(end_of_child([]() -> int {
                              int rank = 0;
@@ -157,9 +154,7 @@ TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
                          }),
                          7);
         rueda::shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace

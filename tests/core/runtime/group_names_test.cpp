@@ -8,6 +8,7 @@
 
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -72,15 +73,13 @@ void take_names(RankContext&, RuntimeClient& client) {
 TEST_CASE("the name of a group is taken until its last member has ended", "[threads]") {
     base::Config config = test_config();
     config.hold_seconds = kHold;
-    const RanksResult result = run_clients(GENERATE(2, 3), config, take_names);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(GENERATE(2, 3), config, take_names));
 }
 
 /// A program's operation may have the same name as a member of a group, but does not belong to the group.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
     const bool is_of_its_tensor = GENERATE(false, true);
-    const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {
+    check_passed(run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {
         std::vector<float> three(3);
         std::vector<float> two(2);
         float one = 1;
@@ -95,9 +94,7 @@ TEST_CASE("an operation that is called like a member takes only its own name", "
         context.phase("has started");
         expect_ok(group->wait(), "another group");
         expect_ok(like_a_member->wait(), "the operation");
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace

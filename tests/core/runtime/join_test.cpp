@@ -17,14 +17,13 @@
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
 
 void check(int size, const std::function<void(RankContext&, RuntimeClient&)>& body, const Layout& layout = {}) {
-    const RanksResult result = run_clients(size, test_config(), body, {}, layout);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(size, test_config(), body, {}, layout));
 }
 
 /// The values of a tensor repeat with this period, so that checking them does not dominate the test's time.
@@ -660,8 +659,8 @@ void join_by_handle(RankContext& context, JoinAverage average) {
 }
 
 TEST_CASE("join as a handle in C++", "[processes]") {
-    const int size = GENERATE(1, 2, 4);  // powers of two keep the averages over all ranks exact
-    const RanksResult result = run_public_ranks(size, [](RankContext& context) {
+    const int size = GENERATE(1, 2, 4);  // powers of two, so that the averages over all ranks are exact
+    check_passed(run_public_ranks(size, [](RankContext& context) {
         rueda::init();
         join_by_handle(context, JoinAverage::all);
         if (rueda::size() < 3) {  // with 1 or 2 active ranks, the averages over active ranks are exact, too
@@ -675,9 +674,7 @@ TEST_CASE("join as a handle in C++", "[processes]") {
         } catch (const InvalidArgument&) {
         }
         rueda::shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace

@@ -16,14 +16,10 @@
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
-
-void check_passed(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
-}
 
 void pending_at_shutdown(RankContext&, RuntimeClient& client) {
     std::vector<float> values(100, 1);

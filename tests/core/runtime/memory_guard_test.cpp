@@ -22,6 +22,7 @@
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/faults/captured_errors.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -113,7 +114,7 @@ void open_page(int /*signal*/, siginfo_t* info, void* /*context*/) {
 
 /// A program may have its own SIGSEGV handler, for example of a garbage collector or of Python's faulthandler.
 TEST_CASE("a program's own handler of SIGSEGV is called, and is back after shutdown", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext&) {
+    check_passed(run_public_ranks(2, [](RankContext&) {
         ::setenv("RUEDA_VERIFY", "1", 1);
         struct sigaction own {};
         own.sa_sigaction = &open_page;
@@ -132,28 +133,24 @@ TEST_CASE("a program's own handler of SIGSEGV is called, and is back after shutd
         struct sigaction found {};
         sigaction(SIGSEGV, nullptr, &found);
         RUEDA_RANK_CHECK((found.sa_flags & SA_SIGINFO) != 0 && found.sa_sigaction == &open_page);
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 TEST_CASE("without RUEDA_VERIFY nothing handles SIGSEGV", "[processes]") {
 #if defined(NDEBUG)
-    const RanksResult result = run_public_ranks(1, [](RankContext&) {
+    check_passed(run_public_ranks(1, [](RankContext&) {
         std::signal(SIGSEGV, SIG_DFL);
         init();
         struct sigaction found {};
         sigaction(SIGSEGV, nullptr, &found);
         RUEDA_RANK_CHECK(found.sa_handler == SIG_DFL);
         shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 #endif
 }
 
 TEST_CASE("resident memory of a pending operation is not given back", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
         ::setenv("RUEDA_VERIFY", "1", 1);
         init();
         const CapturedErrors errors;
@@ -176,9 +173,7 @@ TEST_CASE("resident memory of a pending operation is not given back", "[processe
         deallocate(memory);
         shutdown();
         RUEDA_RANK_EQUAL(occurrences(errors.text(), "it is kept for good"), std::size_t{context.rank() == 0 ? 1U : 0U});
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 /// Returns the file descriptor of this process's arena, or -1 if the process has no arena.
@@ -205,7 +200,7 @@ TEST_CASE("another process of the same user cannot change the size of the arena"
         WARN("this kernel does not seal files in memory");
         return;
     }
-    const RanksResult result = run_public_ranks(3, [](RankContext& context) {
+    check_passed(run_public_ranks(3, [](RankContext& context) {
         init();
         std::vector<std::int32_t> own = {static_cast<std::int32_t>(::getpid()), arena_descriptor()};
         const Handle all = allgather("who has what", own);
@@ -237,9 +232,7 @@ TEST_CASE("another process of the same user cannot change the size of the arena"
             RUEDA_RANK_EQUAL(values.back(), 6.0F);
         }
         shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace

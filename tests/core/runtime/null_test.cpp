@@ -13,6 +13,7 @@
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -136,7 +137,7 @@ void check_refused(const std::vector<Call>& calls) {
 }
 
 TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing is started", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
         RUEDA_RANK_EQUAL(rueda_init(), RUEDA_OK);
         float values[2] = {1.0F + static_cast<float>(context.rank()), 5};
         const std::int64_t extent = 2;
@@ -167,9 +168,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         RUEDA_RANK_EQUAL(rueda_grouped_allreduce("g", 1, &tensor, &tensor, &options), RUEDA_OK);
         RUEDA_RANK_EQUAL(values[1], 40.0F);
         RUEDA_RANK_EQUAL(rueda_shutdown(), RUEDA_OK);
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 /// Returns "ErrorCode: text" for an error of Rueda, or says how else the call ended.
@@ -204,7 +203,7 @@ void check_empty(const Handle& handle) {
 }
 
 TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and assigned to", "[processes]") {
-    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
         const Handle before_init;
         check_empty(before_init);
         init();
@@ -227,13 +226,11 @@ TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and as
         one.wait();
         RUEDA_RANK_EQUAL(first[0], 6.0F);
         shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 TEST_CASE("NULL as a handle is refused by every function of the C interface", "[processes]") {
-    const RanksResult result = run_public_ranks(1, [](RankContext&) {
+    check_passed(run_public_ranks(1, [](RankContext&) {
         RUEDA_RANK_EQUAL(rueda_init(), RUEDA_OK);
         int completed = 0;
         rueda_tensor tensor{};
@@ -256,14 +253,12 @@ TEST_CASE("NULL as a handle is refused by every function of the C interface", "[
         });
         rueda_handle_release(nullptr);
         RUEDA_RANK_EQUAL(rueda_shutdown(), RUEDA_OK);
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 /// Every rank makes the same wrong calls, but rank 0 shuts down before the other ranks make theirs.
 TEST_CASE("a rank's wrong arguments are its own error, also after another rank has shut down", "[processes]") {
-    const RanksResult result = run_public_ranks(3, [](RankContext& context) {
+    check_passed(run_public_ranks(3, [](RankContext& context) {
         init();
         std::vector<float> values(4, 1);
         std::vector<float> out(8);
@@ -306,9 +301,7 @@ TEST_CASE("a rank's wrong arguments are its own error, also after another rank h
             RUEDA_RANK_CHECK(refusal([&] { allreduce("values", values); }).starts_with("Aborted: "));
         }
         shutdown();
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace

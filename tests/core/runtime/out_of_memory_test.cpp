@@ -9,6 +9,7 @@
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/core/runtime/failing_memory.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -142,11 +143,7 @@ void group(RankContext&, RuntimeClient& client) {
     }
 }
 
-void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
-    const RanksResult result = run_clients(2, test_config(), body);
-    INFO(result.text());
-    CHECK(result.passed());
-}
+void check_passed(void (*body)(RankContext&, RuntimeClient&)) { check_passed(run_clients(2, test_config(), body)); }
 
 /// Rank 0 starts a job with a process set, and the allocation after `successes` successful ones fails. Then all ranks
 /// start a job in which no allocation fails.

@@ -7,6 +7,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -28,9 +29,7 @@ std::unique_ptr<RuntimeClient> add(RuntimeClient& world, const std::vector<int>&
 }
 
 void check(int size, const std::function<void(RankContext&, RuntimeClient&)>& body, const Layout& layout = {}) {
-    const RanksResult result = run_clients(size, test_config(), body, {}, layout);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(size, test_config(), body, {}, layout));
 }
 
 TEST_CASE("overlapping sets reduce each over its own members", "[threads]") {

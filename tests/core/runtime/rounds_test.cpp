@@ -20,6 +20,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
+#include "tests/support/check_passed.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define RUEDA_SANITIZED 1
@@ -37,11 +38,6 @@ constexpr bool kSanitized = true;  // sanitizers have mappings and memory of the
 #else
 constexpr bool kSanitized = false;
 #endif
-
-void check_rounds(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
-}
 
 template <class Expected, class Body>
 bool throws(Body&& body) {
@@ -120,7 +116,7 @@ void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
 
 /// Each job reserves 8 TiB of addresses, and a process has only 128 TiB. So the jobs must give their addresses back.
 TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]") {
-    check_rounds(run_public_ranks(
+    check_passed(run_public_ranks(
         2,
         [](RankContext& context) {
             constexpr int kRounds = kSanitized ? 40 : 300;
@@ -173,7 +169,7 @@ bool is_refused(T* memory) {
 
 /// Objects that the program holds at shutdown stay valid until the program releases them, whatever later jobs do.
 TEST_CASE("resident tensors, handles and slots across the end of a job", "[processes]") {
-    check_rounds(run_public_ranks(3, [](RankContext& context) {
+    check_passed(run_public_ranks(3, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
         rueda::init();
         rueda::TensorSlot slot("slot");
@@ -235,7 +231,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
 
 /// After an abort, other ranks may still be writing to the memory, so it must stay mapped.
 TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
-    check_rounds(run_public_ranks(2, [](RankContext& context) {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
         rueda::init();
         auto* const held = static_cast<float*>(rueda::allocate(kCount * sizeof(float)));
@@ -325,12 +321,12 @@ void others_are_inside(RankContext& context, RuntimeClient& client) {
 
 TEST_CASE("threads are inside calls when a job ends", "[threads]") {
     for (int round = 0; round < 10; ++round) {
-        check_rounds(run_clients(2 + round % 2, test_config(), others_are_inside));
+        check_passed(run_clients(2 + round % 2, test_config(), others_are_inside));
     }
 }
 TEST_CASE("threads of processes are inside calls when a job ends", "[processes]") {
     for (int round = 0; round < 10; ++round) {
-        check_rounds(run_clients(2 + round % 2, test_config(), others_are_inside, {.as = RanksAs::processes}));
+        check_passed(run_clients(2 + round % 2, test_config(), others_are_inside, {.as = RanksAs::processes}));
     }
 }
 

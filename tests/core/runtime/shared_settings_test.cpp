@@ -12,6 +12,7 @@
 #include "base/settings/settings.hpp"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -272,17 +273,12 @@ std::vector<base::Config> mixed() {
 
 TEST_CASE("a job whose ranks have different settings", "[threads]") {
     const auto configs = mixed();
-    const RanksResult result = run_ranks(3, [&](RankContext& context) { train(context, configs); });
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_ranks(3, [&](RankContext& context) { train(context, configs); }));
 }
 
 TEST_CASE("a job whose ranks have different settings, in processes", "[processes]") {
     const auto configs = mixed();
-    const RanksResult result =
-        run_ranks(3, [&](RankContext& context) { train(context, configs); }, {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_ranks(3, [&](RankContext& context) { train(context, configs); }, {.as = RanksAs::processes}));
 }
 
 TEST_CASE("settings that differ are also refused if ranks are processes", "[processes]") {

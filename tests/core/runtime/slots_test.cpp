@@ -7,6 +7,7 @@
 
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -21,16 +22,14 @@ base::Config few_slots() {
 /// Uses 600 names with at most 32 slots; 11 names are pending at a time.
 TEST_CASE("slots are taken back", "[threads]") {
     const int size = GENERATE(1, 2, 4);
-    const RanksResult result = run_clients(size, few_slots(), [](RankContext&, RuntimeClient& client) {
+    check_passed(run_clients(size, few_slots(), [](RankContext&, RuntimeClient& client) {
         for (const Scenario& scenario : naming_scenarios()) {
             const std::string name = scenario.name;
             if (name == "names: many" || name == "names: changing shapes" || name == "names: long") {
                 run_scenarios(client, {&scenario, 1});
             }
         }
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 /// Uses many more new names than slots, but only a few at a time. Rueda must free slots in time, whichever rank is
@@ -127,21 +126,15 @@ void groups_that_differ(RankContext&, RuntimeClient& client) {
 }
 
 TEST_CASE("groups that differ are told so on every rank, also where slots run out", "[threads]") {
-    const RanksResult result = run_clients(3, few_slots(), groups_that_differ);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(3, few_slots(), groups_that_differ));
 }
 
 TEST_CASE("bursts of new names near the limit", "[threads]") {
-    const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), bursts);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(GENERATE(2, 3), few_slots(), bursts));
 }
 
 TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
-    const RanksResult result = run_clients(3, few_slots(), bursts, {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(3, few_slots(), bursts, {.as = RanksAs::processes}));
 }
 
 /// Does the same as bursts() while other threads block on small names in a loop. The slots of these names look idle,
@@ -174,15 +167,11 @@ void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
 }
 
 TEST_CASE("bursts of new names beside a loop of small allreduces", "[threads]") {
-    const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), bursts_beside_a_loop);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(GENERATE(2, 3), few_slots(), bursts_beside_a_loop));
 }
 
 TEST_CASE("bursts of new names beside a loop of small allreduces, in processes", "[processes]") {
-    const RanksResult result = run_clients(2, few_slots(), bursts_beside_a_loop, {.as = RanksAs::processes});
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(2, few_slots(), bursts_beside_a_loop, {.as = RanksAs::processes}));
 }
 
 /// Every rank starts the same names, beginning with other ones. More names are pending than there are slots. Each name
@@ -265,11 +254,7 @@ void alone(RankContext& context, RuntimeClient& client) {
     expect_ok(client.barrier(), "barrier");
 }
 
-TEST_CASE("one rank takes all slots", "[threads]") {
-    const RanksResult result = run_clients(2, few_slots(), alone);
-    INFO(result.text());
-    CHECK(result.passed());
-}
+TEST_CASE("one rank takes all slots", "[threads]") { check_passed(run_clients(2, few_slots(), alone)); }
 
 /// The group of rank 0 finds no slot. The other ranks' groups have other numbers of members, for which slots are free.
 /// But if these groups started, no rank could report the disagreement. So they must fail, too.
@@ -320,9 +305,7 @@ void group_without_a_slot(RankContext& context, RuntimeClient& client) {
 }
 
 TEST_CASE("a group that finds no slot on one rank ends on all", "[threads]") {
-    const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), group_without_a_slot);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(GENERATE(2, 3), few_slots(), group_without_a_slot));
 }
 
 /// Uses up all slots on one of several hosts, which ends the job. All ranks on all hosts must get the error, and their

@@ -9,18 +9,14 @@
 
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
 
 using Ranks = std::vector<std::int32_t>;
 
-void check_passed(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
-/// Sums the launch numbers of the job's members, and compares the result with the expected sum.
+/// Reduces the launch ranks of this job's members, and compares the sum with the expected one.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {

@@ -11,16 +11,12 @@
 
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
 
-void check_passed(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
-/// A rank's rows of a tensor of shape (5, 4, 3). Some places occur twice. Rank 0 has no rows.
+/// The rows of a tensor of shape (5, 4, 3) that a rank has. Some places occur twice; rank 0 has no rows.
 struct Part {
     std::vector<std::int32_t> indices;
     std::vector<double> values;

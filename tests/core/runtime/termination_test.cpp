@@ -9,6 +9,7 @@
 
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -23,11 +24,6 @@ struct sigaction disposition() {
     struct sigaction found {};
     ::sigaction(SIGTERM, nullptr, &found);
     return found;
-}
-
-void check_passed(const RanksResult& result) {
-    INFO(result.text());
-    CHECK(result.passed());
 }
 
 TEST_CASE("SIGTERM reaches the program's handler, as often as it comes", "[processes]") {

@@ -9,6 +9,7 @@
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
+#include "tests/support/check_passed.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -41,9 +42,7 @@ void other_ways_of_a_late_rank(RankContext& /*context*/, RuntimeClient& client) 
 }
 
 TEST_CASE("a late rank that counts its announcement wakes who announced directly", "[wakeups]") {
-    const RanksResult result = run_clients(2, patient_config(), other_ways_of_a_late_rank);
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(run_clients(2, patient_config(), other_ways_of_a_late_rank));
 }
 
 /// Rank 1 shuts down while both ranks make blocking calls. All pending operations of rank 0 must fail at once.
@@ -84,24 +83,20 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
 
 TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[wakeups]") {
     for (int i = 0; i < 20; ++i) {
-        const RanksResult result = run_clients(3, patient_config(), shutdown_beside_a_blocked_thread);
-        INFO(result.text());
-        CHECK(result.passed());
+        check_passed(run_clients(3, patient_config(), shutdown_beside_a_blocked_thread));
     }
 }
 
 /// Announcements have space for the payloads of eight ranks; this job has nine.
 TEST_CASE("more ranks than small inputs travel between", "[wakeups]") {
-    const RanksResult result = run_clients(9, patient_config(), [](RankContext&, RuntimeClient& client) {
+    check_passed(run_clients(9, patient_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {
             const Buffer buffer(client, DType::float32, {3}, round % 2 == 0);
             fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), round);
             expect_ok(client.allreduce("nine", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "nine");
             check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), round, "nine");
         }
-    });
-    INFO(result.text());
-    CHECK(result.passed());
+    }));
 }
 
 }  // namespace
