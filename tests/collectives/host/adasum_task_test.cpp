@@ -4,7 +4,6 @@
 // division into chunks, and other adasums in the batch must not change the bits.
 #include <array>
 #include <catch2/catch.hpp>
-#include <thread>
 
 #include "tests/collectives/host/hand_made_batches.hpp"
 
@@ -12,23 +11,8 @@ namespace rueda::tests {
 namespace {
 
 using collectives::Operation;
-using collectives::StepResult;
 
-constexpr std::array kResidencies = {Residency::none, Residency::all, Residency::mixed};
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-constexpr std::array kMembers = {2U, 3U, 4U, 5U, 8U};
-
-void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches) {
-    for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-        for (std::size_t tensor = 0; tensor < batches[batch].tensors.size(); ++tensor) {
-            for (std::uint32_t member = 0; member < job.members(); ++member) {
-                CAPTURE(batch, tensor, member);
-                REQUIRE(job.output(batch, tensor, member) == job.expected_output(batch, tensor, member));
-            }
-            CHECK(job.inputs_are_intact(batch, tensor));
-        }
-    }
-}
 
 TensorPlan any_adasum(std::mt19937& random) {
     TensorPlan tensor;
@@ -83,20 +67,7 @@ TEST_CASE("adasum of members as threads", "[threads]") {
         for (const Residency residency : kResidencies) {
             const std::vector<BatchPlan> batches = any_batches(random, 8);
             HandMadeJob job({members, 4096, 2 + static_cast<std::uint32_t>(random() % 3), residency}, batches, 5);
-            std::vector<std::thread> threads;
-            for (std::uint32_t member = 0; member < job.members(); ++member) {
-                threads.emplace_back([&job, member] {
-                    for (StepResult result = StepResult::advanced; result != StepResult::done;) {
-                        result = job.step(member);
-                        if (result == StepResult::waiting) {
-                            std::this_thread::yield();
-                        }
-                    }
-                });
-            }
-            for (std::thread& thread : threads) {
-                thread.join();
-            }
+            job.run_as_threads();
             CAPTURE(members, static_cast<int>(residency));
             check_outputs(job, batches);
         }

@@ -3,7 +3,6 @@
 // Tests allreduces over the ranks of one host. On every path, the result must have the bits of a sum in rank order.
 #include <array>
 #include <catch2/catch.hpp>
-#include <thread>
 
 #include "tests/collectives/host/hand_made_batches.hpp"
 #include "tests/ops/buffers.hpp"
@@ -12,22 +11,6 @@ namespace rueda::tests {
 namespace {
 
 using collectives::Operation;
-using collectives::StepResult;
-
-constexpr std::array kResidencies = {Residency::none, Residency::all, Residency::mixed};
-constexpr std::array kMembers = {2U, 3U, 4U, 5U, 8U};
-
-void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches) {
-    for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-        for (std::size_t tensor = 0; tensor < batches[batch].tensors.size(); ++tensor) {
-            for (std::uint32_t member = 0; member < job.members(); ++member) {
-                CAPTURE(batch, tensor, member);
-                REQUIRE(job.output(batch, tensor, member) == job.expected_output(batch, tensor, member));
-            }
-            CHECK(job.inputs_are_intact(batch, tensor));
-        }
-    }
-}
 
 /// Returns numbers of float32 elements around the thresholds. At such a size, 2 members or `members` members change
 /// from combining whole tensors to combining shares.
@@ -138,20 +121,7 @@ TEST_CASE("members as threads", "[threads]") {
     for (const std::uint32_t members : {2U, 3U, 4U}) {
         for (const Residency residency : kResidencies) {
             HandMadeJob job({members, 4096, 2, residency}, batches, 5);
-            std::vector<std::thread> threads;
-            for (std::uint32_t member = 0; member < job.members(); ++member) {
-                threads.emplace_back([&job, member] {
-                    for (StepResult result = StepResult::advanced; result != StepResult::done;) {
-                        result = job.step(member);
-                        if (result == StepResult::waiting) {
-                            std::this_thread::yield();
-                        }
-                    }
-                });
-            }
-            for (std::thread& thread : threads) {
-                thread.join();
-            }
+            job.run_as_threads();
             CAPTURE(members, static_cast<int>(residency));
             check_outputs(job, batches);
         }

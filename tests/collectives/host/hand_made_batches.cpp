@@ -3,7 +3,9 @@
 #include "tests/collectives/host/hand_made_batches.hpp"
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstring>
+#include <thread>
 
 #include "collectives/rows.hpp"
 #include "tests/ops/adasum_reference.hpp"
@@ -225,6 +227,35 @@ bool HandMadeJob::inputs_are_intact(std::size_t batch, std::size_t tensor) const
         }
     }
     return true;
+}
+
+void HandMadeJob::run_as_threads() {
+    std::vector<std::thread> threads;
+    for (std::uint32_t member = 0; member < members(); ++member) {
+        threads.emplace_back([this, member] {
+            for (StepResult result = StepResult::advanced; result != StepResult::done;) {
+                result = step(member);
+                if (result == StepResult::waiting) {
+                    std::this_thread::yield();
+                }
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+}
+
+void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches) {
+    for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+        for (std::size_t tensor = 0; tensor < batches[batch].tensors.size(); ++tensor) {
+            for (std::uint32_t member = 0; member < job.members(); ++member) {
+                CAPTURE(batch, tensor, member);
+                REQUIRE(job.output(batch, tensor, member) == job.expected_output(batch, tensor, member));
+            }
+            CHECK(job.inputs_are_intact(batch, tensor));
+        }
+    }
 }
 
 }  // namespace rueda::tests

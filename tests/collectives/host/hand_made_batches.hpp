@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -33,6 +34,8 @@ struct BatchPlan {
 };
 
 enum class Residency : std::uint8_t { none, all, mixed };
+inline constexpr std::array kResidencies = {Residency::none, Residency::all, Residency::mixed};
+inline constexpr std::array kMembers = {2U, 3U, 4U, 5U, 8U};  ///< numbers of members to test with
 
 /// Members of a set that run the same batches one after another. Each member has its own mapping of the arena and its
 /// own communicator. Random numbers decide the inputs, which tensors are in place and, with Residency::mixed, which are
@@ -57,6 +60,8 @@ public:
     /// Calls step() for random members until all are done. Often one member takes many steps in a row. Returns false if
     /// all members wait for each other.
     [[nodiscard]] bool run(std::mt19937& random);
+    /// Calls step() for each member in a thread of its own until all are done.
+    void run_as_threads();
 
     /// The expected and the actual output of a member. For a member that only reads, both functions return its input,
     /// which must not change.
@@ -92,5 +97,8 @@ private:
     std::vector<std::unique_ptr<Member>> members_;
     std::vector<std::unique_ptr<std::byte[]>> private_;
 };
+
+/// Requires of a Catch test that every member has the expected output of every tensor, and that no input has changed.
+void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches);
 
 }  // namespace rueda::tests
