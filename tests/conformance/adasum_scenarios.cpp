@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
-#include <map>
 #include <random>
 
 #include "tests/conformance/scenarios.hpp"
@@ -112,65 +110,6 @@ void tree_of_one_host(Client& client) {
     }
 }
 
-/// Runs adasum as a blocking call, among other operations, and in a group, with resident and private memory, in place
-/// and not in place. The bits must be the same in all cases and on all ranks.
-void same_bits_on_every_way(Client& client) {
-    std::map<std::string, Bytes> first;
-    const auto check = [&](const std::string& what, const Bytes& content) {
-        if (const auto [known, is_new] = first.emplace(what, content); !is_new && known->second != content) {
-            throw RankCheckFailed(what + ": the bits differ between two ways");
-        }
-    };
-    for (int round = 0; round < 3; ++round) {
-        std::vector<Given> crowd;
-        std::vector<Given> group;
-        std::vector<PendingPointer> pending;
-        std::vector<std::string> names;
-        std::vector<Tensor> members;
-        std::uint32_t salt = 100;
-        for (const DType dtype : kFloats) {
-            for (const std::size_t elements : kSizes) {
-                const Bytes mine = input_of(client.rank(), dtype, elements, ++salt);
-                names.push_back(fmt::format("adasum.bits.{}.{}", rueda::name_of(dtype), elements));
-                const bool resident = is_resident(kResidencies[static_cast<std::size_t>(round)], client.rank(), 0);
-                crowd.emplace_back(client, dtype, mine, resident);
-                group.emplace_back(client, dtype, mine, !resident);
-                members.push_back(group.back().tensor());
-                const Given blocking(client, dtype, mine, resident);
-                const Given result(client, dtype, Bytes(mine.size()), round == 1);
-                expect_ok(client.allreduce(names.back() + ".b", blocking.tensor(), result.tensor(), kAdasum),
-                          names.back());
-                check(names.back(), result.content());
-            }
-        }
-        for (std::size_t i = 0; i < crowd.size(); ++i) {
-            pending.push_back(expect_value(
-                client.start_allreduce(names[i] + ".c", crowd[i].tensor(), crowd[i].tensor(), kAdasum), names[i]));
-            const Given sum(client, DType::float32, Bytes(4000), false);
-            expect_ok(client.allreduce("adasum.between", sum.tensor(), sum.tensor(), {ReduceOp::sum}), "a sum");
-        }
-        pending.push_back(expect_value(client.start_group("adasum.group", members, kAdasum), "a group"));
-        for (const PendingPointer& operation : pending) {
-            expect_ok(operation->wait(), "adasum in a crowd");
-        }
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            check(names[i], crowd[i].content());
-            check(names[i], group[i].content());
-        }
-    }
-    for (const auto& [what, content] : first) {
-        Tensor bytes{const_cast<std::byte*>(content.data()), DType::uint8, {static_cast<std::int64_t>(content.size())}};
-        const PendingPointer all = expect_value(client.allgather(what + ".all", bytes, nullptr), what);
-        const auto* const of_all = static_cast<const std::byte*>(all->output().data);
-        for (int rank = 0; rank < client.size(); ++rank) {
-            if (std::memcmp(of_all + static_cast<std::size_t>(rank) * content.size(), content.data(), content.size()) !=
-                0) {
-                throw RankCheckFailed(fmt::format("{}: rank {} has other bits", what, rank));
-            }
-        }
-    }
-}
-
 void refused(Client& client) {
     std::array<std::int64_t, 4> memory{};
     for (const DType dtype : {DType::int32, DType::uint8, DType::int64, DType::boolean}) {
@@ -190,23 +129,10 @@ void refused(Client& client) {
                    "a reduce by adasum");
 }
 
-void disagreement(Client& client) {
-    std::array<float, 4> values{1, 2, 3, 4};
-    const Tensor tensor{values.data(), DType::float32, {4}};
-    const Reduce mine{client.rank() == 0 ? ReduceOp::adasum : ReduceOp::sum};
-    const std::string text = expect_failure(client.allreduce("adasum.or.sum", tensor, tensor, mine),
-                                            ErrorCode::mismatch, "adasum on one rank only");
-    RUEDA_RANK_CHECK(text.find("the reduce operation: rank 0: adasum; rank") != std::string::npos);
-    expect_ok(client.allreduce("adasum.or.sum", tensor, tensor, kAdasum), "the next with that name");
-    RUEDA_RANK_EQUAL(values[3], 4.0F);
-}
-
 constexpr std::array kScenarios = {
     Scenario{"adasum: parallel, orthogonal and zero tensors", simple_cases},
     Scenario{"adasum: the bits of the definition, on one host", tree_of_one_host},
-    Scenario{"adasum: the same bits on every way and rank", same_bits_on_every_way},
     Scenario{"adasum: what it is refused for", refused},
-    Scenario{"adasum: ranks that disagree about it", disagreement, 2},
 };
 
 }  // namespace

@@ -96,6 +96,7 @@ std::vector<Disagreement> disagreements() {
         {"the operation", "allreduce", "broadcast", usual, broadcasts_from(0)},
         {"the operation", "allgather", "allreduce", gathers({4}), usual},
         {"the reduce operation", "sum", "max", usual, reduces(DType::float32, {4}, {ReduceOp::max})},
+        {"the reduce operation", "adasum", "sum", reduces(DType::float32, {4}, {ReduceOp::adasum}), usual},
         {"the shape", "[4, 2]", "[5, 2]", reduce_scatters({4, 2}), reduce_scatters({5, 2})},
         {"the shape", "[100, 3]", "[100, 2]", reduce_scatters({100, 3}), reduce_scatters({100, 2})},
         {"the operation", "allreduce", "reducescatter", usual, reduce_scatters({4})},

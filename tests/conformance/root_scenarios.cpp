@@ -190,48 +190,6 @@ void large_ones(Client& client) {
     reduce_once(client, of, {ReduceOp::sum}, "root.large.reduce");
 }
 
-/// Each rank starts the operations in a different order, with different roots, mixed with other operations.
-void among_others(Client& client) {
-    constexpr int kOperations = 18;
-    for (int round = 0; round < 3; ++round) {
-        std::vector<std::unique_ptr<Buffer>> buffers(kOperations);
-        std::vector<PendingPointer> pending(kOperations);
-        for (int position = 0; position < kOperations; ++position) {
-            // 5 and 18 have no common factor, so the loop reaches every i once.
-            const int i = (position * 5 + client.rank()) % kOperations;
-            const auto index = static_cast<std::size_t>(i);
-            const int root = (i + round) % client.size();
-            const std::string name = fmt::format("root.among.{}", i);
-            buffers[index] = std::make_unique<Buffer>(client, DType::float32,
-                                                      std::vector<std::int64_t>{client.size() * 4, 3}, i % 5 == 0);
-            const Tensor& tensor = buffers[index]->tensor();
-            fill_input(tensor, ReduceOp::sum, client.rank(), i);
-            pending[index] = expect_value(i % 3 == 0   ? client.start_gather(name, tensor, nullptr, root)
-                                          : i % 3 == 1 ? client.start_scatter(name, tensor, std::nullopt, nullptr, root)
-                                                       : client.start_reduce(name, tensor, tensor, root, {}),
-                                          name);
-        }
-        for (int i = 0; i < kOperations; ++i) {
-            const auto index = static_cast<std::size_t>(i);
-            const int root = (i + round) % client.size();
-            const std::string what = fmt::format("operation {} with a root among others, round {}", i, round);
-            expect_ok(pending[index]->wait(), what);
-            if (i % 3 == 1) {
-                check_copy(pending[index]->output(), 0, 12, root, i, what,
-                           static_cast<std::size_t>(client.rank()) * 12);
-            } else if (client.rank() == root && i % 3 == 2) {
-                check_allreduce(buffers[index]->tensor(), {}, Among(client), i, what);
-            } else if (client.rank() == root) {
-                const auto part = static_cast<std::size_t>(client.size()) * 12;
-                for (int rank = 0; rank < client.size(); ++rank) {
-                    check_copy(pending[index]->output(), static_cast<std::size_t>(rank) * part, part, rank, i, what);
-                }
-            }
-        }
-        expect_ok(client.barrier(), "a barrier between rounds");
-    }
-}
-
 void refusals(Client& client) {
     std::array<float, 8> memory{};
     const Tensor tensor{memory.data(), DType::float32, {8}};
@@ -307,7 +265,6 @@ std::span<const Scenario> root_scenarios() {
         {"scatters from a root", &scatters},
         {"reduces to a root", &reduces},
         {"operations with a root, large", &large_ones},
-        {"operations with a root among others", &among_others},
         {"operations with a root that are refused", &refusals},
         {"a gather into an output that does not fit", &an_output_that_does_not_fit},
         {"a scatter into an output that does not fit", &a_share_that_does_not_fit},

@@ -12,9 +12,8 @@ namespace rueda::tests {
 
 std::vector<Scenario> all_scenarios() {
     std::vector<Scenario> all;
-    for (const auto& part :
-         {allreduce_scenarios(), exchange_scenarios(), scatter_scenarios(), turns_scenarios(), naming_scenarios(),
-          error_scenarios(), group_scenarios(), root_scenarios(), adasum_scenarios()}) {
+    for (const auto& part : {allreduce_scenarios(), exchange_scenarios(), scatter_scenarios(), naming_scenarios(),
+                             error_scenarios(), group_scenarios(), root_scenarios(), adasum_scenarios()}) {
         all.insert(all.end(), part.begin(), part.end());
     }
     std::stable_partition(all.begin(), all.end(), [](const Scenario& scenario) { return scenario.early; });

@@ -25,7 +25,6 @@ struct Scenario {
 [[nodiscard]] std::span<const Scenario> allreduce_scenarios();
 [[nodiscard]] std::span<const Scenario> exchange_scenarios();
 [[nodiscard]] std::span<const Scenario> scatter_scenarios();
-[[nodiscard]] std::span<const Scenario> turns_scenarios();
 [[nodiscard]] std::span<const Scenario> naming_scenarios();
 [[nodiscard]] std::span<const Scenario> error_scenarios();
 [[nodiscard]] std::span<const Scenario> group_scenarios();
