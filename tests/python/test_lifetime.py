@@ -100,34 +100,6 @@ class Threads(unittest.TestCase):
                 time.sleep(0.3)
             rueda.allreduce_(np.ones(1), "threads")
 
-    def test_several_threads_and_one_handle(self):
-        handle = rueda.allgather_async(np.full(3, rueda.rank()), "shared")
-        results = []
-        threads = [threading.Thread(target=lambda: results.append(handle.result())) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for result in results:
-            np.testing.assert_array_equal(result, np.repeat(range(rueda.size()), 3))
-        self.assertEqual(len(results), 4)
-
-    def test_threads_with_names_of_their_own(self):
-        failures = []
-
-        def work(number):
-            for step in range(100):
-                result = rueda.allreduce(np.full(5, number + step), f"thread {number}", rueda.Sum)
-                if result[0] != (number + step) * rueda.size():
-                    failures.append((number, step, result))
-
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(failures, [])
-
 
 class Signals(unittest.TestCase):
     def test_a_handler_runs_while_its_thread_waits(self):
