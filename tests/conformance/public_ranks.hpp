@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -30,6 +31,19 @@ namespace rueda::tests {
             body(context);
         },
         options);
+}
+
+/// Returns the message of the failure that the call must throw, or a text that says what happened instead.
+template <class Failure>
+[[nodiscard]] std::string refused(const std::function<void()>& call) {
+    try {
+        call();
+        return "accepted";
+    } catch (const Failure& error) {
+        return error.what();
+    } catch (const std::exception& error) {
+        return std::string("another error: ") + error.what();
+    }
 }
 
 }  // namespace rueda::tests

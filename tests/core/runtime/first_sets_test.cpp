@@ -20,18 +20,6 @@ namespace {
 
 using Ranks = std::vector<std::int32_t>;
 
-template <class Failure>
-std::string refused(const std::function<void()>& call) {
-    try {
-        call();
-        return "accepted";
-    } catch (const Failure& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        return std::string("another error: ") + error.what();
-    }
-}
-
 float sum_in(ProcessSet set) {
     auto value = static_cast<float>(rueda::rank() + 1);
     rueda::allreduce("sum", std::span(&value, 1), {.op = ReduceOp::sum, .process_set = set});

@@ -134,18 +134,6 @@ TEST_CASE("sparse reductions are exact of integers, and rounded once of small fl
     }));
 }
 
-template <class Failure>
-std::string refused(const std::function<void()>& call) {
-    try {
-        call();
-        return "accepted";
-    } catch (const Failure& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        return std::string("another error: ") + error.what();
-    }
-}
-
 TEST_CASE("ranks that disagree about a sparse allreduce are all told so, and the next one works", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext& context) {
         rueda::init();
