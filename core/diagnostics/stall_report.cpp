@@ -34,7 +34,7 @@ std::string setting_text(double seconds) {
 
 std::string probable_cause(const StallPattern& pattern) { return "Probable cause: " + pattern.text; }
 
-/// Above the details, because a reader should see it first.
+/// These lines stand above the details, because a reader should see the cause first.
 std::string pattern_lines(const StallReport& report) {
     std::string text;
     for (const StallPattern& pattern : find_stall_patterns(report)) {
@@ -190,7 +190,8 @@ std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
                              : "all ranks have announced it" + obstacles;
 }
 
-/// The sentence that users search for, or the one for another kind of wait.
+/// The first sentence of a report. For tensors it is the sentence that users search for; other kinds of waits have
+/// their own.
 std::string first_line(const StallReport& report) {
     const auto is_all = [&report](auto&& is_such) {
         return !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(), is_such);
@@ -274,7 +275,8 @@ std::string format_awaited(const WaitReport& report) {
 }
 
 std::string format_wait(const WaitReport& report) {
-    // Makes one line, because an error is one line. The tensors of a group are usually missing on the same ranks.
+    // Makes one line, because an error is one line. A few tensors are enough, because the tensors of a group are
+    // usually missing on the same ranks.
     constexpr std::size_t kParts = 3;
     constexpr std::size_t kRanks = 4;
     std::string text;
