@@ -262,7 +262,7 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         completion.add_members(~more + 1);  // subtracts `more`
         return joined;
     }
-    // If a rank is leaving a set or the job, this rank's join fails when it reads the log entry about that.
+    // If a rank is leaving a set or the job, this join fails when this rank reads the log entry about the leaving rank.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -350,8 +350,8 @@ void Runtime::begin_busy(std::string_view what) {
     publish_busy();
 }
 
-/// Publishes the innermost busy scope. The caller holds the mutex. A report between the two stores shows a scope that
-/// has just changed, which does no harm.
+/// Publishes the innermost busy scope. The caller holds the mutex. A report that is made between the two stores shows
+/// the new time with the old text, which does no harm.
 void Runtime::publish_busy() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
