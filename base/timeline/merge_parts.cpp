@@ -191,8 +191,8 @@ private:
     const WriteMerged& write_;
     TraceEvents events_;
     OperationGroups groups_;
-    std::vector<std::deque<TimelineOperation>>
-        queues_;  // for each part: the operations of its newest piece that are not merged yet
+    // for each part: the operations of its newest piece that are not merged yet
+    std::vector<std::deque<TimelineOperation>> queues_;
     std::vector<OperationGroup> ready_;
     std::string text_;  // not written yet
     std::int64_t last_ns_ = 0;

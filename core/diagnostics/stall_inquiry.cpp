@@ -27,7 +27,7 @@ constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
 constexpr std::int64_t kStacksAnswerNs = 4 * kSecond;
 /// The length of the longest text of a stack, in bytes.
 constexpr std::size_t kStackBytes = 4096;
-/// A report prints no more tensors than this.
+/// The maximum number of tensors in an account. A report prints no more than this.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
@@ -650,7 +650,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // not if the job ends: then every rank writes its own recorder anyway
+    ask_for_records(report);  // not needed at the end of the job: there every rank writes its own
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 

@@ -72,8 +72,8 @@ public:
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
     /// Returns what is pending on this host, and what the ranks of this host are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
-    /// Returns what an operation waits for, as far as this host knows. `awaited` lists the tensors by which the
-    /// operation is pending. This function reads every slot that was ever used, and the state of the missing ranks in
+    /// Returns what an operation waits for, as far as this host knows. `awaited` lists the tensors for which the
+    /// operation still waits. This function reads every slot that was ever used, and the state of the missing ranks in
     /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
     /// Asks those of `ranks` that are on this host for their stacks. Returns true if no more answers will come; `ranks`

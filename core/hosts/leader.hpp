@@ -188,8 +188,8 @@ private:
     // The error that ends the job because operations make no progress. Only for the holder of the progress lock.
     std::optional<Status> ends_job_for_;
     std::int64_t ends_job_ns_ = 0;
-    std::deque<std::uint64_t>
-        batch_ends_;  // root only: for each batch that is not executed yet, the log position after it
+    // root only: for each batch that is not executed yet, the log position after it
+    std::deque<std::uint64_t> batch_ends_;
 };
 
 }  // namespace rueda::core

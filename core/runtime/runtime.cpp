@@ -404,7 +404,8 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-/// Does the remaining steps of a shutdown. After a timeout or a lack of memory, the next call continues.
+/// Does the remaining steps of a shutdown. After a timeout or a lack of memory, the next call continues with the steps
+/// that are left.
 Status Runtime::shutdown_within(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const std::unique_lock lock = base::lock_before(shutdown_mutex_, deadline);
@@ -431,8 +432,8 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // The announcement comes before the lock. A thread that adds or removes a set holds that lock while it waits for
-    // other ranks, and this announcement ends its wait.
+    // The announcement is made before the lock is taken. A thread that adds or removes a set holds that lock while it
+    // waits for other ranks, and this announcement ends that wait.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {

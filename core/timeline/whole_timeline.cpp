@@ -102,8 +102,8 @@ Status WholeTimelines::merge(const std::string& path) {
         parts.push_back(std::move(part).value());
     }
     std::error_code error;
-    const std::filesystem::path target =
-        std::filesystem::canonical(path, error);  // if `path` is a symbolic link, it stays one
+    // if `path` is a symbolic link, it stays one
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
     Result<base::AtomicFile> file =
         base::AtomicFile::create(error ? std::filesystem::path(path) : target, kMergedSuffix);
     RUEDA_RETURN_IF_FAILED(file.status());

@@ -205,8 +205,8 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
  * same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
  *
  * If the job was aborted before every rank had called the function, it returns the code of the abort (usually
- * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call returns
- * success. In both cases the rank has left the job.
+ * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call does not
+ * report it again. In both cases the rank has left the job.
  */
 RUEDA_API int rueda_shutdown(void);
 /**

@@ -34,8 +34,8 @@ struct ArenaPlan {
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
 
-/// How far a rank has come in moving bytes. All members count over all batches of the process set. Each rank has its
-/// own cache line, and only that rank writes it. In the comments below, "this rank" is the rank that writes.
+/// How far a rank has come in moving bytes. All counts are over all batches of the process set. Each rank has its own
+/// cache line, and only that rank writes it. In the comments below, "this rank" is the rank that writes.
 struct alignas(base::kCacheLine) Progress {
     std::atomic<std::uint64_t> staged{0};    ///< number of chunks of which this rank's input lies in its cells (its
                                              ///< buffers in the arena)

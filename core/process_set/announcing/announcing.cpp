@@ -54,8 +54,8 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
             // An unusable argument must give its own error on every rank, even if the job has ended. Otherwise only the
-            // first rank would report the mistake, and the others only that the job has ended. All other operations
-            // check their arguments before submit().
+            // first rank would report the mistake, and the other ranks would only report that the job has ended. All
+            // other operations check their arguments before submit().
             Request request;
             const Status made = make_allreduce(in, out, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);

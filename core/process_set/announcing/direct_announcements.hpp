@@ -94,8 +94,7 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
     std::atomic<TensorEntry*> direct_{nullptr};
-    // The operation that the thread that drives progress has just announced, before it counts among the pending
-    // operations.
+    // The operation that the thread with the progress lock has just announced, until the operation counts as pending.
     TensorEntry* at_once_ = nullptr;
     std::uint64_t closing_at_ = kNoLastPosition;
 };
