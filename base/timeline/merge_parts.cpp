@@ -21,10 +21,10 @@ namespace rueda::base {
 
 namespace {
 
-/// Text is written when there is this much of it.
+/// The merger writes its text when it has collected this many bytes.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// After so many operations, the spans over several operations are written that are complete. The operations of a batch
-/// end together, so all of them are among so many.
+/// After this many operations, the merger writes those spans over several operations that are complete. The operations
+/// of a batch end together, so all operations of a batch are among this many.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {
@@ -58,7 +58,7 @@ std::string clock_line(const TimelineHeader& header) {
     return text;
 }
 
-/// A part has its operations in the order in which they ended, and at the end those that had not ended.
+/// A part contains its operations in the order in which they ended. Operations that had not ended come last.
 std::int64_t place_of(const TimelineOperation& operation) {
     return operation.record.ended_ns.value_or(std::numeric_limits<std::int64_t>::max());
 }
@@ -107,7 +107,7 @@ private:
         text_ += format_header(header) + clocks;
     }
 
-    /// Reads pieces until the part has an operation, or is over.
+    /// Reads pieces of the part until one contains an operation, or until the part is over.
     Status refill(std::size_t part) {
         while (queues_[part].empty()) {
             Result<std::optional<TimelinePart>> piece = parts_[part].next();
@@ -152,7 +152,8 @@ private:
             return;
         }
         ++totals_.end.operations;
-        // Set 0 is the world. The members of other sets are not known, so their operations are held longer.
+        // Set 0 is the world, so all ranks are its members. The members of other sets are not known, so the operations
+        // of other sets are held longer.
         const std::size_t members = record.set_id == 0 ? static_cast<std::size_t>(parts_.front().header().size)
                                                        : std::numeric_limits<std::size_t>::max();
         groups_.add(std::move(operation), members, last_ns_, ready_);
@@ -190,7 +191,8 @@ private:
     const WriteMerged& write_;
     TraceEvents events_;
     OperationGroups groups_;
-    std::vector<std::deque<TimelineOperation>> queues_;  // by part: the operations of its last piece
+    // for each part: the operations of its newest piece that are not merged yet
+    std::vector<std::deque<TimelineOperation>> queues_;
     std::vector<OperationGroup> ready_;
     std::string text_;  // not written yet
     std::int64_t last_ns_ = 0;

@@ -22,10 +22,10 @@ struct MergedTotals {
 /// Takes a piece of the merged file. A failure ends the merge.
 using WriteMerged = std::function<Status(std::string_view)>;
 
-/// Makes one timeline of the parts of a job. The operations are matched over all hosts, so each one names the last rank
-/// of all hosts. Reads the parts piece by piece and holds at most `most_held` operations that other ranks may still
-/// have, so its memory is bounded. Fails with InvalidArgument if the parts are of different jobs, or if two are of the
-/// same host.
+/// Makes one timeline of the parts of a job. The operations are matched over all hosts, so each operation names the
+/// rank that announced it last among the ranks of all hosts. Reads the parts piece by piece. Holds at most `most_held`
+/// operations for which records of other ranks may still come, so the memory is bounded. Fails with InvalidArgument if
+/// the parts are of different jobs, or if two parts are of the same host.
 [[nodiscard]] Result<MergedTotals> merge_parts(std::vector<PartReader>& parts, std::size_t most_held,
                                                const WriteMerged& write);
 

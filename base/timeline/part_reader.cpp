@@ -19,7 +19,8 @@ namespace rueda::base {
 
 namespace {
 
-/// An event has a name of up to some KiB. A file with a longer line is not a timeline.
+/// The longest line of a timeline, in bytes. A line has one event, whose name takes at most some KiB. A file with a
+/// longer line than this is not a timeline.
 constexpr std::size_t kLongestEvent = std::size_t{1} << 20U;
 constexpr std::size_t kShownPath = 300;
 
@@ -28,7 +29,7 @@ std::string reading(const std::string& path) { return "reading " + quote(path, k
 }  // namespace
 
 Result<PartReader> PartReader::open(const std::string& path, std::size_t piece_bytes) {
-    // O_NONBLOCK: opening a pipe that nobody writes would wait.
+    // O_NONBLOCK: without it, opening a pipe would wait until another process writes to the pipe.
     UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!file.is_open()) {
         return system_failure(ErrorCode::invalid_argument, reading(path) + ": open");
@@ -113,7 +114,8 @@ bool is_complete_part(const std::string& path, const TimelineHeader& job, std::i
     const off_t place = std::max<off_t>(facts.st_size - static_cast<off_t>(bytes.size()), 0);
     const ssize_t got = ::pread(file.value(), bytes.data(), bytes.size(), place);
     const std::string_view text(bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-    // The last event is the end, as TimelineRecording writes it with the bracket in one write.
+    // The last event must be the one that marks the end. TimelineRecording writes this event and the closing bracket in
+    // one write.
     const std::string end = format_end({});
     const std::string_view begin_of_end = std::string_view(end).substr(0, end.find(':', end.find("args")));
     return text.ends_with("\n]\n") && text.rfind(begin_of_end) != std::string_view::npos;

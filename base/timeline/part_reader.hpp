@@ -16,16 +16,16 @@ namespace rueda::base {
 /// Reads the file of a timeline in pieces, so that a large file takes little memory. Threads: one.
 class PartReader {
 public:
-    /// Opens the file and reads its header. `piece_bytes`: about so much of the file is in memory.
+    /// Opens the file and reads its header. `piece_bytes`: about how many bytes of the file are in memory at a time.
     [[nodiscard]] static Result<PartReader> open(const std::string& path,
                                                  std::size_t piece_bytes = std::size_t{1} << 18U);
 
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] const TimelineHeader& header() const { return header_; }
-    /// Returns the next piece of the file, which has whole events. Returns nothing after the last one. Fails with
-    /// InvalidArgument if the file is damaged.
+    /// Returns the next piece of the file. A piece contains only whole events. Returns nothing after the last piece.
+    /// Fails with InvalidArgument if the file is damaged.
     [[nodiscard]] Result<std::optional<TimelinePart>> next();
-    /// Whether the writer has ended the file, as far as it was read.
+    /// Whether this object has read the event with which the writer ends the file.
     [[nodiscard]] bool has_end() const { return has_end_; }
 
 private:
@@ -39,13 +39,14 @@ private:
     UniqueFd file_;
     std::size_t piece_bytes_;
     TimelineHeader header_;
-    std::string header_line_;  ///< parse_timeline() expects it before the events of each piece
-    std::string text_;         ///< was read, and is not in a piece yet
+    std::string header_line_;  ///< parse_timeline() expects this line before the events of each piece
+    std::string text_;         ///< text that was read from the file and is not in a piece yet
     bool is_over_ = false;
     bool has_end_ = false;
 };
 
-/// Whether the file at this path is a part of this job's timeline, and complete. It reads only both ends of the file.
+/// Whether the file at this path is a complete part of this job's timeline. Reads only the beginning and the end of the
+/// file.
 [[nodiscard]] bool is_complete_part(const std::string& path, const TimelineHeader& job, std::int32_t host_index);
 
 }  // namespace rueda::base

@@ -41,7 +41,7 @@ def draw(report: Row, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    # With a fixed salt, the same figures give the same file.
+    # matplotlib makes the ids in an SVG file with this salt. With a fixed salt, the same numbers give the same file.
     matplotlib.rcParams["svg.hashsalt"] = "simulator"
     matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["font.family"] = "sans-serif"

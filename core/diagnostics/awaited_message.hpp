@@ -11,8 +11,8 @@
 
 namespace rueda::core {
 
-/// A message as one word of the rank's block (base::RankBlock::message_kind): the lower half is the peer, the upper
-/// half are flags. 0 means no message.
+/// A send or a receive, packed into one word of the rank's block (base::RankBlock::message_kind): the lower half of the
+/// word is the peer, the upper half contains flags. 0 means no message.
 class MessageWord {
 public:
     [[nodiscard]] static std::uint64_t of(const StallReport::Message& message) {
@@ -40,14 +40,14 @@ private:
 };
 
 /// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. Called
-/// by the rank's background thread. Afterwards any rank may read it.
+/// by the rank's background thread. Afterwards any rank may read this message.
 void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* message, std::int64_t since_ns);
 /// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
-/// Makes a message of read_awaited_message() an entry of a report: `own` waits for it. Of a receive from any rank that
-/// all other ranks of `ranks` may send, all of them are missing. If only members of a smaller set may send it, no rank
-/// is called missing, because only its own rank knows the set.
+/// Makes an entry of a report from a message of read_awaited_message(), for which rank `own` waits. If the message is a
+/// receive from any rank, and all other ranks of `ranks` may send it, all these ranks count as missing. If only the
+/// members of a smaller process set may send it, no rank counts as missing, because only rank `own` knows that set.
 [[nodiscard]] StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own,
                                              std::span<const std::int32_t> ranks);
 

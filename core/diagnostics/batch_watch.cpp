@@ -21,13 +21,14 @@ namespace {
 
 constexpr double kNanoseconds = 1e9;
 
-/// How long a report waits for what the thread that drives progress says. If this thread is the one that is stuck, it
-/// says nothing.
+/// How long a report waits until the thread that drives progress has said which chunks the batch has. If this thread
+/// itself is stuck, it never answers.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / kNanoseconds; }
 
-/// The part that a rank has not delivered, although another rank has delivered its part of this chunk or a later one.
+/// The part that a rank has not delivered, although another rank has delivered its part of this chunk or of a later
+/// chunk.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -47,8 +48,8 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
     return input ? input : chunk(Kind::share, counts.reduced, most.reduced);
 }
 
-/// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks have done the same,
-/// another host holds up the batch, or any of the ranks does.
+/// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks respond and have
+/// done the same, another host holds up the batch; in a job on one host, any rank may do so.
 std::vector<std::int32_t> suspects(const StallReport& report) {
     std::uint64_t most = 0;
     for (const StallReport::Rank& rank : report.missing_ranks) {
@@ -75,8 +76,8 @@ BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& bl
 
 std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const Source& source) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
-    // This must be peek() and not read(), because another thread of this rank may move past the entry, and the entry
-    // may then be overwritten.
+    // This must be peek() and not read(), because another thread of this rank may move the cursor past the entry. After
+    // that, the entry may be overwritten.
     const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
@@ -107,7 +108,7 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         const bool has_parts = add_parts(made, now_ns, source);
         const bool has_stacks = add_stacks(made, source);
         if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
-            return std::nullopt;  // the next call finds the same again, and looks for the answers
+            return std::nullopt;  // the next call makes the report again, and looks whether the answers have come
         }
         stop_asking(source);
         const auto report = std::make_shared<const StallReport>(std::move(made));
@@ -124,8 +125,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     return finding;
 }
 
-/// Says of each rank that is behind which part of which chunk it has not delivered. Returns whether the chunks are
-/// known, or will not be known.
+/// Adds to the report, for each rank that is behind, which part of which chunk this rank has not delivered. Returns
+/// true if the report need not wait for the chunks any more: they are known, or the time to wait is over.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {
         return true;
@@ -145,8 +146,8 @@ bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Sourc
     return answer.is_there || now_ns - due_ns_ >= kChunksPatienceNs;
 }
 
-/// Asks the suspects for their stacks. The other ranks only wait for them, and many ranks have long stacks. Returns
-/// whether the answers are there.
+/// Asks only the suspects for their stacks: the other ranks just wait for the suspects, and the stacks of many ranks
+/// are a long text. Returns whether the answers are there.
 bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     if (!source.add_stacks) {
         return true;
@@ -163,7 +164,7 @@ bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     return is_complete;
 }
 
-/// Called when the report does not wait for the answers any more. The next report asks anew.
+/// Called when the report no longer waits for answers. The next report asks again.
 void BatchWatch::stop_asking(const Source& source) {
     due_ns_ = 0;
     if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {
@@ -173,7 +174,7 @@ void BatchWatch::stop_asking(const Source& source) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        // A member that has finished the batch does not report it. Acquire: pairs with advance_to().
+        // A member that has finished the batch does not report the batch. Acquire: pairs with advance_to().
         const bool sees_it = memory_.cursor(member).position.load(std::memory_order_acquire) <= position_;
         if (sees_it &&
             now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {
@@ -183,7 +184,7 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The tensor whose call stands right behind the cursor. A batch may have more tensors; they all end together.
+/// The tensor whose call stands right behind the cursor. A batch may have several tensors, which all end together.
 StallReport::Tensor BatchWatch::tensor() const {
     StallReport::Tensor tensor;
     const auto entry = log_.peek(position_);
@@ -200,7 +201,7 @@ StallReport::Tensor BatchWatch::tensor() const {
     return tensor;
 }
 
-/// By member: how much less it has done than the member that has done most.
+/// For each member: how much less this member has done than the member that has done most.
 std::vector<std::uint64_t> BatchWatch::steps_behind() const {
     std::vector<std::uint64_t> steps(memory_.extent().members, 0);
     if (moved_) {

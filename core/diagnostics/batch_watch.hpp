@@ -17,17 +17,18 @@
 
 namespace rueda::core {
 
-/// This class detects the second way in which a job can stand still: every rank has announced a tensor, and the tensor
-/// was called, but the batch does not complete, because a rank is stopped or starved in the middle of it, or because
-/// another host delivers nothing. The stall monitor does not see this, because no rank is missing.
+/// This class detects the second way in which a job can stand still: every rank has announced a tensor, and the log
+/// calls the tensor's operation, but the batch of this operation does not complete. The reason is a rank that is
+/// stopped or starved in the middle of the batch, or another host that delivers nothing. The stall monitor does not see
+/// this, because no rank is missing.
 ///
 /// This class looks at this rank's cursor. If the cursor stays before the same call for the warning time, the call is
-/// reported. It is reported again at growing intervals. If no rank of the host moves any data for the shutdown time,
+/// reported, and is reported again at growing intervals. If no rank of the host moves any data for the shutdown time,
 /// the job ends. Threads: one, the background thread.
 class BatchWatch {
 public:
     /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared
-    /// (collectives::Progress). May be empty.
+    /// (collectives::Progress). `moved` may be empty.
     BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
                std::function<std::uint64_t(std::uint32_t member)> moved = {});
@@ -38,14 +39,15 @@ public:
         std::uint64_t reduced = 0;
         std::uint64_t resident = 0;
     };
-    /// Whether the thread that drives progress has said which chunks the batch has, and what it said.
+    /// The chunks of the batch, as the thread that drives progress has said. `is_there`: whether that thread has
+    /// answered.
     struct ChunksAnswer {
         bool is_there = false;
         std::optional<collectives::BatchChunks> chunks = {};
     };
     /// Functions that provide facts for a report. They are called only if a report is made.
     struct Source {
-        /// The ranks of this host, by member, and what they are doing.
+        /// What each rank of this host is doing, in the order of the members.
         std::function<std::vector<StallReport::Rank>()> ranks;
         /// The members on other hosts.
         std::function<std::vector<std::int32_t>()> elsewhere;
@@ -53,8 +55,8 @@ public:
         std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks = {};
         /// Empty: the report does not say which part a rank has not delivered.
         std::function<Counts(std::uint32_t member)> counts = {};
-        /// Asks for the chunks of the batch at a position of the log. Call it again later if the answer is not there.
-        /// Empty: there is no answer.
+        /// Asks for the chunks of the batch at a position of the log. If the answer is not there yet, call this again
+        /// later. If this function is empty, reports have no chunks.
         std::function<ChunksAnswer(std::uint64_t position)> chunks = {};
     };
     /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs. The
@@ -81,10 +83,10 @@ private:
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: no batch is stuck
     std::int64_t next_report_ns_ = 0;
-    std::uint64_t steps_ = 0;    ///< what all members of this host had done at the last look
-    std::int64_t moved_ns_ = 0;  ///< when this was seen to change, or when the call was first seen
+    std::uint64_t steps_ = 0;    ///< the steps that all members of this host together had done at the last look
+    std::int64_t moved_ns_ = 0;  ///< when `steps_` was last seen to change, or when the call was first seen
     bool asks_for_stacks_ = false;
-    std::int64_t due_ns_ = 0;  ///< since when the report waits for stacks and chunks; 0: it does not wait
+    std::int64_t due_ns_ = 0;  ///< since when a report waits for stacks and chunks; 0: no report waits
 };
 
 }  // namespace rueda::core

@@ -13,7 +13,8 @@
 namespace rueda::core {
 namespace {
 
-/// The ranks that have not called their side of the message. For a receive from any rank, these are all other ranks.
+/// The ranks that have not made the call on the other side of the message. For a receive from any rank, these are all
+/// other ranks of the set.
 std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t own) {
     if (!request.is_from_anybody()) {
         return {request.peer};
@@ -23,7 +24,7 @@ std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t
     return others;
 }
 
-/// Notes in each send whether this rank also waits for a message that the send's receiver can send.
+/// Notes in each send whether this rank also has a pending receive which the receiver of that send can complete.
 void note_receives(std::vector<MessageWatch::Late>& all) {
     for (MessageWatch::Late& late : all) {
         StallReport::Message& message = *late.tensor.message;
@@ -85,7 +86,7 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     return line.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(line), false, {}, {}, {}});
 }
 
-/// The list is in the order of the calls, so the messages that are pending for longest come first.
+/// The list is in the order of the calls, so the messages that have waited longest come first.
 std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_ns, const Messenger& messenger) const {
     const std::int32_t own = block_.global_rank.load(std::memory_order_relaxed);
     std::vector<Late> all;

@@ -15,12 +15,14 @@
 
 namespace rueda::core {
 
-/// Text: what a pending send or receive waits for, without what the ranks are doing. `own` is this rank of the job.
+/// For the text of an error: what a pending send or receive waits for, without what the ranks are doing. `own` is this
+/// rank's number in the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
-/// Finds sends and receives of this rank that the other rank has not called for a long time, and tells the other ranks
-/// of the host for which one it waits. The rank that reports stalled tensors then reports it, with the stack of the
-/// other side (StallMonitor, StallInquiry). The log of this rank gets one line only.
+/// Finds sends and receives of this rank for which the other rank has not made the matching call for a long time. Tells
+/// the other ranks of the host which message this rank has awaited longest. The rank that reports stalled tensors then
+/// reports this message too, with the stack of the other side (StallMonitor, StallInquiry). The log of this rank gets
+/// one line only.
 ///
 /// Threads: one, the background thread.
 class MessageWatch {
@@ -29,7 +31,8 @@ public:
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
     /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line. The
-    /// finding has no report. Every rank ends the job by itself when the time is over, but the reporter comes first.
+    /// returned finding contains no report. When the time is over, every rank ends the job by itself, but the reporting
+    /// rank does so first.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             bool is_reporter);
 

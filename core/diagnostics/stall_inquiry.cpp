@@ -22,20 +22,22 @@ namespace {
 
 /// How long the root waits for the hosts' accounts.
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
-/// The same, if the accounts are to contain stacks. A host waits for its ranks' stacks for 2.5 s at most.
+/// How long the root waits if the accounts are to contain stacks. A host waits for the stacks of its ranks for 2.5 s at
+/// most.
 constexpr std::int64_t kStacksAnswerNs = 4 * kSecond;
-/// The longest text of a stack.
+/// The length of the longest text of a stack, in bytes.
 constexpr std::size_t kStackBytes = 4096;
-/// A report prints no more tensors than this.
+/// The maximum number of tensors in an account. A report prints no more than this.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
-/// A summary of a report is one line, which may name many ranks.
+/// The length of the longest reason in a record message, in bytes. The reason is the summary of a report: one line,
+/// which may name many ranks.
 constexpr std::size_t kLongestReasonToRecord = 4096;
 /// The maximum number of call sites in a tensor's entry, for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
-/// How many bytes of a message the tensors of an account may take. The rest is reserved for the ranks of the host. It
-/// is enough for the largest number of ranks that a host may have.
+/// How many bytes of a message the tensors of an account may take. The rest of the message is reserved for the ranks of
+/// the host, and is enough for the largest number of ranks that a host may have.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
@@ -161,7 +163,7 @@ void write_stack(WireWriter& writer, const StallReport::Rank& rank) {
     writer.text(base::shortened(rank.stack, kStackBytes));
 }
 
-/// The stack of one of `described`.
+/// Reads the stack of one of the ranks in `described`.
 void read_stack(WireReader& reader, std::vector<StallReport::Rank>& described, bool& plausible) {
     const auto number = reader.number<std::int32_t>();
     std::string stack = base::printable_lines(reader.text(kStackBytes));
@@ -177,7 +179,8 @@ void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& m
     ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// Writes the number of items that follow, and then as many of `items` as fit into `bytes`. Returns this number.
+/// Writes at most `most` of `items`, and only as many as fit into `bytes`. Writes the number of these items before
+/// them, and returns this number.
 template <class Items, class Write>
 std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
@@ -198,7 +201,7 @@ std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most,
     return written.size();
 }
 
-/// The order in which all hosts list tensors, so that lists that were cut start with the same tensors.
+/// All hosts list tensors in the order of this key. So all lists begin with the same tensors, even if some were cut.
 using Key = std::pair<std::string, std::uint64_t>;
 Key key_of(const StallReport::Tensor& tensor) {
     // Messages of several ranks may have the same text, so the rank that waits is a part of the key.
@@ -213,7 +216,7 @@ std::vector<StallReport::Tensor> in_order(std::vector<StallReport::Tensor> tenso
     return tensors;
 }
 
-/// The sends and receives that ranks of all hosts have waited for, for long.
+/// The sends and receives of all hosts that have been pending for a long time.
 std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> accounts,
                                                std::span<const std::int32_t> host_of) {
     std::vector<std::int32_t> all;
@@ -237,8 +240,8 @@ std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> acco
     return late;
 }
 
-/// If an account was cut, the state of the tensors behind its last one is unknown for that host. Returns the last
-/// tensor that is known for all hosts.
+/// If an account was cut, the state of the tensors after its last one is unknown for that host. Returns the key of the
+/// last tensor whose state is known for all hosts; nothing if no account was cut.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -264,7 +267,7 @@ std::vector<std::byte> encode(const StallMessage& message) {
         writer.number(static_cast<std::uint8_t>(all && !message.account.cut ? 0 : 1));
         const std::size_t described = write_some(writer, message.account.ranks, ~std::size_t{0},
                                                  kMostStallMessageBytes - kTensorBytes - kHeads, write_rank);
-        // The stacks come last, and take the room that is left.
+        // The stacks come last, and use the bytes that are left in the message.
         std::vector<StallReport::Rank> stacks(message.account.ranks.begin(),
                                               message.account.ranks.begin() + static_cast<std::ptrdiff_t>(described));
         std::erase_if(stacks, [](const StallReport::Rank& rank) { return rank.stack.empty(); });
@@ -538,7 +541,7 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
-        // all operations make progress again; otherwise there would be a notice
+        // all operations make progress again; otherwise a notice would have come
         static_cast<void>(schedule_.look({}, now_ns));
     }
     noticed_ = false;
@@ -555,8 +558,8 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// For the root: a report is due. Now that it is known which ranks are missing, their stacks are asked for, together
-/// with new accounts.
+/// For the root, when a report is due: asks the hosts for new accounts, with the stacks of the ranks that the first
+/// accounts show to be missing.
 void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report) {
     asked_ns_ = now_ns;
     asked_for_stacks_ = true;
@@ -572,7 +575,8 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
     unanswered_ = std::move(question);
 }
 
-/// For the root: a report is printed. The root's own host writes its flight recorders because of the report.
+/// For the root, when it prints a report: asks the other hosts to write their flight recorders. The root's own host
+/// does so because of the report itself.
 void StallInquiry::ask_for_records(const StallReport& report) {
     const StallMessage message{
         .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};
@@ -646,7 +650,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // if the job ends, every rank writes its own
+    ask_for_records(report);  // not needed at the end of the job: there every rank writes its own
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 
@@ -661,8 +665,8 @@ std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, s
         const Key key = key_of(tensor);
         const auto number = numbers_.try_emplace(key, inquiry_).first->second;
         PendingTensor one;
-        // If a tensor stalls again later, this is a new stall: its number is the number of the first inquiry that found
-        // it.
+        // The number of a tensor is the number of the first inquiry that found it stalled. So a tensor that stalls
+        // again later has a new number, and counts as a new stall.
         one.id = {number, 0, std::hash<std::string>()(key.first) + key.second};
         one.since_ns = now_ns - nanoseconds(tensor.seconds);
         pending.push_back(std::move(one));

@@ -23,7 +23,8 @@ namespace rueda::core {
 /// The knowledge of one host about pending tensors, and about what the ranks of this host are doing.
 struct HostAccount {
     std::uint32_t host = 0;
-    std::vector<StallReport::Tensor> tensors;  ///< `ready`: the host's ranks that have announced it; `missing`: empty
+    /// `ready`: the host's ranks that have announced the tensor; `missing`: empty
+    std::vector<StallReport::Tensor> tensors;
     /// If true, the account was cut: it does not contain tensors that come after the last of `tensors` in the order by
     /// name and call.
     bool cut = false;
@@ -43,17 +44,17 @@ struct StallMessage {
     std::string reason = {};  ///< in a record message: the reason for the files
 };
 
-/// The length of the longest message. An account contains as much as fits.
+/// The length of the longest message, in bytes. An account contains as much as fits into it.
 inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 [[nodiscard]] std::vector<std::byte> encode(const StallMessage& message);
 /// Reads bytes that another process wrote. Returns ErrorCode::internal for bytes that no correct leader writes.
 [[nodiscard]] Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                        std::uint32_t hosts);
 
-/// Makes one report from the accounts. It also has the sends and receives that ranks have waited for, for long. A rank
-/// counts as missing if its host's account does not say that the rank is ready. A tensor is left out if no rank is
-/// missing, because it makes progress. A tensor is also left out if it did not fit into the account of some host.
-/// `host_of` is by rank; -1: not in the set.
+/// Makes one report from the accounts. The report also contains the sends and receives that have been pending for a
+/// long time. A rank counts as missing if its host's account does not say that the rank is ready. A tensor is left out
+/// if no rank is missing, because it makes progress. A tensor is also left out if it did not fit into the account of
+/// some host. `host_of` has the host of each rank of the job; -1: the rank is not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
@@ -81,14 +82,14 @@ public:
         /// Returns the whole account. It reads the state of every process of the host. Called only if an operation
         /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
-        /// The stacks of those of the ranks that are on this host (`rank` and `stack` are set). Nothing: they are not
-        /// there yet, ask again later. If it is empty, reports have no stacks.
+        /// Returns the stacks of those of `ranks` that are on this host (with `rank` and `stack` set). Returns nothing
+        /// if the stacks are not there yet; ask again later. If this function is empty, reports have no stacks.
         std::function<std::optional<std::vector<StallReport::Rank>>(std::span<const std::int32_t> ranks,
                                                                     std::int64_t now_ns)>
             stacks = {};
     };
     /// Call this a few times per second. A failure ends the job. The root's finding is a report. The finding of another
-    /// leader is that the flight recorders of its host are to be written.
+    /// leader says that its host is to write its flight recorders.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
     /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
     /// being transferred.
@@ -120,7 +121,7 @@ private:
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
-    std::vector<std::int32_t> host_of_;  // by rank of the job; -1: not in the set
+    std::vector<std::int32_t> host_of_;  // for each rank of the job: its host; -1: not in the set
     bool has_parent_;
     StallSettings settings_;
     collectives::Transport& transport_;
@@ -139,7 +140,8 @@ private:
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
     std::vector<HostAccount> accounts_;  // the accounts of the current inquiry
-    /// While the root asks for stacks: the accounts without stacks, for hosts that do not answer again.
+    /// While the root asks for stacks: the earlier accounts, which have no stacks. They are used for hosts that do not
+    /// answer a second time.
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // in the current inquiry

@@ -53,13 +53,13 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     }
     std::shared_ptr<const StallReport> data;
     if (!due.report) {
-        questions_.end_round();  // of a stall that ended while stacks were asked for
+        questions_.end_round();  // ends questions about a stall that ended before the stacks were there
     }
     if (reports) {
         StallReport made = make_report(tensors, messages, now_ns);
         if (due.report && !add_stacks(made.missing_ranks, now_ns) &&
             settings_.has_time_for_stacks(pending.front().since_ns, now_ns)) {
-            return std::nullopt;  // the next tick finds the same again, and looks for the answers
+            return std::nullopt;  // the next tick makes the report again, and looks whether the answers have come
         }
         data = std::make_shared<const StallReport>(std::move(made));
     }
@@ -204,8 +204,8 @@ bool StallMonitor::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The identity for the schedule has the rank and the time of the call, so that a later message of the same rank is
-/// another one.
+/// The id by which the schedule knows a message contains the rank and the time of the call. So a later message of the
+/// same rank has another id.
 std::vector<StallMonitor::LateMessage> StallMonitor::late_messages(std::int64_t now_ns) const {
     std::vector<LateMessage> late;
     if (!reports_messages_) {
@@ -240,7 +240,7 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
         if (schedule_.is_stalled(tensor, now_ns)) {
             report.tensors.push_back(describe(tensor, now_ns));
             const std::uint64_t held_up = tensor.unfinished_mask | tensor.unread_mask;
-            // All members have announced the end, but it is not complete: any of them may delay it.
+            // All members have announced the end of the set, but the end is not complete: any member may delay it.
             const bool all_ready = tensor.ready_mask == all_members(memory_.extent().members) && held_up == 0;
             missing_somewhere |= all_ready ? tensor.ready_mask : ~tensor.ready_mask | held_up;
         }
@@ -318,7 +318,7 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     return described;
 }
 
-/// Returns the name of the slot if the slot still has the name that it had at that time.
+/// Returns nothing if the slot of this operation has lost the name that it had at that time.
 std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t member, std::int64_t now_ns) const {
     const auto& cursor = memory_.cursor(member);
     const std::uint64_t finished = cursor.finished.load(std::memory_order_acquire);
@@ -336,8 +336,8 @@ std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t mem
             return std::nullopt;
         }
     }
-    // If a rank finished an operation after its background thread last looked, the time of the last heartbeat is used
-    // instead.
+    // If the rank finished the operation after its background thread last looked, the time of the end is not known. The
+    // time of the rank's last heartbeat is used instead.
     const bool is_dated = cursor.finished_seen.load(std::memory_order_acquire) == finished;
     const std::int64_t since = is_dated ? cursor.finished_ns.load(std::memory_order_relaxed)
                                         : blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed);

@@ -23,8 +23,8 @@
 namespace rueda::core {
 
 /// Finds tensors of one process set that some ranks announced a long time ago and other ranks have not announced, and
-/// sends and receives whose other side was not called. Every rank checks; the lowest rank that responds prints the
-/// report.
+/// sends and receives for which the other rank has not made the matching call. Every rank checks; the lowest rank that
+/// responds prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
@@ -37,7 +37,7 @@ public:
         std::string report_before = {};
         /// The data of the report, for a file. Empty on ranks that do not report.
         std::shared_ptr<const StallReport> report = {};
-        /// The reason, if the job ends because of this stall. Another part of the runtime may be about to end it.
+        /// The reason, if the job ends because of this stall. Another part of the runtime may be about to end the job.
         std::string ends_job = {};
         /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
         /// host reports a stall.
@@ -53,9 +53,9 @@ public:
         arena_ = std::move(arena);
     }
 
-    /// From now on this object also reports sends and receives. Called for the set of all ranks, because a rank tells
-    /// the others of the message for which it has waited longest, in whichever set that is. Called before the other
-    /// functions.
+    /// From now on this object also reports sends and receives. Called only for the set of all ranks: a rank tells the
+    /// others only of the one message for which it has waited longest, and this message may belong to any set. Called
+    /// before the other functions.
     void report_messages() { reports_messages_ = true; }
 
     /// Call this a few times per second (more often if the warning time is shorter than that). tick() reads the arena
@@ -72,16 +72,16 @@ public:
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
     /// Returns what is pending on this host, and what the ranks of this host are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
-    /// Returns what an operation waits for, as far as this host knows. `awaited` lists the tensors by which the
-    /// operation is pending. This function reads every slot that was ever used, and the state of the missing ranks in
+    /// Returns what an operation waits for, as far as this host knows. `awaited` lists the tensors for which the
+    /// operation still waits. This function reads every slot that was ever used, and the state of the missing ranks in
     /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
-    /// Asks those of `ranks` that are on this host for their stacks. Returns whether they have answered, or will not;
-    /// `ranks` then has the stacks, and the next call asks anew. Otherwise call it again a little later. The thread
-    /// that calls tick(), or the only one that uses this object.
+    /// Asks those of `ranks` that are on this host for their stacks. Returns true if no more answers will come; `ranks`
+    /// has the stacks in this case, and the next call asks again. If it returns false, call this function again a
+    /// little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
     /// The same for the report about an operation that is being executed (BatchWatch), which may be due at another
-    /// time. Without ranks, the next call asks anew.
+    /// time. A call without ranks ends the question, and the next call asks again.
     [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:
@@ -89,7 +89,7 @@ private:
     [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool add_stacks(base::StackQuestions& questions, std::span<StallReport::Rank> ranks,
                                   std::int64_t now_ns);
-    /// A send or a receive that a rank of this host has waited for, for longer than the warning time.
+    /// A send or a receive of a rank of this host that has been pending for longer than the warning time.
     struct LateMessage {
         StallReport::Tensor tensor;
         PendingTensor pending;  ///< the same for the schedule

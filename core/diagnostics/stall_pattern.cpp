@@ -20,7 +20,8 @@ using Rank = StallReport::Rank;
 using Ranks = std::vector<std::int32_t>;
 
 constexpr std::size_t kMostPatterns = 3;
-/// The tensors are compared in pairs. A job in which more tensors stand still shows its pattern in the oldest of them.
+/// The tensors are compared in pairs, so only this many are compared. If more tensors stand still than this, the oldest
+/// of them show the pattern.
 constexpr std::size_t kMostCompared = 20;
 
 Ranks without(const Ranks& some, const Ranks& others) {
@@ -43,7 +44,7 @@ Ranks joined(const Ranks& some, const Ranks& others) {
 const char* waits_or_wait(const Ranks& ranks) { return ranks.size() == 1 ? "waits" : "wait"; }
 const char* is_or_are(const Ranks& ranks) { return ranks.size() == 1 ? "is" : "are"; }
 
-/// Two tensors such that each has ranks that are missing for the other.
+/// Two tensors, each of which was announced by ranks that have not announced the other.
 struct Crossing {
     const Tensor& first;
     const Tensor& second;
@@ -51,7 +52,7 @@ struct Crossing {
     Ranks in_second;
 };
 
-/// The two longest stalled tensors of this kind that `is_wanted`.
+/// Returns the two such tensors that have stalled longest, among those for which `is_wanted` is true.
 template <class IsWanted>
 std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWanted&& is_wanted) {
     const std::size_t count = std::min(tensors.size(), kMostCompared);
@@ -110,7 +111,7 @@ std::optional<StallPattern> crosswise(const StallReport& report) {
                                     base::format_ranks(found->in_second), name_of(found->second))};
 }
 
-/// A send of `own` to `peer`, while `own` receives nothing that `peer` could send.
+/// Whether the tensor is a send to `peer`, while the sender receives nothing that `peer` could send.
 bool is_lone_send_to(const Tensor& tensor, std::int32_t peer) {
     return tensor.message && tensor.message->sends && !tensor.message->receives_too && tensor.message->peer == peer;
 }
@@ -147,7 +148,8 @@ std::optional<std::int64_t> step_of(const StallReport& report, std::int32_t rank
     return std::nullopt;
 }
 
-/// The ranks that wait for `rank` and are in a later step, if all that wait for it are; and the first of their steps.
+/// The ranks that wait for `rank`, and the first of their steps. Nothing unless all of them are in a later step than
+/// `rank`.
 struct Ahead {
     std::int64_t own_step = 0;
     std::int64_t step = 0;
@@ -175,7 +177,7 @@ std::optional<Ahead> ranks_ahead_of(const StallReport& report, std::int32_t rank
     return ahead;
 }
 
-/// Where a rank waits for which no other rank of the report waits at this place.
+/// Returns a tensor in which `rank` waits, but no other rank of the report does. Null if there is none.
 const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     const auto found = std::find_if(rank.waits_in.begin(), rank.waits_in.end(), [&](const Tensor& waits_in) {
         return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const Tensor& tensor) {
@@ -215,7 +217,7 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// The missing rank that has been in its scope for longest.
+/// Names the missing rank that has been in its declared scope for longest.
 std::optional<StallPattern> busy(const StallReport& report) {
     const Rank* longest = nullptr;
     for (const Rank& rank : report.missing_ranks) {
@@ -236,7 +238,7 @@ std::optional<StallPattern> busy(const StallReport& report) {
 
 std::optional<StallPattern> does_not_run(const StallReport& report) {
     for (const Rank& rank : report.missing_ranks) {
-        // What follows the semicolon is no state of the process.
+        // The text after a semicolon does not belong to the state of the process.
         const std::string state = rank.process_state.substr(0, rank.process_state.find(';'));
         if (state.starts_with("stopped") || state == "ended" || state == "gone") {
             return StallPattern{
@@ -248,13 +250,13 @@ std::optional<StallPattern> does_not_run(const StallReport& report) {
     return std::nullopt;
 }
 
-/// Of an operation that is being executed.
+/// For an operation that is being executed: names the ranks that are furthest behind.
 std::optional<StallPattern> undelivered(const StallReport& report) {
     std::uint64_t most = 0;
     for (const Rank& rank : report.missing_ranks) {
         most = std::max(most, rank.steps_behind);
     }
-    Ranks behind;  // the last ones; the others may only wait for them
+    Ranks behind;  // the ranks that are furthest behind; the others perhaps only wait for them
     for (const Rank& rank : report.missing_ranks) {
         if (most > 0 && rank.steps_behind == most) {
             behind.push_back(rank.rank);
@@ -321,7 +323,7 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
         return patterns;
     }
     add(sends_to_each_other(report));
-    // Ranks whose loops or names differ also wait crosswise, which says less.
+    // Ranks whose loops or names differ also wait crosswise. The crosswise pattern says less than these two.
     const bool is_explained = add(numbered_names(report)) || add(loop_ended(report));
     if (!is_explained) {
         add(crosswise(report));

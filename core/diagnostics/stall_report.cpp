@@ -21,7 +21,8 @@ namespace {
 using Tensor = StallReport::Tensor;
 using Ranks = std::vector<std::int32_t>;
 
-/// A report is read on a terminal. With more lines than this, its first sentence would scroll out of sight.
+/// The maximum number of lines about tensors. A report is read on a terminal, and with more lines its first sentence
+/// would scroll out of sight.
 constexpr std::size_t kTensorLines = 20;
 constexpr std::size_t kTensorsPerRank = 4;
 
@@ -34,7 +35,7 @@ std::string setting_text(double seconds) {
 
 std::string probable_cause(const StallPattern& pattern) { return "Probable cause: " + pattern.text; }
 
-/// Above the details, because a reader should see it first.
+/// These lines stand above the details, because a reader should see the cause first.
 std::string pattern_lines(const StallReport& report) {
     std::string text;
     for (const StallPattern& pattern : find_stall_patterns(report)) {
@@ -60,7 +61,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Says why a tensor, or a part of an operation, makes no progress, apart from ranks that are missing.
+/// Says what keeps a tensor, or a part of an operation, from making progress, apart from missing ranks.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;
@@ -131,7 +132,7 @@ std::string name_of(const AwaitedTensor& tensor) {
     return fmt::format("{} {}", tensor.is_group ? "group" : "tensor", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
 
-/// Says why this rank has not announced a part.
+/// Says why this rank has not announced a part of its operation.
 std::string room_text(const WaitReport::Part& part) {
     std::string text = "this rank has not announced it yet, because its mailbox has no room";
     if (!part.unread.empty()) {
@@ -143,7 +144,7 @@ std::string room_text(const WaitReport::Part& part) {
     return text;
 }
 
-/// Says which ranks have announced a part, and which have not.
+/// Says which ranks have announced a part of the operation, and which have not.
 std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
     if (part.tensor.waits_behind != 0) {
         const std::string what = describe_unnamed(part.tensor.waits_behind);
@@ -190,7 +191,8 @@ std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
                              : "all ranks have announced it" + obstacles;
 }
 
-/// The sentence that users search for, or the one for another kind of wait.
+/// The first sentence of a report. For tensors it is the sentence that users search for; other kinds of waits have
+/// their own.
 std::string first_line(const StallReport& report) {
     const auto is_all = [&report](auto&& is_such) {
         return !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(), is_such);
@@ -274,7 +276,8 @@ std::string format_awaited(const WaitReport& report) {
 }
 
 std::string format_wait(const WaitReport& report) {
-    // Makes one line, because an error is one line. The tensors of a group are usually missing on the same ranks.
+    // Makes one line, because an error is one line. A few tensors are enough, because the tensors of a group are
+    // usually missing on the same ranks.
     constexpr std::size_t kParts = 3;
     constexpr std::size_t kRanks = 4;
     std::string text;

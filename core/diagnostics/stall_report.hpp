@@ -15,13 +15,13 @@ namespace rueda::core {
 
 /// All data of a stall report.
 struct StallReport {
-    /// A send or a receive, beside its description in Tensor::name.
+    /// What is known of a send or a receive in addition to its description in Tensor::name.
     struct Message {
         bool sends = false;
-        bool receives_too = false;  ///< of a send: its rank also has a receive pending that this peer can complete
+        bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
         std::int32_t peer = -1;     ///< rank of the job; -1: any
-        bool from_all = false;      ///< of a receive from any rank: every other rank of the job may send it
-        bool is_late = false;       ///< its rank has found that it waits for longer than the warning time
+        bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
+        bool is_late = false;       ///< its rank has waited for it longer than the warning time
     };
     struct Tensor {
         std::string name;        ///< empty for an unnamed operation
@@ -33,23 +33,24 @@ struct StallReport {
         /// ranks that have begun the next step of the negotiation and not finished it
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};  ///< ranks that must read the log to make the announcement possible
-        /// Ranks that may have announced it and are not among `missing`: they have announcements that wait because
-        /// their mailbox is full.
+        /// Ranks that may have announced the tensor and are not among `missing`: some of their announcements wait
+        /// because their mailbox is full.
         std::vector<std::int32_t> unseen = {};
-        std::optional<Message> message = {};  ///< if it is no tensor of a collective
+        std::optional<Message> message = {};  ///< set if this is a send or a receive
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// Of an operation that is being executed: what a rank has not delivered and others have.
+    /// For an operation that is being executed: the part that a rank has not delivered, although other ranks have
+    /// delivered theirs.
     struct Part {
         enum class Kind : std::uint8_t {
-            input,           ///< its input of a chunk, for the ranks that combine it
-            share,           ///< the share of a chunk that it combines for all ranks
-            resident_share,  ///< the share of the tensors in resident memory that it combines for all ranks
+            input,           ///< the rank's input of a chunk, for the ranks that combine the chunk
+            share,           ///< the share of a chunk that this rank combines for all ranks
+            resident_share,  ///< the share of the tensors in resident memory that this rank combines for all ranks
         };
         Kind kind = Kind::input;
-        std::uint64_t chunk = 0;   ///< from 1; 0 if the part is of no chunk
+        std::uint64_t chunk = 0;   ///< counted from 1; 0 if the part belongs to no chunk
         std::uint64_t chunks = 0;  ///< number of chunks in the batch
     };
     /// The activity of a missing rank. If a value is unknown, it is empty and is not printed.
@@ -68,8 +69,8 @@ struct StallReport {
         /// ranks are empty.
         std::optional<Tensor> finished = {};
         double busy_seconds = -1;  ///< how long it has been in the scope `busy`; negative: not known
-        /// Of an operation that is being executed: how many steps (of moving a chunk) it is behind the rank that has
-        /// done most.
+        /// For an operation that is being executed: how many steps this rank is behind the rank that has done most.
+        /// Moving a chunk takes some steps.
         std::uint64_t steps_behind = 0;
         std::optional<Part> part = {};
     };
@@ -81,7 +82,8 @@ struct StallReport {
     /// how many unnamed operations the ranks have started, if one of `tensors` is unnamed
     StartedByRank started = {};
     std::map<std::int64_t, std::vector<std::int32_t>> steps = {};  ///< ranks by the training step that they began last
-    /// The tensors were called and are being executed; `missing` are the ranks that have not finished them.
+    /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
+    /// have not finished them.
     bool executing = false;
     /// If `executing`: the members on other hosts. This rank does not know what they do.
     std::vector<std::int32_t> elsewhere = {};
@@ -93,16 +95,16 @@ struct StallReport {
 /// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
 [[nodiscard]] std::string seconds_text(double seconds);
 
-/// One of the tensors by which an operation of this rank is pending.
+/// One of the tensors for which an operation of this rank still waits.
 struct AwaitedTensor {
     std::string name = {};   ///< empty for an unnamed operation
     std::uint64_t call = 0;  ///< number of an unnamed operation
     /// this rank has not announced this tensor, because this earlier unnamed call is pending
     std::uint64_t waits_behind = 0;
-    bool is_group = false;         ///< this part is the number of the group's members, which is announced under the
+    bool is_group = false;         ///< stands for the number of the group's members, which is announced under the
                                    ///< name of the group
-    bool waits_for_room = false;   ///< this rank has not announced it, because its mailbox is full
-    std::uint32_t slot = kNoSlot;  ///< the state of the tensor, as far as this rank knows it
+    bool waits_for_room = false;   ///< this rank has not announced the tensor, because this rank's mailbox is full
+    std::uint32_t slot = kNoSlot;  ///< the slot that has the state of the tensor; kNoSlot: this rank does not know it
     std::uint64_t generation = 0;  ///< the generation in `slot`
 };
 
@@ -137,7 +139,7 @@ struct WaitReport {
 /// Formats what matters most in one line: the probable cause, or the tensor that has waited longest.
 [[nodiscard]] std::string summarize_stall(const StallReport& report);
 
-/// Says in one line why the job is ended. `started` is as in a report.
+/// Says in one line why the job is ended. `started`: see StallReport::started.
 [[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds,
                                                 const StartedByRank& started = {});
 

@@ -133,7 +133,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    // The progress lock calls the following functions, as its Work.
+    // The following functions are for the progress lock, whose template parameter Work is this class.
     friend class ProgressLock<base::StdAtomics, Engine>;
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
@@ -149,8 +149,9 @@ private:
     enum class Haste : std::uint8_t {
         urgent,  ///< the thread closes open batches at once, because it waits for an operation
         /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
-        /// open as long as the background thread would. The caller drives only while operations make progress; then the
-        /// background thread takes over. Otherwise every announcement of another rank would wake the sleeping caller.
+        /// open as long as the background thread would. The caller drives only while operations make progress; when
+        /// they stop making progress, the background thread takes over. Otherwise every announcement of another rank
+        /// would wake the sleeping caller.
         none,
     };
     template <class Done>
@@ -216,10 +217,10 @@ private:
     RequestedStacks requested_stacks_;
     std::atomic<bool> offers_stacks_{false};  // release: offer_stacks(); acquire: the background thread
     const std::atomic<std::uint32_t>& pending_;
-    std::mutex changes_mutex_;  // a thread that holds it takes no other lock
+    std::mutex changes_mutex_;  // a thread that holds this mutex takes no other lock
     std::vector<std::function<void()>> changes_;
-    // seq_cst: change() stores this and then wakes the driving thread. A thread that is about to sleep reads this after
-    // it has marked itself as asleep.
+    // seq_cst: change() sets this flag and then wakes the driving thread. A thread that is about to sleep marks itself
+    // as asleep and then reads this flag.
     std::atomic<bool> has_changes_{false};
     base::Logger logger_;
     std::function<void()> quarantine_;

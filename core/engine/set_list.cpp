@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-/// A larger number means that the engine must look again sooner.
+/// Returns a number for the result of a turn. After a result with a larger number, the engine must look again sooner.
 int busyness(Turn turn) {
     switch (turn) {
         case Turn::advanced:

@@ -17,14 +17,14 @@
 
 namespace rueda::core {
 
-/// Returns the result after which the engine must look again sooner.
+/// Returns that one of the two results after which the engine must look again sooner.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
 ///
 /// Threads: the holder of the rank's progress lock, unless a function says otherwise. Only the holder changes the list,
-/// and locks the mutex while it does; for reading it needs no mutex. Lock order: progress lock, then the mutex, then a
-/// set's enqueue lock.
+/// and it locks the mutex while it does so. The holder needs no mutex to read the list; other threads do. Lock order:
+/// progress lock, then the mutex, then a set's enqueue lock.
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
@@ -37,7 +37,7 @@ private:
         std::unique_ptr<StallMonitor> stall_monitor;
         std::unique_ptr<BatchWatch> batch_watch;
         Turn last = Turn::idle;
-        /// What the thread that drives progress has said last; protected by the mutex.
+        /// The chunks that the thread that drives progress has noted last; protected by the mutex.
         std::optional<ProcessSet::ChunksInProgress> chunks = {};
     };
 
@@ -48,7 +48,8 @@ public:
     void add(Entry& entry) noexcept;
     void remove(const ProcessSet& set) noexcept;
 
-    /// Calls ProcessSet::step() for each set. Returns the result after which the engine must look again soonest.
+    /// Calls ProcessSet::step() for each set. Of the results of all sets, returns the one after which the engine must
+    /// look again soonest.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
     [[nodiscard]] bool has_unread() const;
@@ -96,8 +97,8 @@ public:
         std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
-    /// Whether look() needs note_chunks() to be called, and nobody has been asked to call it since the last time. The
-    /// background thread.
+    /// Returns true if look() needs a call of note_chunks(), and this function has not returned true since the last
+    /// such call. Only for the background thread.
     [[nodiscard]] bool needs_chunks();
 
 private:

@@ -53,8 +53,8 @@ public:
     /// Does all work that is possible now. A failure ends the job.
     Result<Moved> turn();
 
-    /// Whether no host needs this leader any more. All ranks of the job have shut down, and the hosts below this one in
-    /// the tree know it. Any thread.
+    /// Whether no host needs this leader any more: all ranks of the job have shut down, and the hosts below this one in
+    /// the tree know that. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
     /// Sends the reason of the job's end to the neighbouring hosts, and waits only briefly. Afterwards this leader does
@@ -158,11 +158,11 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
-    // the longest time that the end of the job waits for the background thread to take the report
+    // how long the end of the job waits, at most, until the background thread has taken the report
     std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept for MPI if receives stay posted
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // stays in memory if MPI still has posted receives
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;
@@ -188,7 +188,8 @@ private:
     // The error that ends the job because operations make no progress. Only for the holder of the progress lock.
     std::optional<Status> ends_job_for_;
     std::int64_t ends_job_ns_ = 0;
-    std::deque<std::uint64_t> batch_ends_;  // root only: log positions after batches that are not executed yet
+    // root only: for each batch that is not executed yet, the log position after it
+    std::deque<std::uint64_t> batch_ends_;
 };
 
 }  // namespace rueda::core

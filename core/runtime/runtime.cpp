@@ -262,7 +262,7 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         completion.add_members(~more + 1);  // subtracts `more`
         return joined;
     }
-    // If a rank is leaving a set or the job, this rank's join fails when it reads the log entry about that.
+    // If a rank is leaving a set or the job, this join fails when this rank reads the log entry about the leaving rank.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -350,8 +350,8 @@ void Runtime::begin_busy(std::string_view what) {
     publish_busy();
 }
 
-/// Publishes the innermost busy scope. The caller holds the mutex. A report between the two stores shows a scope that
-/// has just changed, which does no harm.
+/// Publishes the innermost busy scope. The caller holds the mutex. A report that is made between the two stores shows
+/// the new time with the old text, which does no harm.
 void Runtime::publish_busy() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
@@ -404,7 +404,8 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-/// Does the remaining steps of a shutdown. After a timeout or a lack of memory, the next call continues.
+/// Does the remaining steps of a shutdown. After a timeout or a lack of memory, the next call continues with the steps
+/// that are left.
 Status Runtime::shutdown_within(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const std::unique_lock lock = base::lock_before(shutdown_mutex_, deadline);
@@ -431,8 +432,8 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // The announcement comes before the lock. A thread that adds or removes a set holds that lock while it waits for
-    // other ranks, and this announcement ends its wait.
+    // The announcement is made before the lock is taken. A thread that adds or removes a set holds that lock while it
+    // waits for other ranks, and this announcement ends that wait.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {

@@ -26,12 +26,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// The other hosts complete their parts at the same time as this one, but a rank of this host may be faster.
+/// How long this host waits for the parts of the other hosts. All hosts complete their parts at about the same time,
+/// but this host may be the first.
 constexpr milliseconds kPatienceForParts{2000};
 constexpr milliseconds kPauseBetweenLooks{20};
-/// After it was given up, the thread removes what it has written, and ends, if the file system answers.
+/// How long wait() waits for the thread after it has given up. If the file system answers, the thread removes what it
+/// has written, and ends.
 constexpr milliseconds kPatienceForRemoval{500};
-/// About 20 MiB. The operations of the hosts end within milliseconds of each other, so few of them are held.
+/// The maximum number of operations in memory, about 20 MiB. An operation ends on all hosts within milliseconds, so few
+/// operations are usually held.
 constexpr std::size_t kMostHeldInMerge = 65536;
 
 constexpr std::string_view kMergedSuffix = ".merging";
@@ -43,7 +46,7 @@ std::string part_path(const std::string& path, std::int32_t host_index) {
 }
 
 std::string merge_command(const std::string& path, std::int32_t host_count) {
-    constexpr std::int32_t kNamed = 3;  // a line with many paths would not be read
+    constexpr std::int32_t kNamed = 3;  // nobody would read a line with many paths
     std::string command = "rueda timeline";
     for (std::int32_t host = 0; host < std::min(host_count, kNamed); ++host) {
         command += " " + part_path(path, host);
@@ -99,7 +102,8 @@ Status WholeTimelines::merge(const std::string& path) {
         parts.push_back(std::move(part).value());
     }
     std::error_code error;
-    const std::filesystem::path target = std::filesystem::canonical(path, error);  // a link to the file stays a link
+    // if `path` is a symbolic link, it stays one
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
     Result<base::AtomicFile> file =
         base::AtomicFile::create(error ? std::filesystem::path(path) : target, kMergedSuffix);
     RUEDA_RETURN_IF_FAILED(file.status());

@@ -21,10 +21,11 @@ namespace rueda::core {
 [[nodiscard]] std::string merge_command(const std::string& path, std::int32_t host_count);
 
 /// Merges the hosts' parts of timelines into one file each, after the job, if this host sees all parts. The parts stay
-/// as they are until the merged file is complete. Then it replaces the first part, and the others are removed.
+/// as they are until the merged file is complete. Then the merged file replaces the first part, and the other parts are
+/// removed.
 ///
-/// Threads: run() is a thread, which holds a share of this object. The owner calls wait(), and may give up while the
-/// thread waits for the file system.
+/// Threads: run() is the function of a thread, which shares the ownership of this object. The owner calls wait(), and
+/// may give up while the thread waits for the file system.
 class WholeTimelines {
 public:
     /// `job`: the header of the first host's part.
@@ -33,10 +34,10 @@ public:
 
     void run() noexcept;
 
-    /// Waits until the thread has merged all timelines, but not longer than `patience`. Then the thread stops at its
-    /// next write. Returns whether the thread has ended.
+    /// Waits until the thread has merged all timelines. After `patience` it gives up, and the thread stops at its next
+    /// write. Returns whether the thread has ended.
     [[nodiscard]] bool wait(std::chrono::milliseconds patience);
-    /// The timelines that are still in parts, and why the first of them is.
+    /// left(): the timelines that are still in parts. reason(): why the first of these was not merged.
     [[nodiscard]] std::vector<std::string> left() const;
     [[nodiscard]] std::string reason() const;
 

@@ -161,7 +161,7 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
  * If Rueda is already initialised, the call compares the communicators. If the new one has the same processes in the
  * same order, the call does nothing; otherwise it returns RUEDA_INVALID_ARGUMENT. Only MPI can compare communicators,
  * and Rueda's own thread may be inside MPI at this moment. If MPI provides less than MPI_THREAD_MULTIPLE, such a call
- * therefore returns RUEDA_UNSUPPORTED. If the job was aborted, it returns RUEDA_ABORTED.
+ * therefore returns RUEDA_UNSUPPORTED. If the job was aborted, the call returns RUEDA_ABORTED.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
@@ -201,19 +201,19 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
  * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail
  * with a message that says so. The function returns when every rank has called it, or when a rank has died. If Rueda is
- * not initialised, it does nothing. If a rank does not call it, the other ranks report this rank like a stalled tensor,
- * and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
+ * not initialised, the call does nothing. If a rank does not call the function, the other ranks report that rank in the
+ * same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
  *
  * If the job was aborted before every rank had called the function, it returns the code of the abort (usually
- * RUEDA_ABORTED) and the reason. It does not if an earlier call on this rank already reported the abort. In both cases
- * the rank has left the job.
+ * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call does not
+ * report it again. In both cases the rank has left the job.
  */
 RUEDA_API int rueda_shutdown(void);
 /**
  * Like rueda_shutdown, but waits at most `timeout_seconds` for the other ranks. A negative value means no limit.
- * RUEDA_TIMEOUT means that some rank did not call rueda_shutdown or this function in this time. This rank then cannot
- * start operations any more, but it still serves the other ranks and stays initialised. Another call of rueda_shutdown
- * or of this function continues the wait. rueda_abort ends the job.
+ * RUEDA_TIMEOUT means that some rank did not call rueda_shutdown or this function in this time. After RUEDA_TIMEOUT,
+ * this rank cannot start operations any more, but it still serves the other ranks and stays initialised. Another call
+ * of rueda_shutdown or of this function continues the wait. rueda_abort ends the job.
  */
 RUEDA_API int rueda_shutdown_within(double timeout_seconds);
 /** Returns 1 between rueda_init and rueda_shutdown, otherwise 0. */

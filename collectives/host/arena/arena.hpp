@@ -34,8 +34,8 @@ struct ArenaPlan {
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
 
-/// How far a rank has come in moving bytes. All members count over all batches of the process set. Each rank has its
-/// own cache line, and only that rank writes it. In the comments below, "this rank" is the rank that writes.
+/// How far a rank has come in moving bytes. All counts are over all batches of the process set. Each rank has its own
+/// cache line, and only that rank writes it. In the comments below, "this rank" is the rank that writes.
 struct alignas(base::kCacheLine) Progress {
     std::atomic<std::uint64_t> staged{0};    ///< number of chunks of which this rank's input lies in its cells (its
                                              ///< buffers in the arena)
@@ -53,8 +53,8 @@ static_assert(sizeof(Progress) == base::kCacheLine);
 
 /// Returns a number that grows with the work that a rank has done. If a batch stands still, this number shows which
 /// rank of the host is behind. `combined` is left out, because not all ranks combine the same number of pieces. On
-/// several hosts `reduced` is left out too, because a rank that has reduced less may only wait for another host.
-/// Threads: any thread.
+/// several hosts `reduced` is left out too, because a rank that has reduced less is perhaps only waiting for another
+/// host. Threads: any thread.
 [[nodiscard]] inline std::uint64_t steps_of(const Progress& progress, bool has_several_hosts) {
     // relaxed: the number only appears in a report, and no other data depends on it
     return progress.staged.load(std::memory_order_relaxed) + progress.fetched.load(std::memory_order_relaxed) +
@@ -65,7 +65,7 @@ static_assert(sizeof(Progress) == base::kCacheLine);
 /// The memory that the ranks of one host share: a memfd or a replacement for it, which every rank maps. It contains
 /// offsets instead of pointers, because every rank maps it at a different address. The mapping exists until the last
 /// shared_ptr to the Arena is gone, or until release(). release() keeps only the tensors that outlive the job. A forked
-/// child does not have the mapping. If the child accesses it, the child gets a fault, so it cannot change the parent's
+/// child does not have the mapping: an access to these addresses is a fault, so the child cannot change the parent's
 /// tensors.
 ///
 /// Threads: the accessors are const and may be called from any thread. The objects that they return have their own
@@ -105,8 +105,8 @@ public:
     /// uses any other part of the arena (docs/design/0001-negotiation.md, "After the end"). Under ThreadSanitizer
     /// nothing is unmapped, because the ranks share one mapping.
     void release(std::span<const Pages> kept);
-    /// Unmaps some of the pages that release() kept. Before release() it does nothing. Threads: any thread, but only
-    /// one at a time.
+    /// Unmaps some of the pages that release() kept. Before release(), this function does nothing. Threads: any thread,
+    /// but only one at a time.
     void release_kept(Pages pages);
 
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
@@ -116,8 +116,8 @@ public:
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
-    /// The blocks of this arena's ranks, and the job's abort block. If this is the job's arena, they lie in its own
-    /// control block. If this is the arena of a process set, they lie in the control block of the job's arena.
+    /// The blocks of this arena's ranks, and the job's abort block. If this is the job's arena, these blocks lie in its
+    /// own control block. If this is the arena of a process set, they lie in the control block of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
     [[nodiscard]] Progress& progress(std::uint32_t rank) const {

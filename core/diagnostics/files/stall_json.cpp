@@ -30,7 +30,7 @@ Json json_of(const std::vector<SiteOfRanks>& sites) {
     return list;
 }
 
-/// Makes the fields that all such entries have: which operation it is, and how long it has waited.
+/// Makes the fields that every entry about an operation has: which operation it is, and how long it has waited.
 Json operation_of(const StallReport::Tensor& tensor) {
     return {{"what", name_of(tensor)},
             {"name", value_or_null(!tensor.name.empty(), tensor.name)},
@@ -82,7 +82,7 @@ Json json_of(const StallReport::Rank& rank) {
             {"stack", value_or_null(!rank.stack.empty(), rank.stack)}};
 }
 
-/// A map from a number to the ranks that have it.
+/// Makes a list from a map. Each element has a number, named `key`, and the ranks that have this number.
 template <class Map>
 Json json_of(const char* key, const Map& ranks_by_number) {
     Json list = Json::array();
@@ -111,7 +111,7 @@ Json json_of(const StallEntry& entry) {
             {{"kind", std::string(name_of(pattern.kind))}, {"ranks", pattern.ranks}, {"text", pattern.text}});
     }
     auto steps = report.steps;
-    steps.erase(-1);  // ranks that have not reported any
+    steps.erase(-1);  // removes the ranks that have not reported a step
     return {{"unix_seconds", rounded(entry.unix_seconds)},
             {"process_set", entry.process_set},
             {"ends_job", value_or_null(!entry.ends_job.empty(), entry.ends_job)},

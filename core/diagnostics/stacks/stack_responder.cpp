@@ -32,9 +32,9 @@ std::string describe_stack(const Result<RawStack>& stack) {
 /// The mutex protects all members. It is not held while a stack is taken or described.
 struct StackResponder::Shared {
     std::mutex mutex;
-    std::condition_variable changed;    // wakes stop(); rung by the thread
-    base::StackBlock* block = nullptr;  // null: the thread was left behind, and the memory may be gone
-    bool has_captured = false;          // the thread does not use the signal any more
+    std::condition_variable changed;    // stop() waits for it; the thread notifies it
+    base::StackBlock* block = nullptr;  // null if the thread was left behind, because the block's memory may be gone
+    bool has_captured = false;          // true: the thread does not use the signal any more
     bool has_ended = false;
 
     void set(bool Shared::*what) {
@@ -92,8 +92,8 @@ void StackResponder::refuse(std::uint32_t question, std::string_view text) {
     block_.answered.store(question, std::memory_order_release);  // partner: base::StackQuestions
 }
 
-/// The capture has a limit of its own. With the system's clock, because ThreadSanitizer of clang 14 does not know the
-/// wait with the monotonic clock.
+/// The wait for the capture has no limit, because the capture itself has one. The wait for the names uses the system's
+/// clock, because ThreadSanitizer of clang 14 does not know waits with the monotonic clock.
 void StackResponder::stop() {
     if (!thread_.joinable()) {
         return;

@@ -23,13 +23,14 @@ namespace rueda::core {
 /// Answers the questions of other ranks for the stack of this rank's main thread. A short-lived thread does the work,
 /// because finding names opens files and takes long, and the background thread has to drive progress meanwhile.
 ///
-/// Threads: one at a time, the background thread and then the thread that has ended it.
+/// Threads: one at a time. First this is the background thread, and after its end the thread that has ended it.
 class StackResponder {
 public:
     /// How long stop() waits for names. Large debug information on a slow file system may take minutes.
     static constexpr std::chrono::milliseconds kPatience{1000};
 
-    /// `block` is this rank's, and outlives this object. `describe` makes the text; tests replace it.
+    /// `block` is the block of this rank, and must outlive this object. `describe` makes the text of an answer; tests
+    /// replace this function.
     explicit StackResponder(base::StackBlock& block,
                             std::function<std::string(const Result<RawStack>&)> describe = describe_stack)
         : block_(block), describe_(std::move(describe)) {}
@@ -37,7 +38,7 @@ public:
     StackResponder(const StackResponder&) = delete;
     StackResponder& operator=(const StackResponder&) = delete;
 
-    /// Call it a few times per second. It starts the thread if there is a question. Does not wait.
+    /// Call this a few times per second. Starts the thread if there is a question. Does not wait.
     void look();
     /// Waits until the thread has answered. A thread that still looks for names after kPatience is left behind: it ends
     /// by itself, and does not use the block any more. When this function returns, no capture is under way.
@@ -51,7 +52,7 @@ private:
     base::StackBlock& block_;
     std::function<std::string(const Result<RawStack>&)> describe_;
     std::uint32_t answered_ = 0;
-    std::shared_ptr<Shared> shared_;  // with the thread, which may outlive this object
+    std::shared_ptr<Shared> shared_;  // shared with the thread, which may outlive this object
     std::thread thread_;
 };
 

@@ -81,7 +81,7 @@ public:
     [[nodiscard]] std::mutex& enqueue_mutex() { return enqueue_mutex_; }
     [[nodiscard]] TensorTable& table() { return table_; }
     [[nodiscard]] const TensorTable& table() const { return table_; }
-    /// The log, for the thread that drives progress, which reads the log without the lock.
+    /// The log. Only for the thread that drives progress: it reads the log without the lock.
     [[nodiscard]] const Log<Atomics>& log() const { return log_; }
     /// This rank's access to the registrar's role, for the leader of a set on several hosts.
     [[nodiscard]] Registrar<Atomics>& registrar() { return registrar_; }
@@ -110,24 +110,25 @@ public:
     // start(), hold() and announce() must not throw, because the other ranks are about to see the announcement.
     /// Makes the operation of `entry` pending, and announces it.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
-    /// Makes the operation pending without announcing it. Used for members of a group, if the group's number of members
-    /// must be called first.
+    /// Makes the operation pending without announcing it. Used for the members of a group, if the log must first call
+    /// the operation about the group's number of members.
     void hold(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
-    /// Whether members of the last group with the name of `entry` are still pending. The group's own name may be free
-    /// earlier than its members: after a disagreement, or if the name has lost its slot.
+    /// Whether members of the last group with the name of `entry` are still pending. The name of the group itself may
+    /// already be free while members are pending: after a disagreement, or if the name has lost its slot.
     [[nodiscard]] bool has_pending_members(const TensorEntry& entry);
-    /// Announces all held members of a group. `count` is the entry of the group's number of members, which was called.
+    /// Announces all held members of a group. `count` is the entry of the operation about the group's number of
+    /// members; the log has called this operation.
     void announce_held(TensorEntry& count);
     /// Ends the held members of a group without announcing them.
     void end_held(TensorEntry& count, const Status& status);
 
-    /// The entry for the next operation without a name that a caller starts.
+    /// The entry for the unnamed operation that a caller starts next.
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next operation without a name, and counts the call. This rank uses it to stand in for
-    /// an operation of other ranks.
+    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank stands in for an
+    /// operation of other ranks.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
     [[nodiscard]] std::uint64_t unnamed_calls() const { return unnamed_calls_; }
@@ -156,8 +157,8 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The lock keeps other threads from
     /// submitting the name in between.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Called after a shutdown has failed a slot. If the leader calls operations, this drops the requests for calls
-    /// that were not posted yet, because their operations fail.
+    /// Called after a shutdown has made the operation of a slot fail. If the leader calls operations, this function
+    /// drops the requests for calls that were not posted yet, because the operations of these requests fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);
@@ -200,7 +201,7 @@ private:
     void fail_deferred(const Status& reason);
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy: this saves the fast path of small operations an indirection
+    NegotiationMemory<Atomics> memory_;  // a copy, so that the fast path of small operations has one indirection less
     const Caller caller_;
     const InputInspection& inspection_;
     DirectAnnouncements& direct_;

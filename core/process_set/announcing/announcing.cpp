@@ -54,8 +54,8 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
             // An unusable argument must give its own error on every rank, even if the job has ended. Otherwise only the
-            // first rank would report the mistake, and the others only that the job has ended. All other operations
-            // check their arguments before submit().
+            // first rank would report the mistake, and the other ranks would only report that the job has ended. All
+            // other operations check their arguments before submit().
             Request request;
             const Status made = make_allreduce(in, out, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);
@@ -116,8 +116,8 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // Only a thread that holds the progress lock may count and record the operation after announce(): no other thread
-    // can complete the operation before.
+    // A thread that holds the progress lock may count and record the operation after announce(), because no other
+    // thread can complete the operation meanwhile. All other threads must do so before announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -209,7 +209,7 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     }
     record_if_driving(entry.generation);
     begin_arrival(memory_, view_.rank, entry.slot);
-    // Members that announced directly may wait for this announcement.
+    // Members that have announced the operation directly may be waiting for this announcement.
     const bool is_awaited = direct_.others_may_use(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);

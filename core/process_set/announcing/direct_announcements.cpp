@@ -38,7 +38,7 @@ bool DirectAnnouncements::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // The other members already see the announcement, so none of them waits for this.
+    // The other members already see the announcement, so none of them waits until this record is made.
     recording_.submitted(*entry, entry->generation, /*is_blocking=*/true);
     DirectState found = DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
@@ -104,8 +104,8 @@ bool DirectAnnouncements::execute(TensorEntry& entry) {
     return true;
 }
 
-/// Records the slot as recently used. No log entry shows a direct operation, and the search for idle slots reads this
-/// as a hint.
+/// Records the slot as recently used. No log entry shows a direct operation, so the search for idle slots uses this
+/// record as a hint.
 void DirectAnnouncements::note_use(const TensorEntry& entry) const {
     auto& last_called = memory_.arrivals(entry.slot).last_called;
     if (const std::uint64_t next = cursor_.position(); last_called.load(std::memory_order_relaxed) < next) {

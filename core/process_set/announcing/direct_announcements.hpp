@@ -55,7 +55,7 @@ public:
     /// Whether another member may have announced the same operation directly, while this rank counts its announcement.
     /// This can happen, because each member's own memory and number of rows decide whether its input is sent along.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
-    /// Removes and returns the operation. The caller must count its announcement, or end the operation.
+    /// Removes and returns the operation. The caller must count the operation's announcement, or end the operation.
     TensorEntry& withdraw();
     void forget() { direct_.store(nullptr, std::memory_order_relaxed); }
     /// Whether `entry` is the directly announced operation.
@@ -67,7 +67,7 @@ public:
     }
 
     /// Whether an operation is announced directly. seq_cst: a thread that is about to sleep first marks this rank as
-    /// asleep and then reads this. Either it sees the operation, or the announcing thread sees the mark and wakes it.
+    /// asleep and then calls any(). Either it sees the operation, or the announcing thread sees the mark and wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
     /// Checks whether the operation can be completed. There must be such an operation. If all members have announced it
     /// directly, this function executes and ends the operation. If the result is `withdrawn`, the caller must call
@@ -85,7 +85,7 @@ private:
     void note_use(const TensorEntry& entry) const;
 
     SetView view_;
-    NegotiationMemory<Atomics> memory_;  // a copy: this saves the fast path of small operations an indirection
+    NegotiationMemory<Atomics> memory_;  // a copy, so that the fast path of small operations has one indirection less
     bool is_allowed_;
     DirectExecution& execution_;
     Recording& recording_;
@@ -94,8 +94,7 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
     std::atomic<TensorEntry*> direct_{nullptr};
-    // The operation that the thread that drives progress has just announced, before it counts among the pending
-    // operations.
+    // The operation that the thread with the progress lock has just announced, until the operation counts as pending.
     TensorEntry* at_once_ = nullptr;
     std::uint64_t closing_at_ = kNoLastPosition;
 };

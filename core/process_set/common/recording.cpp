@@ -9,7 +9,8 @@ namespace rueda::core {
 
 using collectives::Operation;
 
-// The recorder is in `base`, which does not know the operations. Its numbers must equal the numbers of the operations.
+// The recorder is in `base`, where the type Operation is not known. So the recorder has numbers of its own, which must
+// equal those of the operations.
 static_assert(static_cast<std::uint8_t>(Operation::allreduce) == base::RecordKind::kAllreduce &&
               static_cast<std::uint8_t>(Operation::broadcast) == base::RecordKind::kBroadcast &&
               static_cast<std::uint8_t>(Operation::allgather) == base::RecordKind::kAllgather &&

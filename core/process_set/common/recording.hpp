@@ -28,15 +28,15 @@ public:
     std::uint64_t started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const;
     /// Records that a directly announced operation started at `ticks`.
     void started_directly(const TensorEntry& entry, std::uint64_t ticks) const { writer_.start(entry.recorded, ticks); }
-    /// The time stamp for the end of an operation that started at `started` and has just ended. Reading the clock would
-    /// cost too much for a short operation, so it gets its start time.
+    /// The time stamp for the end of an operation that started at `started` and has just ended. For a short operation,
+    /// reading the clock would cost too much, so its start time is returned.
     [[nodiscard]] static std::uint64_t end_of(const TensorEntry& entry, std::uint64_t started) {
         return entry.request.bytes() <= kShortBytes ? started : base::ticks_now();
     }
     void ended(const TensorEntry& entry, ErrorCode code, std::uint64_t ticks) const {
         writer_.end(entry.recorded, ticks, code);
     }
-    /// The operation of `entry` was executed successfully between these times.
+    /// Records that the operation of `entry` was executed successfully between these times.
     void executed(const TensorEntry& entry, std::uint64_t started, std::uint64_t ended) const {
         writer_.start_and_end(entry.recorded, started, ended);
     }
