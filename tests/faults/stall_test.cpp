@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Returns the number after the first `before` in `text`. The text has tenths of seconds.
+/// Returns the number that follows the first `before` in `text`. The text gives seconds with one decimal.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));

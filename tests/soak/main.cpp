@@ -27,7 +27,7 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kOperations = 60;     ///< number of operations of each thread in each round
-constexpr std::size_t kWindow = 8;  ///< number of operations of a thread in progress at the same time
+constexpr std::size_t kWindow = 8;  ///< number of operations that each thread has in progress at the same time
 constexpr std::size_t kSets = 3;    ///< number of sets besides the world
 /// A job can add 7999 sets. Four ranks reach this number after half an hour. After kMostSets, the last sets stay until
 /// the end.
@@ -369,8 +369,8 @@ Plan plan_from(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        // malloc's threads share arenas at random, and each arena keeps free fragments (mallopt(3)), which grow for a
-        // long time without being a leak. A single arena avoids this.
+        // The threads share malloc's arenas at random (mallopt(3)). Each arena keeps free fragments, whose total size
+        // grows for a long time without being a leak. A single arena avoids this.
         ::mallopt(M_ARENA_MAX, 1);
         const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
         rueda::init();

@@ -140,7 +140,7 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         if (random() % 4 == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
         }
-        // All ranks must make the same choices, so they depend only on the round and the step.
+        // All ranks must make the same choices, so the choices depend only on the round and the step.
         const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
         const std::size_t count = kCounts[static_cast<std::size_t>(step * 7 + round) % kCounts.size()];
         // The name contains the size, because a name must keep its shape. Every second round uses new names.

@@ -16,7 +16,8 @@ namespace {
 
 using Ranks = std::vector<std::int32_t>;
 
-/// Reduces the launch ranks of this job's members, and compares the sum with the expected one.
+/// Sums the ranks that the members of this job have in the launch (each plus one), and compares the sum with the
+/// expected one.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {
