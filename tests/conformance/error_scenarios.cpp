@@ -136,7 +136,7 @@ void agree_once(Client& client, const std::string& name, int salt) {
     check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
 }
 
-/// Checks the error of an unnamed call, except its number, which depends on the earlier calls.
+/// Checks the error of an unnamed call, except the call's number, which depends on the earlier calls.
 void expect_unnamed(const std::string& text, const Disagreement& about, int size) {
     const std::string head = fmt::format(
         " unnamed operation of this process set: the ranks disagree about {}: {}: ", about.field, others_text(size));

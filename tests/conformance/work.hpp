@@ -12,8 +12,8 @@
 #include "tests/ops/reference.hpp"
 #include "tests/support/ranks.hpp"
 
-/// Operations that know their inputs, how to start them, and how to check their results. shaken_bits_test.cpp and
-/// tests/soak run them.
+/// Operations with their inputs, with the calls that start them, and with the checks of their results.
+/// shaken_bits_test.cpp and tests/soak run them.
 namespace rueda::tests {
 
 using ops::test::Bytes;

@@ -208,7 +208,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                     expect_part(text, "busy with 'saving a checkpoint' for ");
                     expect_part(text, " s; waits in no collective itself");
                 } else {
-                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest rank that responds reports
+                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest of the responding ranks reports
                 }
             });
         },

@@ -55,8 +55,8 @@ struct Members {
     Place place;
 };
 
-/// Returns a letter for the host of each rank. The ranks of a host are consecutive, so the host's lowest rank tells it
-/// apart.
+/// Returns a letter for the host of each rank. The ranks of a host are consecutive, so the host's lowest rank
+/// identifies the host.
 std::string hosts_of_ranks() {
     const std::vector<std::int32_t> lowest = {rank() - local_rank()};
     const Handle all = allgather("soak.hosts", lowest);
@@ -199,7 +199,7 @@ void remove_sets(const std::vector<Members>& sets) {
 /// Runs the threads of one round. Every thread works in every set.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
-    std::vector<std::jthread> running;  // a jthread joins the others even if one of them cannot be started
+    std::vector<std::jthread> running;  // if a thread cannot be started, the destructors join the started ones
     for (int thread = 0; thread < threads; ++thread) {
         workers.push_back(std::make_unique<Worker>(seed, thread, sets));
         running.emplace_back([worker = workers.back().get()] { worker->run(); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests jobs of some of the launched ranks that meet through a socket. some_ranks_program.cpp tests the same over MPI.
+// Tests jobs that contain only some of the launched ranks. The ranks meet through a socket. some_ranks_program.cpp
+// tests the same over MPI.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>

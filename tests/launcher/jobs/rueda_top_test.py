@@ -308,7 +308,7 @@ class Top(WithJob):
         self.assertGreater(ranks[0]["in_step_seconds"], 1)
 
     def test_shows_the_ranks_of_several_hosts(self):
-        """A script replaces mpirun. It runs `rueda` on this host, for another job, in place of each other host."""
+        """A script replaces mpirun. In place of each remote host, it runs `rueda` on this host, for another job."""
         self.start("even")
         (self.folder / "other").mkdir()
         other = WithJob("start")
