@@ -544,11 +544,11 @@ enum rueda_join_average {
  * blocks until every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that
  * joined last, which is the same on all ranks.
  *
- * Until then, allreduces and barriers of the other ranks work without this rank, in the world and in all process sets
- * that it belongs to. Operations that need data of every rank (broadcast, allgather, alltoall, reducescatter, gather,
- * scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this rank announced before the call
- * are executed as usual. Operations that it starts during the call are refused. Returns RUEDA_ABORTED if a rank ends or
- * shuts down instead of joining.
+ * Until all ranks have joined, allreduces and barriers of the other ranks work without this rank, in the world and in
+ * all process sets that it belongs to. Operations that need data of every rank (broadcast, allgather, alltoall,
+ * reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this rank
+ * announced before the call are executed as usual. Operations that it starts during the call are refused. Returns
+ * RUEDA_ABORTED if a rank ends or shuts down instead of joining.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
 RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
@@ -564,16 +564,16 @@ RUEDA_API int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank)
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 /**
  * Writes what a pending operation waits for: "rank 1 has not announced it, rank 0 has; …". (This is the text in
- * rueda_wait's error.) The text ends with a zero byte and is cut to `size` bytes. It is empty if the operation has
- * completed or nothing is known. The function does not block, and takes ten microseconds or more.
+ * rueda_wait's error.) The text ends with a zero byte and is cut to `size` bytes. The text is empty if the operation
+ * has completed, or if nothing is known. The function does not block, and takes ten microseconds or more.
  */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /**
- * Writes the result of a completed operation, if Rueda has allocated it. Rueda does so if the caller passed no output,
- * for an allgather, alltoall, reducescatter, scatter, and for a gather on the root. Data and shape are valid until the
- * handle is released.
+ * Writes the result of a completed operation, if Rueda has allocated the memory of the result. Rueda does this if the
+ * caller passed no output to an allgather, alltoall, reducescatter or scatter, or on the root to a gather. Data and
+ * shape are valid until the handle is released.
  */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
@@ -589,10 +589,11 @@ RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t**
  */
 typedef void (*rueda_callback)(int status, const char* message, void* data);
 /**
- * Calls `callback` once, when the operation has completed. If it has already completed, this thread makes the call
- * before the function returns. Otherwise a thread of Rueda makes the call. The callback must not delay this thread: it
- * may start operations, but must not wait for one. A handle has at most one callback; a second one is refused with
- * RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is called.
+ * Calls `callback` once, when the operation has completed. If the operation has already completed, the calling thread
+ * calls `callback` before this function returns. Otherwise a thread of Rueda calls it later. The callback must not
+ * delay the thread that calls it: the callback may start operations, but must not wait for one. A handle has at most
+ * one callback; a second one is refused with RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is
+ * called.
  */
 RUEDA_API int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 /** Releases the handle. A pending operation continues, and still uses its input and output. NULL is allowed. */
@@ -601,8 +602,8 @@ RUEDA_API void rueda_handle_release(rueda_handle* handle);
 /**
  * Allocates "resident" memory, which all ranks of the host share. The ranks reduce tensors in this memory in place,
  * without copying them first. The memory is zeroed, and aligned to 64 bytes (from 64 KiB on, to a page). If the
- * allocation would exceed a memory limit, it returns RUEDA_RESOURCE_EXHAUSTED; the message contains the requested size
- * and the available memory. The memory stays valid after rueda_shutdown.
+ * allocation would exceed a memory limit, the function returns RUEDA_RESOURCE_EXHAUSTED; the message contains the
+ * requested size and the available memory. The memory stays valid after rueda_shutdown.
  */
 RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 /** Frees memory of rueda_allocate. No pending operation may still use the memory. NULL is allowed. */
@@ -610,9 +611,10 @@ RUEDA_API int rueda_deallocate(void* memory);
 
 /**
  * Ends the job because this rank cannot continue. On all ranks, pending operations and all later calls fail with
- * RUEDA_ABORTED and `reason`. The call does not wait. It does not end the process, which should then end with an exit
- * status other than 0. (If a process ends with such a status without rueda_shutdown, this also ends the job.) Any
- * thread may call it, also a completion callback. After an abort it has no effect.
+ * RUEDA_ABORTED and `reason`. The call does not wait. It does not end the process; the program should end afterwards,
+ * with an exit status other than 0. (If a process ends with such a status without rueda_shutdown, this also ends the
+ * job.) Any thread may call this function, also in a completion callback. If the job is already aborted, the call has
+ * no effect.
  */
 RUEDA_API int rueda_abort(const char* reason);
 
@@ -645,17 +647,18 @@ RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
  * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing
  * (docs/timeline.md). The lowest rank of each host writes; every rank should make this call, with the same arguments.
  * The timeline has the operations that are announced from now on. With several hosts, each host writes a part, and
- * rueda_shutdown merges them on rank 0. If a timeline is on with this path, the call does nothing; another one ends.
+ * rueda_shutdown merges them on rank 0. If a timeline with this path has already started, the call does nothing. If a
+ * timeline with another path has started, that timeline ends.
  *
- * If `mark_cycles` is not 0, the timeline has an event CYCLE_START where a batch begins, which tools for Horovod
- * expect.
+ * If `mark_cycles` is not 0, the timeline has an event CYCLE_START at the beginning of each batch. Tools for Horovod
+ * expect this event.
  *
  * The call does not wait for other ranks. Returns RUEDA_INVALID_ARGUMENT if the file cannot be written; the job then
  * continues without a timeline. The setting RUEDA_TIMELINE starts a timeline in rueda_init.
  */
 RUEDA_API int rueda_timeline_start(const char* path, int mark_cycles);
 /**
- * Ends the timeline, and waits until the file is complete, at most two seconds. Does nothing if there is no timeline.
+ * Ends the timeline, and waits at most two seconds until the file is complete. Does nothing if there is no timeline.
  * rueda_shutdown also ends the timeline.
  */
 RUEDA_API int rueda_timeline_stop(void);
@@ -678,8 +681,9 @@ RUEDA_API int rueda_stack_signal(int32_t* number);
  *
  * Rueda installs its own handler again, and its handler calls the interpreter's handler. For each stack, Rueda reads
  * the file and empties it, so the file must allow ftruncate and pread. The descriptor and the handler must stay valid
- * until this function is called with -1, which ends the calls. Later jobs need no new handler. Does not wait. Returns
- * RUEDA_UNSUPPORTED if there is no stack signal, or no such handler.
+ * until this function is called with -1. After that, Rueda no longer calls the interpreter's handler. Later jobs of
+ * this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no stack signal, or no such
+ * handler.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

@@ -26,15 +26,15 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// Variables that say which rank a process is. They are removed from the environment: if another job left them there,
-/// every rank would think that it is the same rank.
+/// Variables that say which rank a process is. They are removed from the environment: if another job had left them
+/// there, every rank of this job would think that it is that job's rank.
 constexpr std::array<std::string_view, 10> kIdentityVariables = {
     "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
 };
 
-/// Beginnings of the names of variables that other hosts get. They also get the names below, the variables that
-/// ruedarun sets, and those that -x names. They get no other variables.
+/// Other hosts get the variables whose names begin like this. They also get the variables that are named below, the
+/// variables that ruedarun sets, and the variables that -x names, but no others.
 constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
     "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
     "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
@@ -45,8 +45,8 @@ constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
     "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 
 /// Exceptions from the prefixes above. A launcher sets these variables for one rank or for itself. If ruedarun runs
-/// inside a rank of another job, they describe that job. Other hosts do not need the launcher's settings, because
-/// mpirun reads them on this host and passes them to its daemons.
+/// inside a rank of another job, these variables describe that other job. Other hosts do not need the launcher's
+/// settings, because mpirun reads them on this host and passes them to its daemons.
 constexpr std::array<std::string_view, 14> kLaunchersOwnPrefixes = {"I_MPI_HYDRA_",
                                                                     "I_MPI_INFO_",
                                                                     "I_MPI_MPIRUN",
@@ -138,8 +138,8 @@ private:
 
     [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
 
-    /// Adds a note if ruedarun runs in the shell of `srun -n 4 --pty bash`. The variables of such a shell look like
-    /// those of one of several ranks. The user may expect that ruedarun becomes this rank.
+    /// Adds a note if ruedarun runs in the shell of `srun -n 4 --pty bash`. The variables of such a shell look like the
+    /// variables of one of several ranks. The user may expect that ruedarun becomes this rank.
     void note_shell_of_srun() {
         const std::string tasks = text_of(around_.environment, "SLURM_STEP_NUM_TASKS");
         if (is_in_shell_of_srun(around_.environment) && !tasks.empty() && tasks != "1") {
@@ -410,8 +410,8 @@ private:
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, kSupervisorOption};
-        // A user may paste the printed command. The parent process of each rank (its supervisor) then sets the other
-        // variables of torchrun itself.
+        // If a user pastes the printed command, no ruedarun controls the job. The parent process of each rank (its
+        // supervisor) then sets torchrun's variables itself, except those that are named here.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {
                 request.program.emplace_back(name);

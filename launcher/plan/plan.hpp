@@ -93,8 +93,8 @@ inline constexpr const char* kSupervisorOption = "--rank-supervisor";
 /// they identify themselves (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 
-/// In a job on several hosts, the variable that tells `rueda top` on any of them the hosts of the job: a token that no
-/// other job has, and the hosts, for example "3f0c…@a,b". Several variables would have to travel to the other hosts.
+/// The variable that tells `rueda top` the hosts of a job on several hosts. Its value is a token that no other job has,
+/// and the hosts, for example "3f0c…@a,b". A second variable would also have to travel to the other hosts.
 inline constexpr const char* kJobVariable = "RUEDARUN_JOB";
 
 /// The variable with the number of the attempt, counted from 0. Programs can find out from it that they were restarted.
@@ -105,7 +105,7 @@ inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 /// Returns the host of the rank; empty if all ranks are on this host.
 [[nodiscard]] std::string host_of(const LaunchPlan& plan, int rank);
 
-/// Returns the variables that differ between ranks, for a rank that ruedarun starts itself.
+/// For a rank that ruedarun starts itself: returns the variables whose values differ between ranks.
 [[nodiscard]] std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank);
 
 /// Returns torchrun's variables for one rank, without those that the user has set. Returns nothing if the plan sets

@@ -20,8 +20,8 @@ namespace {
 
 /// How long a new connection may take to send its first frame, the hello.
 constexpr std::chrono::seconds kHelloTime{10};
-/// How long connections may stay open after the end of the job. Supervisors (the parents of ranks) still send output in
-/// this time.
+/// How long connections may stay open after the end of the job. Supervisors (the parents of ranks) still send output
+/// during this time.
 constexpr std::chrono::seconds kLinkTime{8};
 /// The maximum number of connections that have not sent their hello.
 constexpr std::size_t kMostNewcomers = 4096;
@@ -38,8 +38,8 @@ void raise_descriptor_limit(int ranks) {
     }
 }
 
-/// Tells the ranks the hosts of the job. A job on one host inside of another job must not keep the other one's
-/// variable.
+/// Tells the ranks the hosts of the job. For a job on one host, removes the variable: it may come from an outer job, in
+/// one of whose ranks ruedarun runs.
 Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     if (plan.shares.empty()) {
         return EnvironmentChange{kJobVariable, std::nullopt};
@@ -204,8 +204,8 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// Called just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable, it
-/// does not acknowledge this notification, and its link is closed.
+/// Called just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable, its
+/// supervisors do not acknowledge this notification, and ruedarun closes their links.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
@@ -256,7 +256,7 @@ void MpiRanks::lose(int rank) {
     if (!is_on_this_host()) {
         output_->close_remote_rank(rank);
     }
-    RankEnd end = end_of(rank, SIGKILL);  // SIGKILL is the most likely wait status
+    RankEnd end = end_of(rank, SIGKILL);  // the wait status is unknown; SIGKILL is the most likely one
     end.lost = true;
     end_rank(std::move(end));
 }
@@ -282,7 +282,7 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     if (!mpirun_.ended(pid)) {
         return;
     }
-    if (!mpirun_.is_released()) {  // supervisors stay until release(), so mpirun has no reason to exit: it has failed
+    if (!mpirun_.is_released()) {  // supervisors stay until release(); an mpirun that ends earlier has failed
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
         start_failed_ = start_failed_ || !welcomed_;
     }

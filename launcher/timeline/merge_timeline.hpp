@@ -18,7 +18,8 @@ struct MergedTimeline {
     base::TimelineEnd end;
 };
 
-/// Makes a timeline of the files of the flight recorder, at least one. Hosts are aligned by their CLOCK_REALTIME.
+/// Makes a timeline of the files of the flight recorder. There must be at least one file. The clocks of several hosts
+/// are aligned by their CLOCK_REALTIME.
 [[nodiscard]] MergedTimeline timeline_of(const std::vector<base::Recording>& recordings);
 
 }  // namespace rueda::launcher

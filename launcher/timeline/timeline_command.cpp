@@ -27,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// About 300 MiB. An operation is held until all ranks have it, or until there are so many others.
+/// An operation is held until the records of all ranks have been read, or until this many operations are held, which
+/// take about 300 MiB.
 constexpr std::size_t kMostHeldOperations = 1'000'000;
 
 int refuse_files(const std::string& text) {

@@ -36,13 +36,14 @@ bool is_meant(const Job& job, const std::string& wanted, std::optional<std::int3
                                                    [pid](const Holder& holder) { return holder.pid == *pid; }));
 }
 
-/// Such a process may be a rank, but this program may not look into it.
+/// Returns whether the process belongs to another user. Such a process may be a rank, but this program is not allowed
+/// to look into it.
 bool belongs_to_another_user(std::int32_t pid) {
     struct stat status {};
     return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid != ::geteuid();
 }
 
-/// Why there is no such job, if there is a reason.
+/// Returns the error that says why the wanted job is not in the list.
 Status not_found(const JobList& list, const std::string& wanted, std::optional<std::int32_t> pid) {
     for (const UnreadableJob& job : list.unreadable) {
         const bool has_process = pid && std::find(job.pids.begin(), job.pids.end(), *pid) != job.pids.end();

@@ -17,19 +17,19 @@ struct LaunchedJob {
     std::vector<std::string> hosts;  ///< at least two
 };
 
-/// Reads it from the environment of one of the job's processes. Returns nothing if ruedarun has not started the job, or
-/// if the job has one host.
+/// Reads kJobVariable from the environment of one of the job's processes. Returns nothing if ruedarun has not started
+/// the job, or if the job has one host.
 [[nodiscard]] std::optional<LaunchedJob> launched_job(const Job& job);
 
-/// The same, of a text as in /proc/<pid>/environ. Pure.
+/// Like launched_job(), for a text like that in /proc/<pid>/environ. Pure.
 [[nodiscard]] std::optional<LaunchedJob> read_launched_job(std::string_view environment);
 
-/// The job of a token is called by this mark and the token, on all its hosts.
+/// This mark, followed by a job's token, names the job on all its hosts.
 inline constexpr std::string_view kTokenMark = "token:";
 
-/// Takes the job that the user means out of the list: the one with this id or token, or the one to which this process
-/// belongs. If `wanted` is "", the list must have exactly one job. Fails with InvalidArgument; the message says what to
-/// do.
+/// Takes the job that the user means out of the list. `wanted` is the job's id, kTokenMark and the job's token, or the
+/// number of one of the job's processes. If `wanted` is "", the list must have exactly one job. Fails with
+/// InvalidArgument; the message says what the user can do.
 [[nodiscard]] Result<Job> choose_job(JobList list, const std::string& wanted);
 
 }  // namespace rueda::launcher

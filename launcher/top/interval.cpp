@@ -11,13 +11,14 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A short interval has about so many looks. A look at a rank takes some 35 us of processor time.
+/// A short interval has about this many looks. A look at one rank takes about 35 us of processor time.
 constexpr std::int64_t kLooks = 20;
 constexpr std::int64_t kLongestLookNs = 100'000'000;
 
 constexpr std::chrono::milliseconds kFirstInterval{500};
 
-/// A rank whose process is not known has ended, or it had not joined the job when the job was found.
+/// Returns whether the process of any rank is not known. Such a rank has ended, or it was not yet in the job when the
+/// job was found.
 bool has_late_ranks(const TopView& view) {
     const std::vector<RankSample>& ranks = view.job.ranks;
     return std::any_of(ranks.begin(), ranks.end(), [](const RankSample& rank) { return !rank.process; });

@@ -12,18 +12,20 @@
 
 namespace rueda::launcher {
 
-/// An interval during which a job is watched: a sample at each end, and looks in between. Threads: one.
+/// An interval during which a job is watched. A sample is taken at each end of the interval. Between the two, the
+/// ranks' activities are looked at repeatedly. Threads: one.
 class Interval {
 public:
     Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length);
-    /// Begins with the sample with which `last` ended.
+    /// Begins with `last`, the second sample of the previous interval.
     Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length, TopSample last);
 
     [[nodiscard]] bool is_over() const;
     /// How long to wait before look_if_due() is called again.
     [[nodiscard]] std::chrono::nanoseconds until_next_look() const;
     void look_if_due();
-    /// Takes the second sample, which end() then has, and compares.
+    /// Takes the second sample, compares it with the first one, and returns the result. After this, end() returns the
+    /// second sample.
     [[nodiscard]] TopView finish();
     [[nodiscard]] const TopSample& end() const { return end_; }
 
@@ -38,24 +40,24 @@ private:
     std::vector<std::vector<Look>> looks_;
 };
 
-/// Watches a job interval after interval. The first interval is short, so that the first picture comes early.
+/// Watches a job in one interval after another. The first interval is short, so that the first picture comes early.
 /// Threads: one.
 class JobWatch {
 public:
-    /// Waits for this time, or for less. Returns false if the watch shall end.
+    /// Waits for at most this time. Returns false if the watch should end.
     using Wait = std::function<bool(std::chrono::nanoseconds)>;
 
     /// The job must outlive this object.
     JobWatch(Job& job, std::chrono::nanoseconds interval) : job_(job), interval_(interval) {}
 
-    /// Returns the job during the next interval, or nothing if `wait` returned false.
+    /// Returns what the job did during the next interval, or nothing if `wait` returned false.
     [[nodiscard]] std::optional<TopView> next(const Wait& wait);
 
 private:
     Job& job_;
     Gpus gpus_;
     std::chrono::nanoseconds interval_;
-    std::optional<TopSample> last_;  ///< the end of the last interval
+    std::optional<TopSample> last_;  ///< the second sample of the last interval
 };
 
 }  // namespace rueda::launcher

@@ -14,12 +14,12 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A host is marked when its newest view is older than so many intervals, and than kLeastLate more than one interval.
-/// The view of a host that is busy comes a little late.
+/// A host is marked as late if its newest view is older than kLateIntervals intervals, and also older than one interval
+/// plus kLeastLateNs. (The view of a busy host always comes a little late.)
 constexpr std::int64_t kLateIntervals = 3;
 constexpr std::int64_t kLeastLateNs = 3'000'000'000;
 
-/// Adds the ranks of one host to those of others.
+/// Adds the ranks of one host to the view of all hosts.
 void add_host(TopView& all, const std::string& host, const std::string& label, TopView one) {
     all.job.id += fmt::format("{}{} on {}", all.job.id.empty() ? "" : ", ", one.job.id, host);
     all.job.program = all.job.program.empty() ? one.job.program : all.job.program;

@@ -12,20 +12,20 @@
 
 namespace rueda::launcher {
 
-/// The answers of `rueda top --json` on several hosts in one view, with the name of the host in each row. Pure.
+/// Puts the answers of `rueda top --json` on several hosts into one view. Each row gets the name of its host. Pure.
 [[nodiscard]] TopView merge_hosts(std::span<const HostAnswer> answers);
 
 /// What a live screen knows about one host.
 struct HostPicture {
     std::string host;
     std::optional<TopView> view;  ///< the newest
-    std::int64_t arrived_ns = 0;  ///< CLOCK_MONOTONIC here: when the view arrived, or when the host was first asked
+    std::int64_t arrived_ns = 0;  ///< when the view arrived or the host was first asked, by this host's CLOCK_MONOTONIC
     bool is_over = false;         ///< nothing more comes
-    std::string problem;          ///< the reason, or what is wrong with the host's last line; "" if nothing is wrong
+    std::string problem;          ///< why nothing more comes, or what is wrong with the host's last line; otherwise ""
 };
 
-/// The newest views of the hosts in one view. A host that does not answer keeps its rows, which say how old they are. A
-/// host from which nothing more comes has no rows. Pure.
+/// Puts the newest views of the hosts into one view. The rows of a host that does not answer stay, and say how old they
+/// are. A host from which nothing more comes has no rows. Pure.
 [[nodiscard]] TopView merge_pictures(std::span<const HostPicture> pictures, std::int64_t now_ns,
                                      std::int64_t interval_ns);
 

@@ -35,21 +35,21 @@ struct ScreenSize {
     std::size_t lines = 0;    ///< 0: not limited
 };
 
-/// The lines of the screen, cut to its size, with colours if they are wanted. If there are too many rows, the last one
-/// says how many are not shown. The lines do not contain their ends. Pure.
+/// Returns the lines of the screen, cut to `size`, with colours if `with_colours` is true. If there are too many rows,
+/// the last row says how many rows are not shown. The lines contain no line ends. Pure.
 [[nodiscard]] std::vector<std::string> render(const Screen& screen, ScreenSize size, bool with_colours);
 
-/// The same for programs, in JSON. Pure.
+/// Returns the view in JSON, for programs. Pure.
 [[nodiscard]] std::string view_as_json(const TopView& view);
 
-/// The same as one line.
+/// Like view_as_json(), but returns a single line.
 [[nodiscard]] std::string view_as_json_line(const TopView& view);
 
-/// Reads what one of these functions has written, on another host for example. Every value is checked, and texts get no
-/// control characters. Fails with InvalidArgument. Pure.
+/// Reads what view_as_json() or view_as_json_line() has returned, for example on another host. Checks every value, and
+/// replaces control characters in texts. Fails with InvalidArgument. Pure.
 [[nodiscard]] Result<TopView> view_from_json(const std::string& text);
 
-/// The answers of `rueda top --json` on several hosts in JSON. Pure.
+/// Returns the answers that `rueda top --json` gave on several hosts, in JSON. Pure.
 [[nodiscard]] std::string hosts_as_json(std::span<const HostAnswer> answers);
 
 /// 0.0123 → "12.3 ms", 1.5 → "1.50 s", 312 → "312 s".

@@ -71,9 +71,9 @@ Json json_of(const RankRow& row) {
             {"waits_for_own_threads", row.waits_for_own_threads}};
 }
 
-/// Numbers with a fraction that are larger than this are nobody's time, rate or share.
+/// The largest number with a fraction that is accepted. No time, rate or share is larger.
 constexpr double kMostReal = 1e15;
-/// 30 years, which are still a number of nanoseconds.
+/// About 30 years. In nanoseconds, this time fits into 64 bits.
 constexpr double kMostSeconds = 1e9;
 
 std::string text_at(const Read& object, const char* name) {

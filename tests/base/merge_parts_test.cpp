@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Reading the parts of a timeline in pieces, and making one timeline of them.
+// Tests how the parts of a timeline are read in pieces and merged into one timeline.
 #include "base/timeline/merge_parts.hpp"
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ TimelineHeader header_of_part(std::int32_t host_index) {
     return header;
 }
 
-/// An operation of rank `rank`, in a batch of its own.
+/// Returns an operation of rank `rank`, alone in its batch.
 TimelineOperation operation_of(std::int32_t rank, std::uint32_t batch, std::int64_t announced_ns,
                                std::int64_t ended_ns) {
     TimelineOperation made;

@@ -18,7 +18,8 @@ namespace {
 using ops::test::Bytes;
 
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-/// The sizes travel in the announcement, or take one chunk or several chunks; one size is 0.
+/// Numbers of elements: 0, numbers with which the tensor travels in the announcement, and numbers with which it takes
+/// one chunk or several chunks.
 constexpr std::array kSizes = {std::size_t{0},    std::size_t{1},    std::size_t{20},    std::size_t{300},
                                std::size_t{2049}, std::size_t{8193}, std::size_t{20'011}};
 constexpr Reduce kAdasum{ReduceOp::adasum};

@@ -40,8 +40,8 @@ struct Reduce {
 /// For an alltoall: the number of rows for each rank. Without a value, every rank gets the same number of rows.
 using Splits = std::optional<std::vector<std::int64_t>>;
 
-/// An operation in progress. If a test has failed, the destructor may find the operation pending; then this rank leaves
-/// the job.
+/// An operation in progress. If a test has failed, the destructor may find the operation pending; in this case, this
+/// rank leaves the job.
 class Pending {
 public:
     Pending() = default;
@@ -52,7 +52,7 @@ public:
     virtual Status wait(double timeout_seconds) = 0;
     Status wait() { return wait(-1); }
     virtual bool ready() = 0;
-    /// The output that Rueda allocated for a finished operation. The pointer is valid as long as this object.
+    /// The output that Rueda allocated for a finished operation. The pointer is valid as long as this object exists.
     Tensor output() { return output(0); }
     /// The output of the group's member with this index.
     virtual Tensor output(std::size_t index) = 0;
@@ -62,7 +62,7 @@ public:
 using PendingPointer = std::unique_ptr<Pending>;
 
 /// Whether a call returns at once, or blocks until its operation has ended. A blocking call differs from a start
-/// followed by a wait, because it closes a batch at once.
+/// followed by a wait, because a blocking call closes a batch at once.
 enum class Form { starts, blocks };
 
 /// One rank as the scenarios of the conformance suite see it: either a Runtime of this process, or the public
@@ -152,7 +152,7 @@ public:
     Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root, const Reduce& reduce) {
         return call_reduce(Form::blocks, name, in, out, root, reduce).status();
     }
-    // The returned operation has ended. If `out` is null, it holds the output.
+    // The returned operation has ended. If `out` is null, the operation holds the output.
     Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) {
         return call_allgather(Form::blocks, name, in, out);
     }

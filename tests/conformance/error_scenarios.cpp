@@ -136,7 +136,7 @@ void agree_once(Client& client, const std::string& name, int salt) {
     check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
 }
 
-/// Checks the error of an unnamed call, except its number, which depends on the earlier calls.
+/// Checks the error of an unnamed call, except the call's number, which depends on the earlier calls.
 void expect_unnamed(const std::string& text, const Disagreement& about, int size) {
     const std::string head = fmt::format(
         " unnamed operation of this process set: the ranks disagree about {}: {}: ", about.field, others_text(size));
@@ -187,7 +187,8 @@ void mismatches(Client& client) {
     }
 }
 
-/// If all ranks make such a call, all of them get its refusal. If only the last rank makes it, the ranks disagree.
+/// Tests calls that Rueda refuses. If all ranks make the call, all of them get this refusal. If only the last rank
+/// makes it, all ranks get an error that says that the ranks disagree.
 void calls_that_no_rank_can_do(Client& client) {
     std::array<std::byte, 2048> memory{};
     const Start usual = reduces(DType::float32, {4});
@@ -322,7 +323,8 @@ void group_with_a_mismatch(Client& client) {
     }
 }
 
-/// No rank waits for members that the last rank does not have.
+/// The last rank starts a single operation with the name of the other ranks' group. No rank may wait for members that
+/// the last rank does not have.
 void group_and_single_operation(Client& client) {
     const Buffer one(client, DType::float32, {3}, false);
     const Buffer two(client, DType::float32, {4}, false);
@@ -350,8 +352,8 @@ void timeouts(Client& client) {
             const std::string text = expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s");
             RUEDA_RANK_CHECK(text.starts_with("tensor 'late': not completed after 0.25 s: "));
             RUEDA_RANK_CHECK(text.ends_with("; the operation goes on"));
-            // The text names the ranks of this host that have announced the tensor, but for other hosts only the ranks
-            // that may not have.
+            // Of this host, the text names the ranks that have announced the tensor and the ranks that have not. Of
+            // other hosts, it names only the ranks that may not have announced it.
             RUEDA_RANK_CHECK(text.find("not announced it, rank 0 has") != std::string::npos ||
                              text.find("on other hosts, may not have") != std::string::npos);
             RUEDA_RANK_CHECK(text.find(fmt::format("rank {}", client.size() - 1)) != std::string::npos ||

@@ -7,8 +7,8 @@
 
 namespace rueda::tests {
 
-/// A client over the public C++ interface, in the world or in a process set of which this rank is a member. Before
-/// that, rueda::init() must have been called, with settings from the environment, as in a user's program.
+/// A client over the public C++ interface, in the world or in a process set of which this rank is a member. Before a
+/// client is created, rueda::init() must have been called, with settings from the environment, as in a user's program.
 class PublicClient : public Client {
 public:
     explicit PublicClient(ProcessSet set = world());
@@ -48,7 +48,8 @@ public:
 private:
     [[nodiscard]] AllreduceOptions options_of(const Reduce& reduce) const;
     [[nodiscard]] Options options() const { return {set_}; }
-    /// Returns the number in the job of a rank of this client. Other numbers stay as they are.
+    /// Converts the number of a rank of this client to the rank's number in the job. Returns any other number
+    /// unchanged.
     [[nodiscard]] int job_rank_of(int rank) const {
         return rank >= 0 && rank < size() ? ranks_[static_cast<std::size_t>(rank)] : rank;
     }

@@ -134,7 +134,7 @@ Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, M
     Status status = form == Form::blocks ? runtime_->run(*set_, name, request, pending->completion())
                                          : runtime_->start(*set_, name, request, pending->completion());
     if (!status.is_ok() || form == Form::blocks) {
-        pending->take_as_ended();  // it never started, or it has already ended
+        pending->take_as_ended();  // the operation never started, or it has already ended
     }
     RUEDA_RETURN_IF_FAILED(status);
     return PendingPointer(std::move(pending));

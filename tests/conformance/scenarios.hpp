@@ -10,14 +10,14 @@
 
 namespace rueda::tests {
 
-/// A part of the conformance suite. All ranks call the function, each with its Client. The function throws if Rueda
-/// breaks a promise. It leaves no operation pending, so that several scenarios can run in one job.
+/// A part of the conformance suite. All ranks call `run`, each with its Client. `run` throws if Rueda breaks a promise.
+/// It leaves no operation pending, so that several scenarios can run in one job.
 struct Scenario {
     const char* name;
     void (*run)(Client& client);
     int least_ranks = 1;
-    /// Whether the scenario runs before the others. Its inputs travel in announcements, for which only the first slots
-    /// have memory, and other scenarios use hundreds of slots.
+    /// Whether the scenario runs before the others. This is for scenarios whose inputs travel in announcements: only
+    /// the first slots have memory for such inputs, and other scenarios use hundreds of slots.
     bool early = false;
 };
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// Numbers of elements. The tensors travel in the announcement, or need one chunk, a few chunks, or many chunks.
-/// Between hosts, some of them are exchanged whole, and others in one part per host.
+/// Numbers of elements. Depending on its size, a tensor travels in the announcement, or needs one chunk, a few chunks,
+/// or many chunks. Between hosts, some tensors are exchanged whole, and others in one part per host.
 constexpr std::array<std::int64_t, 11> kElements = {1, 40, 900, 300, 2500, 40, 300, 9001, 1, 900, 20'001};
 
 bool is_float(DType dtype) {
@@ -83,7 +83,7 @@ class Works {
 public:
     explicit Works(int sets) : sets_(sets) {}
 
-    /// Adds the work to the first place, and every third work also to another place.
+    /// Adds the work for the first Place, and every third work also for another Place.
     void add(Work work) {
         work.number = next_++;
         if (work.rows == 0) {

@@ -12,8 +12,8 @@
 #include "tests/ops/reference.hpp"
 #include "tests/support/ranks.hpp"
 
-/// Operations that know their inputs, how to start them, and how to check their results. shaken_bits_test.cpp and
-/// tests/soak run them.
+/// Operations with their inputs, with the calls that start them, and with the checks of their results.
+/// shaken_bits_test.cpp and tests/soak run them.
 namespace rueda::tests {
 
 using ops::test::Bytes;
@@ -52,7 +52,7 @@ struct Work {
     int set = 0;  ///< the index of the Place
 
     [[nodiscard]] std::string name() const;
-    /// Returns the root among the members. All ranks get the same one.
+    /// Returns the root among the members. All ranks get the same root.
     [[nodiscard]] int root(int members) const { return number % members; }
     [[nodiscard]] std::int64_t rows_of(int member, int members) const;
     /// Returns the number of rows that `from` sends to `to` in an alltoall, or in a scatter with the root `from`.
@@ -64,16 +64,16 @@ struct Work {
     [[nodiscard]] bool is_the_same_for_all() const;
 };
 
-/// Returns works of all kinds, with all types, reductions and sizes. `sets` is the number of places. All works run in
-/// place 0.
+/// Returns works of all kinds, with all types, reductions and sizes. `sets` is the number of Places. Every work is for
+/// the Place with index 0, and some works are also for another Place.
 [[nodiscard]] std::vector<Work> all_works(int sets);
 
 /// A work that this rank has started, with its memory.
 class RunningWork {
 public:
     struct Circumstances {
-        std::string name;      ///< of the operation; if empty, the name of the work
-        std::int32_t tag = 0;  ///< of a message; no other pending message of the set has it
+        std::string name;      ///< the operation's name; if empty, the name of the work
+        std::int32_t tag = 0;  ///< the message's tag, which no other pending message of the set has
         bool resident = false;
         bool in_place = true;
         bool blocks = false;
@@ -96,9 +96,9 @@ private:
     const Circumstances circumstances_;
     const std::string name_;
     std::vector<Buffer> buffers_;
-    Tensor result_;  ///< memory for the result, if this rank allocates it
+    Tensor result_;  ///< memory for the result, if this rank allocates it (and not Rueda)
     PendingPointer pending_;
-    PendingPointer sent_;  ///< the send, if this is a message; pending_ is its receive
+    PendingPointer sent_;  ///< of a message: the send; pending_ is the receive
 };
 
 /// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the

@@ -305,7 +305,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             };
             if (client.rank() == 2) {
                 context.wait_for_phase(3, "away");
-                std::this_thread::sleep_for(50ms);  // the operations for which host a waits are older than this
+                std::this_thread::sleep_for(50ms);  // now the operations for which host a waits are older than 50 ms
             }
             if (client.rank() == 3) {
                 context.phase("away");

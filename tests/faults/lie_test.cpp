@@ -106,7 +106,8 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    // The wrong announcement is in either place, with and without a change of the place's owner.
+    // With these numbers of generations, the wrong announcement is in each of the two places, with and without a change
+    // of the place's owner.
     for (const std::uint64_t generations : {2U, 4U, 5U}) {
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),

@@ -89,8 +89,8 @@ TEST_CASE("a limit of address space", "[faults]") {
     const bool on_one_rank = GENERATE(false, true);
     int worked = 0;
     int refused = 0;
-    // A thread of the rank may reserve an arena of malloc first. The largest limit leaves enough memory for such an
-    // arena.
+    // The first malloc() of a thread may reserve an arena of malloc, before Rueda reserves its memory. The largest
+    // limit leaves enough memory for such an arena.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
         config.resident_limit_bytes = 0;  // the default: computed from the memory that the limit leaves
@@ -125,7 +125,7 @@ TEST_CASE("an arena larger than its limit", "[faults]") {
     }
 }
 
-/// If no setting fixes the chunk size, cells shrink until they fit into the remaining memory.
+/// If no setting fixes the chunk size, cells (buffers for chunks) shrink until they fit into the remaining memory.
 TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     base::Config config = test_config();
     config.slots = 16;

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Returns the number after the first `before` in `text`. The text has tenths of seconds.
+/// Returns the number that follows the first `before` in `text`. The text gives seconds with one decimal.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));
@@ -208,7 +208,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                     expect_part(text, "busy with 'saving a checkpoint' for ");
                     expect_part(text, " s; waits in no collective itself");
                 } else {
-                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest rank that responds reports
+                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest of the responding ranks reports
                 }
             });
         },

@@ -43,7 +43,7 @@ class Job:
             check=False,
         )
         self.status = run.returncode
-        # Removes the rank that ruedarun writes before each line.
+        # Removes the number of the rank, which ruedarun writes before each line.
         self.errors = re.sub(r"^\[[01]\] ", "", run.stderr, flags=re.MULTILINE)
         self.files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
         self.folder = folder
@@ -180,7 +180,8 @@ class StalledJob(unittest.TestCase):
                 self.assertEqual(first["ranks"][0]["rank"], 1)
 
     def test_no_folder(self) -> None:
-        """If the folder cannot be created, each rank complains once, and the job ends as without the folder."""
+        """If the folder cannot be created, each rank complains once, and the job ends in the same way as with no such
+        setting."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)

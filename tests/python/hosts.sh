@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # hosts.sh PYTHON: runs tests with several hosts on this machine; RUEDA_HOSTNAME gives the ranks different host names.
-# - three ranks and two ranks on two hosts, also with joins
+# - jobs of three ranks and of two ranks on two hosts; joins in jobs of three ranks and of four ranks
 # - compressed tensors between three hosts, one of which has two ranks
 # - process sets that only their members create
 # - jobs of some of the ranks, with four ranks on two hosts, if mpi4py is installed

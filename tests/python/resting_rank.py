@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A job whose main thread stays in one place until a byte arrives on standard input. test_stacks.py reads the thread's
-stack.
+"""A job whose main thread stays in one place until the test lets it continue: with a byte on standard input, or by
+creating FILE. test_stacks.py reads the thread's stack.
 
 Usage: resting_rank.py sleep|read|hold_gil|own_handler|own_faulthandler|stall|executing FILE
 """

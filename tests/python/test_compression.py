@@ -22,7 +22,7 @@ def tearDownModule():
 
 
 def total(name: str | None, dtype: str = "float32", count: int = 20_000, **options) -> bytes:
-    """Returns the bits of a sum over the ranks, which are others for each compression between hosts."""
+    """Returns the bits of a sum over the ranks. If the job has several hosts, each compression gives different bits."""
     mine = np.random.default_rng(rueda.rank()).normal(0, 1, count).astype(dtype)
     return rueda.allreduce(mine, name, rueda.Sum, **options).tobytes()
 

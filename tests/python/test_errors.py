@@ -27,7 +27,8 @@ def works() -> bool:
 
 
 class Handles(unittest.TestCase):
-    """A program must not be able to create a handle without an operation, for which it could wait forever."""
+    """A program must not be able to create a handle that belongs to no operation. It could wait forever for such a
+    handle."""
 
     def test_cannot_be_made_or_copied(self):
         handle = rueda.allreduce_async(np.ones(3), "handle", rueda.Sum)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Gives the ranks random numbers of batches with random operations. Checks which operations continue without the joined
-ranks, which are refused, and how operations end that were pending at the join. Runs in process sets, on any layout
-of two or more ranks."""
+ranks, which are refused, and with which result the operations end that were pending at the join. Runs in process sets,
+on any layout of two or more ranks."""
 
 import random
 import unittest

@@ -39,7 +39,7 @@ class Buffers(unittest.TestCase):
             rueda.allreduce_(tensor, "dropped", rueda.Sum)
             np.testing.assert_array_equal(tensor, np.full(1000, 2))
             del tensor
-        # The next call of any function drops the reference.
+        # The next call of any function drops Rueda's reference to the tensor.
         for _ in range(2):
             rueda.barrier("later")
         self.assertIsNone(alive())
@@ -67,7 +67,7 @@ class Buffers(unittest.TestCase):
             rueda.grouped_allreduce_([tensor], name)
             rueda.allgather(tensor, name).sum()
             rueda.alltoall(np.ones(2), [1, 1], name)
-            # The arguments are wrong in turn: an average of bools, an unsupported type, and no tensor.
+            # The wrong arguments are: an average of bools, an unsupported type, and no tensor.
             for wrong in (np.ones(3, bool), np.ones(3, complex), 3):
                 with contextlib.suppress(TypeError, rueda.Unsupported):
                     rueda.allreduce_(wrong, name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests sends and receives of every dtype, as awaited handles, and with arguments that cannot be.
+"""Tests sends and receives of every dtype, as awaited handles, and with arguments that Rueda must refuse.
 test_message_properties.py tests which receive gets which message. Runs with two or more ranks.
 """
 

@@ -93,7 +93,7 @@ class OnOneRank(ErrorTest):
             self.assertEqual((received.tolist(), counts.tolist()), (right, [splits[rank]] * size))
             rows = rueda.scatter(mine, splits if rank == 0 else None, 0, "behind a scatter's")
             self.assertEqual(rows.tolist(), list(range(begin, begin + splits[rank])))
-        # Only the rows that are sent must not overlap the output's memory.
+        # The rows that are sent must not overlap the output's memory. Other rows may overlap it.
         memory = np.arange(4.0 * size)
         received, _ = rueda.alltoall(memory[: 2 * size], [1] * size, "beside", out=memory[size : 2 * size])
         self.assertEqual(received.tolist(), [float(rank)] * size)

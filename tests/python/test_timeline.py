@@ -141,7 +141,7 @@ class Timeline(unittest.TestCase):
         events = load(self.path)
         self.check(events, said, 2)
         self.assertTrue(events[0]["args"]["merged"])
-        # Both hosts are this machine, so the clocks differ by nothing but the moment at which the job began.
+        # Both hosts are this machine and have the same clock, so the offsets may differ only by the uncertainty.
         hosts = [event["args"] for event in events if event["name"] == "rueda_timeline_host"]
         self.assertEqual([one["host"] for one in hosts], ["a", "b"])
         self.assertEqual(hosts[0]["clock_uncertainty_ns"], 0)

@@ -14,7 +14,7 @@ namespace rueda::tests {
 struct Draw {
     Work work;
     bool blocks = false;
-    bool is_mismatch = false;  ///< instead of the work: an allreduce about whose shape the ranks disagree
+    bool is_mismatch = false;  ///< whether the ranks start an allreduce with different shapes instead of `work`
 };
 
 /// Draws an operation in one of `sets` process sets.

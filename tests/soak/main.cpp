@@ -27,7 +27,7 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kOperations = 60;     ///< number of operations of each thread in each round
-constexpr std::size_t kWindow = 8;  ///< number of operations of a thread in progress at the same time
+constexpr std::size_t kWindow = 8;  ///< number of operations that each thread has in progress at the same time
 constexpr std::size_t kSets = 3;    ///< number of sets besides the world
 /// A job can add 7999 sets. Four ranks reach this number after half an hour. After kMostSets, the last sets stay until
 /// the end.
@@ -55,8 +55,8 @@ struct Members {
     Place place;
 };
 
-/// Returns a letter for the host of each rank. The ranks of a host are consecutive, so the host's lowest rank tells it
-/// apart.
+/// Returns a letter for the host of each rank. The ranks of a host are consecutive, so the host's lowest rank
+/// identifies the host.
 std::string hosts_of_ranks() {
     const std::vector<std::int32_t> lowest = {rank() - local_rank()};
     const Handle all = allgather("soak.hosts", lowest);
@@ -199,7 +199,7 @@ void remove_sets(const std::vector<Members>& sets) {
 /// Runs the threads of one round. Every thread works in every set.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
-    std::vector<std::jthread> running;  // a jthread joins the others even if one of them cannot be started
+    std::vector<std::jthread> running;  // if a thread cannot be started, the destructors join the started ones
     for (int thread = 0; thread < threads; ++thread) {
         workers.push_back(std::make_unique<Worker>(seed, thread, sets));
         running.emplace_back([worker = workers.back().get()] { worker->run(); });
@@ -369,8 +369,8 @@ Plan plan_from(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        // malloc's threads share arenas at random, and each arena keeps free fragments (mallopt(3)), which grow for a
-        // long time without being a leak. A single arena avoids this.
+        // The threads share malloc's arenas at random (mallopt(3)). Each arena keeps free fragments, whose total size
+        // grows for a long time without being a leak. A single arena avoids this.
         ::mallopt(M_ARENA_MAX, 1);
         const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
         rueda::init();

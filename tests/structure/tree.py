@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 
-# The rooms that each room may include, besides its own files and the public headers.
+# The rooms (parts of the source tree) that each room may include, besides its own files and the public headers.
 ROOMS = {
     "base": set(),
     "ops": {"base"},

@@ -17,10 +17,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// If ssh gets no answer, mpirun itself gives up after about 20 s.
+/// How long the start may take. If ssh gets no answer, mpirun itself gives up earlier, after about 20 s.
 constexpr std::chrono::seconds kStartTime{25};
 
-/// Each question starts a separate mpirun. The answers shall be about the same interval, so all are asked at once.
+/// Each host gets an mpirun of its own. The answers should describe the same interval, so all hosts are asked at once.
 constexpr std::size_t kMostHostsAtOnce = 64;
 
 Result<std::vector<std::string>> command_for(std::size_t index, const HostsQuestion& question,

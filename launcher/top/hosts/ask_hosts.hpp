@@ -15,39 +15,40 @@ namespace rueda::launcher {
 
 struct HostAnswer {
     std::string host;
-    std::string json;     ///< what rueda printed there; "" if there is a problem
+    std::string json;     ///< what rueda printed on this host; "" if there is a problem
     std::string problem;  ///< why there is no answer, without control characters
 };
 
 struct HostsQuestion {
     std::vector<std::string> hosts;
-    std::vector<std::string> arguments;  ///< of rueda; it prints one JSON object with them
-    std::vector<std::string> jobs;       ///< the last argument on each host; empty: there is none
-    std::chrono::milliseconds time{};    ///< that rueda itself needs for the answer
+    std::vector<std::string> arguments;  ///< rueda's arguments, which make it print the view as JSON
+    std::vector<std::string> jobs;       ///< for each host: the last argument, which names the job; empty: none
+    std::chrono::milliseconds time{};    ///< how long rueda itself needs for the answer
     std::optional<int> ssh_port;
     std::string ssh_identity;  ///< "": ssh chooses
 };
 
-/// What to execute on this host, to run rueda on each of the hosts.
+/// The commands that run rueda on each of the hosts. All of them are executed on this host.
 struct HostCommands {
-    std::vector<std::vector<std::string>> words;  ///< in the order of the hosts
+    std::vector<std::vector<std::string>> words;  ///< one command for each host, in the order of the hosts
     Environment environment;
 };
 
-/// On other hosts, mpirun starts rueda in the same way as a job. Fails if there is no mpirun for another host, or if it
-/// does not support the question.
+/// On other hosts, mpirun starts rueda in the same way as a job. Fails if another host needs mpirun and there is none,
+/// or if mpirun does not support what the question needs.
 [[nodiscard]] Result<HostCommands> commands_for(const HostsQuestion& question);
 
-/// An error of rueda begins with these characters, in the output of mpirun too.
+/// A line with an error of rueda begins with these characters, also in the output of mpirun.
 inline constexpr std::string_view kErrorMark = "rueda: ";
 
-/// Whether the line of a program has more than blanks, and more than the dashes around Open MPI's messages. Pure.
+/// Returns whether the line has other characters than blanks and dashes. (Open MPI prints lines of dashes around its
+/// messages.) Pure.
 [[nodiscard]] bool has_words(std::string_view line);
 
 /// Runs rueda on all hosts at the same time. The answers are in the order of the hosts. Fails as commands_for() does.
 [[nodiscard]] Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question);
 
-/// Takes the answer out of the output of mpirun, which may have printed lines of its own before and after it. Pure.
+/// Takes the answer out of the output of mpirun, which may contain other lines before and after the answer. Pure.
 [[nodiscard]] HostAnswer read_host_answer(std::string_view host, std::string_view output);
 
 }  // namespace rueda::launcher

@@ -14,8 +14,8 @@ class BoundedLines {
 public:
     explicit BoundedLines(std::size_t longest) : longest_(longest) {}
 
-    /// Calls `on_line` with each complete line, without its end. Returns false if a line is too long; then nothing
-    /// more may be added.
+    /// Calls `on_line` with each complete line, without its end. Returns false if a line is too long; after that,
+    /// feed() must not be called again.
     [[nodiscard]] bool feed(std::string_view bytes, const std::function<void(std::string_view)>& on_line) {
         while (!bytes.empty()) {
             const std::size_t end = bytes.find('\n');
@@ -28,7 +28,7 @@ public:
             if (end == std::string_view::npos) {
                 return true;
             }
-            if (line_.ends_with('\r')) {  // a terminal between the hosts adds it
+            if (line_.ends_with('\r')) {  // a terminal between the hosts adds this character
                 line_.pop_back();
             }
             on_line(line_);

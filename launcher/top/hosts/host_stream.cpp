@@ -47,7 +47,7 @@ Status HostStream::start(const std::vector<std::string>& words, const Environmen
     spec.stdin_fd = null.value();
     spec.stdout_fd = output.value().write_end.value();
     spec.stderr_fd = errors.value().write_end.value();
-    spec.death_signal = SIGTERM;  // mpirun then ends the process on the other host
+    spec.death_signal = SIGTERM;  // on SIGTERM, mpirun ends the process on the other host
     spec.signal_mask = signal_mask;
     const Result<pid_t> child = start_child(spec);
     RUEDA_RETURN_IF_FAILED(child.status());

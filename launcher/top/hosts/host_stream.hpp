@@ -23,24 +23,26 @@ namespace rueda::launcher {
 /// Threads: one.
 class HostStream {
 public:
-    /// A rank takes less than 1 KiB of a line, and some more for each rank for which it waits.
+    /// Each rank adds less than 1 KiB to a line, and a little more for each other rank that it waits for.
     static constexpr std::size_t kLongestLine = std::size_t{4} << 20;
 
     explicit HostStream(std::string host) : host_(std::move(host)) {}
 
-    /// Starts the process. It ends when this process ends, in whatever way.
+    /// Starts the process. When the calling process ends, in whatever way, the started process also ends.
     [[nodiscard]] Status start(const std::vector<std::string>& words, const Environment& environment,
                                const sigset_t& signal_mask);
     void add_to(PollSet& set);
-    /// Asks the process to end. The caller reaps it.
+    /// Asks the process to end. The caller must reap it.
     void end() noexcept;
 
     [[nodiscard]] const std::string& host() const { return host_; }
-    /// The newest line that begins as a JSON object, if it has not been taken yet. It is not checked further.
+    /// Returns the newest line that begins as a JSON object, unless an earlier call has returned it. Only the line's
+    /// beginning is checked.
     [[nodiscard]] std::optional<std::string> take_line();
     /// Whether nothing more comes.
     [[nodiscard]] bool is_over() const { return !output_.is_open() && !errors_.is_open(); }
-    /// The line that says why nothing comes, without control characters; "" if there is none.
+    /// Returns the line that says why nothing more comes, without control characters. Returns "" if there is no such
+    /// line.
     [[nodiscard]] const std::string& problem() const;
 
 private:
@@ -55,7 +57,7 @@ private:
     BoundedLines error_lines_{kLongestLine};
     std::optional<std::string> newest_;
     std::string of_rueda_;    ///< the last error that rueda itself has printed
-    std::string first_line_;  ///< the first line of another program: of ssh, or of mpirun
+    std::string first_line_;  ///< the first line that ssh or mpirun itself has printed
 };
 
 }  // namespace rueda::launcher

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The views of the hosts arrive at different moments. Those that arrive within this time are drawn together.
 constexpr std::chrono::milliseconds kShortestDraw{100};
-/// The screen shows ages in seconds.
+/// The screen shows ages in seconds, so it is drawn at least this often.
 constexpr std::chrono::seconds kLongestDraw{1};
 
 /// The screen of `rueda top --hosts`. Threads: one.
@@ -38,7 +38,7 @@ public:
         const Result<HostCommands> commands = commands_for(question);
         Status status = commands.status();
         if (status.is_ok()) {
-            adopt_orphans();  // an mpirun that has to be killed leaves its ssh
+            adopt_orphans();  // if an mpirun has to be killed, its ssh becomes an orphan
             status = session_.open();
         }
         if (status.is_ok()) {
@@ -75,7 +75,7 @@ private:
                 stream->add_to(set);
             }
             set.wake_at(drawn + (has_news ? Clock::duration(kShortestDraw) : Clock::duration(kLongestDraw)));
-            set.wait_and_dispatch();  // the kernel wakes it: for a key, a signal, a line of a host, or the time
+            set.wait_and_dispatch();  // returns for a key, a signal or a line of a host, or when the time is over
             has_news = take_pictures() || has_news;
             const Clock::duration since = Clock::now() - drawn;
             if (since >= kLongestDraw || (has_news && since >= kShortestDraw)) {

@@ -47,7 +47,7 @@ private:
         return false;
     }
 
-    /// Waits for a key, a signal or the end of the time; the kernel wakes it. Returns false if the program shall end.
+    /// Waits until a key is pressed, a signal arrives, or the time is over. Returns false if the program should end.
     bool wait_for(std::chrono::nanoseconds time) {
         if (session_.goes_on()) {
             PollSet set;

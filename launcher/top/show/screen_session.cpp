@@ -65,7 +65,7 @@ void ScreenSession::handle(int signal_number) {
     }
 }
 
-/// Ctrl-Z: the shell gets its screen, until it resumes this program.
+/// Handles Ctrl-Z: shows the shell's screen until the shell resumes this program.
 void ScreenSession::stop_and_resume() {
     terminal_.leave();
     ::raise(SIGSTOP);

@@ -13,7 +13,8 @@
 
 namespace rueda::launcher {
 
-/// A program that has the screen of the terminal: what it shows, and what the user does. Threads: one.
+/// The use of the whole terminal by one program: what the program shows, and the keys and signals that it gets.
+/// Threads: one.
 class ScreenSession {
 public:
     /// Returns the screen to show, or nothing if there is none yet.
@@ -27,7 +28,7 @@ public:
     void leave() { terminal_.leave(); }
     /// False after the user has ended the program, or if the terminal is gone.
     [[nodiscard]] bool goes_on() const { return goes_on_; }
-    /// 0, or 128 and the number of the signal that ended the program.
+    /// 0, or 128 plus the number of the signal that ended the program.
     [[nodiscard]] int exit_status() const { return exit_status_; }
     /// The signal mask with which child processes start.
     [[nodiscard]] const sigset_t& original_mask() const { return signals_.original_mask(); }

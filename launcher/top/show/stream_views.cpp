@@ -17,10 +17,11 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Waits for this time. Returns false at once when the reader of the standard output is gone, because then a long
-/// interval must not keep this process alive. The kernel wakes the wait.
+/// Waits for this time. If the reader of the standard output goes away, returns false at once; otherwise a long
+/// interval would keep this process alive.
 bool wait_while_read(std::chrono::nanoseconds time) {
-    // The events are POLLERR for a pipe or socket and POLLHUP for a terminal; poll() reports them without being asked.
+    // A reader that goes away causes POLLERR for a pipe or socket, and POLLHUP for a terminal. poll() reports both
+    // events without being asked.
     pollfd output{STDOUT_FILENO, 0, 0};
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(time).count();  // at most an hour
     return ::poll(&output, 1, static_cast<int>(milliseconds)) <= 0;

@@ -28,7 +28,7 @@ bool write_all(int fd, std::string_view text) noexcept {
         if (count >= 0) {
             text.remove_prefix(static_cast<std::size_t>(count));
         } else if (errno == EAGAIN) {
-            // Another program has made the terminal non-blocking. The terminal wakes this wait when it has room.
+            // Another program has made the terminal non-blocking. poll() waits until the terminal accepts more output.
             pollfd writable{fd, POLLOUT, 0};
             ::poll(&writable, 1, -1);
         } else if (errno != EINTR) {
@@ -82,7 +82,7 @@ std::optional<std::string> Terminal::read_keys() const {
 ScreenSize Terminal::size() const {
     winsize size{};
     if (::ioctl(output_, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
-        return {80, 24};  // the size of the first terminals, which others keep if they cannot tell
+        return {80, 24};  // the size of early terminals, a usual default if the size is unknown
     }
     return {size.ws_col, size.ws_row};
 }
@@ -90,7 +90,7 @@ ScreenSize Terminal::size() const {
 bool Terminal::show(const std::vector<std::string>& lines) const {
     std::string text(kToTheTop);
     for (std::size_t i = 0; i < lines.size(); ++i) {
-        // A line end behind the last line of the screen would scroll it.
+        // A line end after the last line would scroll the screen.
         text.append(i > 0 ? "\r\n" : "").append(lines[i]).append(kClearRestOfLine);
     }
     return write_all(output_, text.append(kClearBelow));

@@ -13,12 +13,12 @@
 
 namespace rueda::launcher {
 
-/// A terminal whose whole screen one program uses. It shows a second screen, so the first one is as before when the
-/// program ends. Keys arrive without the enter key and are not shown. leave() and the destructor restore everything.
-/// Threads: one.
+/// A terminal whose whole screen one program uses. The program draws on the terminal's second screen, so the first
+/// screen is unchanged when the program ends. Keys arrive without the enter key, and the terminal does not show them.
+/// leave() and the destructor restore everything. Threads: one.
 class Terminal {
 public:
-    /// `input` may be something else than a terminal; then there are no keys.
+    /// If `input` is not a terminal, there are no keys.
     Terminal(int input, int output) : input_(input), output_(output) {}
     Terminal(const Terminal&) = delete;
     Terminal& operator=(const Terminal&) = delete;

@@ -80,12 +80,12 @@ Status read_interval(TopOptions& options) {
     return {};
 }
 
-/// A job has another id on each host.
+/// Reads the ids of the job. Each host has its own id for the job.
 Status read_jobs(const std::string& text, HostsQuestion& question) {
     std::string_view rest = text;
     while (!rest.empty()) {
         const std::string_view job = take_until(rest, ',');
-        // The text becomes an argument of rueda on the host, where it must not be an option.
+        // The text becomes an argument of rueda on the host. There, it must not look like an option.
         if (job.empty() || job.front() == '-') {
             return failure(ErrorCode::invalid_argument, "the jobs are {}; expected one for each host, as in j17,j4",
                            base::quote(text));
@@ -101,7 +101,7 @@ Status read_jobs(const std::string& text, HostsQuestion& question) {
     return {};
 }
 
-/// Finds the hosts of the job, which ruedarun has told its ranks.
+/// Finds the hosts of the job. ruedarun has told them to the job's ranks.
 Status find_all_hosts(TopOptions& options) {
     const Result<Job> job = choose_job(find_jobs(), options.job);
     RUEDA_RETURN_IF_FAILED(job.status());

@@ -12,8 +12,8 @@ namespace {
 
 using collectives::Operation;
 
-/// Returns numbers of float32 elements around the thresholds. At such a size, 2 members or `members` members change
-/// from combining whole tensors to combining shares.
+/// Returns numbers of float32 elements just below, at, and just above the thresholds. At a threshold, 2 members or
+/// `members` members change from combining whole tensors to combining shares.
 std::vector<std::uint64_t> around_thresholds(std::uint32_t members) {
     std::vector<std::uint64_t> counts;
     for (const std::uint64_t bytes : {8U * 1024, 24U * 1024, 40U * 1024, 64U * 1024 / members}) {
@@ -94,7 +94,7 @@ TEST_CASE("batches of all ways one after the other use the same cells", "[unit]"
                 case 1:
                     batches.push_back({Operation::reducescatter, {{.count = 1 + random() % 3000}}});
                     break;
-                case 2:  // an average of integers, of which each rank combines a share
+                case 2:  // an average of integers; each rank combines a share of the tensor
                     batches.push_back(
                         {Operation::allreduce, {{.dtype = DType::int32, .op = ReduceOp::average, .count = 20000}}});
                     break;

@@ -38,8 +38,9 @@ inline constexpr std::array kResidencies = {Residency::none, Residency::all, Res
 inline constexpr std::array kMembers = {2U, 3U, 4U, 5U, 8U};  ///< numbers of members to test with
 
 /// Members of a set that run the same batches one after another. Each member has its own mapping of the arena and its
-/// own communicator. Random numbers decide the inputs, which tensors are in place and, with Residency::mixed, which are
-/// in the arena. Threads: one at a time, except step(), which the members' own threads may call at the same time.
+/// own communicator. Random numbers decide the inputs, and which outputs are in place. With Residency::mixed, random
+/// numbers also decide which tensors are in the arena. Threads: one at a time, except step(), which the members' own
+/// threads may call at the same time.
 class HandMadeJob {
 public:
     struct Shape {

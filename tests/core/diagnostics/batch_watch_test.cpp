@@ -27,7 +27,7 @@ struct Job {
     std::array<std::uint64_t, 2> moved{};
     std::vector<std::int32_t> elsewhere;
     double shutdown_seconds = 0;
-    /// The ranks that the watch has asked for stacks, by call. The answers come with the second call in a row.
+    /// For each call of add_stacks, the ranks whose stacks the watch has asked for. Every second call gets the answers.
     mutable std::vector<std::vector<std::int32_t>> asked;
 
     Job() {
@@ -211,7 +211,7 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     CHECK(part(look(200)) == "its share of chunk 20 of 64");
     counts[1].reduced = 125;
     CHECK(part(look(1000)).empty());
-    counts[1].reduced = 7;  // not of this batch, so the number would be wrong
+    counts[1].reduced = 7;  // the count is not of this batch, so a number of a chunk would be wrong
     CHECK(part(look(5000)).empty());
     counts[0].resident = 3;
     CHECK(part(look(20'000)) == "its share of the tensors in resident memory");
@@ -231,7 +231,7 @@ TEST_CASE("a report does not wait for stacks when the job is about to end") {
     const auto end = look(11);
     REQUIRE(end);
     CHECK(end->shut_down);
-    CHECK(job.asked.size() == 2);  // the question, and that the watch takes it back
+    CHECK(job.asked.size() == 2);  // one call with the question, and one that takes it back
 }
 
 TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {

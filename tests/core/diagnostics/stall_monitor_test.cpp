@@ -77,7 +77,7 @@ TEST_CASE("a message that a rank waits for is reported by the lowest rank, like 
     job.control->ranks[2].busy.write("evaluating");
     wait_for_message(job, 1, 2, 100 * kSecond, false);
     job.beat_all(161 * kSecond);
-    CHECK_FALSE(first.tick(161 * kSecond));  // the waiting rank has not found that it is late
+    CHECK_FALSE(first.tick(161 * kSecond));  // rank 1, which waits, has not yet noticed that the message is late
     CHECK(first.longest_wait(161 * kSecond) == 0);
     wait_for_message(job, 1, 2, 100 * kSecond, true);
     job.beat_all(163 * kSecond);

@@ -116,7 +116,7 @@ TEST_CASE("a joined rank stands in once for each announcement, counted or direct
                                     s.ranks[1].join();
                                     s.ranks[1].run_until([&s] {
                                         s.ranks[1].stand_in(0);
-                                        return s.ranks[1].events.size() == 3;  // the one that bound the name, and these
+                                        return s.ranks[1].events.size() == 3;  // the binding, and the two steps above
                                     });
                                 }},
                                [&withdrawn](Away& s) {

@@ -58,7 +58,7 @@ public:
         }
     }
 
-    /// Gives functions that ring ranks this rank's attention, because the model has no other rank.
+    /// Functions that ring a rank get the attention of this rank, because the model has no other rank.
     [[nodiscard]] auto attention_of() {
         return [this](std::uint32_t) -> auto& { return attention_; };
     }

@@ -194,7 +194,7 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
     CHECK(most == 2);
 }
 
-/// An event between threads of one process, and the variable for whose change a thread waits.
+/// An event between threads of one process, and a variable. A thread waits until the variable changes.
 struct Event {
     base::BasicLocalEvent<ExploredAtomics> event;
     ExploredAtomics::Atomic<std::uint32_t> changed;

@@ -34,7 +34,8 @@ TEST_CASE("an arrival during a reclaim is either counted or sent away, never bot
             RUEDA_EXPLORER_REQUIRE(ArrivalCount::is_retired(word) == (state == SlotState::retired));
             RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::retire) == (ArrivalCount::is_retired(word) ? 1U : 0U));
             RUEDA_EXPLORER_REQUIRE(s.memory.header().requests.load() == 0);
-            // An arrival is sent away only if the slot was retired before it. The name then gets a new slot number.
+            // An arrival is sent away only if the slot was retired before the arrival. The name then gets a new slot
+            // number.
             RUEDA_EXPLORER_REQUIRE(s.ranks[0].sent_away == (ArrivalCount::is_retired(word) ? 1U : 0U));
             int waiting = 0;
             for (std::uint32_t slot = kSlotOfA + 1; slot < 24; ++slot) {
@@ -176,7 +177,7 @@ TEST_CASE("three names, two numbers: one is refused on all ranks, the others are
                                        RUEDA_EXPLORER_REQUIRE(s.endings_of(0, name) == s.endings_of(1, name));
                                    }
                                    RUEDA_EXPLORER_REQUIRE(s.memory.header().refusals == 0);
-                                   // Two of the three names have numbers. Both numbers are idle afterwards.
+                                   // Two of the three names have slots. Both slots are idle at the end.
                                    RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) <= 2);
                                    RUEDA_EXPLORER_REQUIRE(s.endings_of(0, c).back() == Ending::called);
                                    refused = refused || s.count(EntryKind::exhausted) == 2;

@@ -37,8 +37,8 @@ void expect_aborted(const Status& status) {
 }
 
 /// Three threads of rank 0 wait: for a named operation, an unnamed operation, and a receive. Then rank 1 aborts the
-/// job. One allocation fails in the thread that drives progress. Over all runs, each of the three threads drives
-/// progress.
+/// job. In each run, one allocation fails in the thread that drives progress. Each of the three threads is this thread
+/// in some run.
 void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint64_t successes) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "pending");

@@ -140,7 +140,7 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         if (random() % 4 == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
         }
-        // All ranks must make the same choices, so they depend only on the round and the step.
+        // All ranks must make the same choices, so the choices depend only on the round and the step.
         const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
         const std::size_t count = kCounts[static_cast<std::size_t>(step * 7 + round) % kCounts.size()];
         // The name contains the size, because a name must keep its shape. Every second round uses new names.
@@ -194,7 +194,7 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
             batches.counted = round % 2 == 0;
             train(client, batches, round, own, static_cast<double*>(memory.value()), kResident);
             const int last = expect_value(client.join(batches.counted), "join");
-            // The rank that joined last must be one with the most batches.
+            // The rank that joined last must be one of the ranks with the most batches.
             RUEDA_RANK_EQUAL(batches.of_rank[static_cast<std::size_t>(last)],
                              *std::max_element(batches.of_rank.begin(), batches.of_rank.end()));
             double low = last;
@@ -598,7 +598,8 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         layout);
 }
 
-/// Many operations are pending at once. A joined host is asked for them in the order in which they arrived.
+/// Many operations are pending at once. A host whose ranks have joined is asked for these operations in the order in
+/// which they arrived.
 TEST_CASE("a host that has joined keeps up with many operations of the others", "[threads]") {
     const Layout layout = GENERATE("aab", "aabb");
     check(

@@ -89,7 +89,7 @@ TEST_CASE("one rank shuts down early", "[threads]") {
     }
 }
 
-/// Waits until a caller on `rank` sleeps in an operation. The operation is then announced.
+/// Waits until a caller on `rank` sleeps in an operation. At that time, the operation has been announced.
 void wait_until_blocked(core::Runtime& runtime, int rank) {
     const auto& attention = runtime.control().ranks[rank].attention;
     while (attention.state() != base::AttentionState::blocked) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests memory that disappears during a job. If a program frees a tensor's memory too early, an error must name the
-// memory. No process can shrink the arena.
+// memory. Also tests that no process can shrink the arena.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

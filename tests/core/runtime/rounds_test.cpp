@@ -261,7 +261,7 @@ TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     }));
 }
 
-/// Makes all calls that a thread may make while another rank ends the job, in a loop.
+/// In a loop, makes all calls that a thread may make while another rank ends the job.
 void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std::string& prefix) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};

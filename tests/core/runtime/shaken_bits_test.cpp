@@ -32,8 +32,8 @@ std::uint32_t first_shake() {
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
 }
 
-/// Returns settings that must not change any result. All ranks get the same values, because these settings must be
-/// equal.
+/// Returns settings that must not change any result. All ranks get the same values, because these settings must not
+/// differ between ranks.
 base::Config shaken_config(std::uint32_t seed) {
     base::Config config = test_config();
     if (seed == kUndisturbed) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests settings that differ between ranks. For some settings rank 0's value counts, for some the smallest value. A
-// difference in any other setting is an error on all ranks.
+// Tests settings that differ between ranks. For some of them, all ranks use the value of rank 0; for others, they use
+// the smallest value. A difference in any other setting is an error on all ranks.
 #include "core/setup/shared_settings.hpp"
 
 #include <algorithm>

@@ -54,8 +54,8 @@ void bursts(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// Starts a group that just fits, a group with one member more, and again one that fits. A group needs one slot for
-/// each member and one for its number of members.
+/// Starts a group that just fits into the free slots, a group with one member more, and again a group that fits. A
+/// group needs one slot for each member and one for its number of members.
 void largest_group(RankContext& context, RuntimeClient& client) {
     const int size = client.size();
     const std::size_t most = size > 1 ? 31 : 32;
@@ -103,7 +103,7 @@ TEST_CASE("a group of more members than there are slots is refused on every rank
 }
 
 /// The groups of the ranks have different numbers of members. One rank's group finds no slots, and fails before the
-/// ranks can compare their numbers.
+/// ranks can compare the numbers of members.
 void groups_that_differ(RankContext&, RuntimeClient& client) {
     const auto group_of = [&client](std::vector<float>& values) {
         std::vector<Tensor> tensors;
@@ -174,8 +174,8 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
     check_passed(run_clients(2, few_slots(), bursts_beside_a_loop, {.as = RanksAs::processes}));
 }
 
-/// Every rank starts the same names, beginning with other ones. More names are pending than there are slots. Each name
-/// must end in the same way on all ranks.
+/// Every rank starts operations with the same names, but each rank begins with a different name. More names are pending
+/// than there are slots. Each name must end in the same way on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
     constexpr int kNames = 80;  // more names than fit into a mailbox
     std::string endings;

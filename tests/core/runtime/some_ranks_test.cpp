@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests jobs of some of the launched ranks that meet through a socket. some_ranks_program.cpp tests the same over MPI.
+// Tests jobs that contain only some of the launched ranks. The ranks meet through a socket. some_ranks_program.cpp
+// tests the same over MPI.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -16,7 +17,8 @@ namespace {
 
 using Ranks = std::vector<std::int32_t>;
 
-/// Reduces the launch ranks of this job's members, and compares the sum with the expected one.
+/// Sums the ranks that the members of this job have in the launch (each plus one), and compares the sum with the
+/// expected one.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {

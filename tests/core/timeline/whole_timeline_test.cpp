@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One file of the parts of all hosts, at the end of a job.
+// Tests that the parts of all hosts become one file at the end of a job.
 #include "core/timeline/whole_timeline.hpp"
 
 #include <catch2/catch.hpp>
@@ -83,7 +83,7 @@ TEST_CASE("parts stay as they are if one is not complete", "[unit]") {
     const std::string before = content(path);
     WholeTimelines whole(job_of_two(), {path});
     std::thread thread([&whole] { whole.run(); });
-    CHECK(whole.wait(std::chrono::milliseconds(1)));  // gives up, and the thread ends soon
+    CHECK(whole.wait(std::chrono::milliseconds(1)));  // wait() gives up after 1 ms, and the thread ends soon
     thread.join();
     CHECK(whole.left() == std::vector<std::string>{path});
     CHECK(whole.reason() == "this host does not see a complete '" + path + ".host1'");

@@ -308,7 +308,7 @@ class Top(WithJob):
         self.assertGreater(ranks[0]["in_step_seconds"], 1)
 
     def test_shows_the_ranks_of_several_hosts(self):
-        """A script replaces mpirun and runs `rueda` for another job in place of each host."""
+        """A script replaces mpirun. In place of each remote host, it runs `rueda` on this host, for another job."""
         self.start("even")
         (self.folder / "other").mkdir()
         other = WithJob("start")
@@ -375,7 +375,8 @@ class Top(WithJob):
 
 
 class SeveralHosts(WithJob):
-    """Runs a job on two test hosts. The hosts share their processes, so the test names each host's part of the job."""
+    """Runs a job on two test hosts. Each test host sees the processes of both, so the test says which part of the job
+    belongs to which host."""
 
     @classmethod
     def setUpClass(cls):
@@ -427,7 +428,7 @@ class SeveralHosts(WithJob):
         self.assertRegex(done.stdout, r"(?m)^Host rueda-h1 is not shown: there is no job 'j0' on this host; there is ")
 
     def streams(self):
-        """The processes that watch the job for a live screen."""
+        """Returns the command lines of the processes that watch the job for a live screen."""
         return [command for command in self.hosts.processes().values() if "--stream" in command]
 
     def test_a_live_screen_of_all_hosts(self):
@@ -457,14 +458,14 @@ class SeveralHosts(WithJob):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         hosts = json.loads(done.stdout)["hosts"]
         self.assertEqual([host["host"] for host in hosts], ["rueda-h0", "rueda-h1"])
-        # The test hosts share their processes, so both parts have the token, and each host shows the one that it finds first.
+        # Each test host sees both parts of the job, which have the same token, and shows the part that it finds first.
         parts = {part["id"] for part in self.parts}
         self.assertTrue({host["job"]["id"] for host in hosts} <= parts, hosts)
 
 
 class LiveHosts(WithJob):
-    """The live screen of several hosts. The test replaces mpirun by a script that runs here what the case of a host
-    says.
+    """The live screen of several hosts. The test replaces mpirun by a script. For each host, the script runs the
+    command in `cases` on this host.
     """
 
     def open(self, hosts, cases, **size):
@@ -489,7 +490,7 @@ class LiveHosts(WithJob):
         return terminal
 
     def streams(self):
-        """The processes that watch a job of this test for a live screen: their numbers."""
+        """Returns the numbers of the processes that watch a job of this test for a live screen."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:

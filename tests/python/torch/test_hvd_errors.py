@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the errors of Horovod's interface: the exception, its time, and the ranks that get it. The job must be usable
+"""Tests the errors of Horovod's interface: which exception is raised, when, and on which ranks. The job must be usable
 after an error."""
 
 import os

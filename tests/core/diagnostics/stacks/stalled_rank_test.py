@@ -24,7 +24,7 @@ FUNCTION = "wait_for_the_file"
 
 
 class StalledRank(unittest.TestCase):
-    """Rank 1 is missing until the test has read the text that it looks for. The job then ends in order."""
+    """Rank 1 is missing until the test has read the expected text. The job then ends in order."""
 
     def run_job(self, until, act=lambda text: None, launch=None, mode=(), **settings):
         """Starts two ranks and reads their standard error. When the pattern `until` appears, creates the file that ends
