@@ -43,9 +43,7 @@ SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr
     attended.stall_monitor = std::make_unique<StallMonitor>(settings_, arena, set->memory());
     attended.batch_watch = std::make_unique<BatchWatch>(
         settings_, arena->blocks(), set->memory(), arena->rank(),
-        [arena, has_several_hosts = !set->ranks_elsewhere().empty()](std::uint32_t member) {
-            return collectives::steps_of(arena->progress(member), has_several_hosts);
-        });
+        [arena](std::uint32_t member) { return collectives::steps_of(arena->progress(member)); });
     attended.set = std::move(set);
     attended.arena = std::move(arena);
     Entry entry;

@@ -52,14 +52,12 @@ struct alignas(base::kCacheLine) Progress {
 static_assert(sizeof(Progress) == base::kCacheLine);
 
 /// Returns a number that grows with the work that a rank has done. If a batch stands still, this number shows which
-/// rank of the host is behind. `combined` is left out, because not all ranks combine the same number of pieces. On
-/// several hosts `reduced` is left out too, because a rank that has reduced less is perhaps only waiting for another
-/// host. Threads: any thread.
-[[nodiscard]] inline std::uint64_t steps_of(const Progress& progress, bool has_several_hosts) {
+/// rank of the host is behind. `combined` is left out, because not all ranks combine the same number of pieces.
+/// Threads: any thread.
+[[nodiscard]] inline std::uint64_t steps_of(const Progress& progress) {
     // relaxed: the number only appears in a report, and no other data depends on it
-    return progress.staged.load(std::memory_order_relaxed) + progress.fetched.load(std::memory_order_relaxed) +
-           progress.resident.load(std::memory_order_relaxed) +
-           (has_several_hosts ? 0 : progress.reduced.load(std::memory_order_relaxed));
+    return progress.staged.load(std::memory_order_relaxed) + progress.reduced.load(std::memory_order_relaxed) +
+           progress.fetched.load(std::memory_order_relaxed) + progress.resident.load(std::memory_order_relaxed);
 }
 
 /// The memory that the ranks of one host share: a memfd or a replacement for it, which every rank maps. It contains
