@@ -29,7 +29,7 @@ TENSORS = 161
 # - A message is a send or a receive of a rank to itself: half of a pair. The flight recorder takes 96 of its 5,637
 #   instructions.
 LIMITS = {"slot": 1895, "name": 2065, "asynchronous": 3400, "message": 6440}
-# Other tests at the same time add some hundred instructions, so the lowest count of a few runs is used.
+# Other tests that run at the same time add some hundred instructions. Therefore the lowest count of a few runs is used.
 RUNS = 4
 
 
