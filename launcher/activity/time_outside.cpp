@@ -17,7 +17,7 @@ constexpr std::size_t kFewestLooks = 10;
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
 /// Returns the time since which the list of operations is complete. A scope (a declared activity) is recorded when it
-/// ends; all other records are made when the recorded operation begins.
+/// ends; operations, messages and steps are recorded when they begin.
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;
