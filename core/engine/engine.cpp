@@ -839,7 +839,7 @@ void Engine::mark_dead(std::uint32_t member) {
     control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
 }
 
-/// Before the abort, all other dead ranks are marked too: no rank must wait for a dead rank to leave its batch.
+/// Before the abort, all other dead ranks are marked too, so that no rank waits for a dead rank to leave its batch.
 void Engine::mark_the_dead() {
     while (const auto dead = liveness_.check()) {
         mark_dead(dead->member);
