@@ -75,9 +75,9 @@ struct RecordState {
     static constexpr std::uint64_t kCapacity = 4096;
 };
 
-/// One operation, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the
-/// words after it, and then sets `sequence` to the operation's number plus 1. Later it writes `started`, `ended` and
-/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of these words are
+/// One record, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the words
+/// after it, and then sets `sequence` to the record's number plus 1. Later the rank writes `started`, `ended` and
+/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of the three are
 /// valid.
 ///
 /// All stores are releases and all loads are acquires. If a reader has seen a word of a newer operation, it therefore
@@ -190,12 +190,12 @@ static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < R
 static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kReduce &&
               (RecordKind::kReceive & (RankCounters::kKinds - 1)) > RecordKind::kReduce);
 
-/// The flight recorder of one rank: what the rank did last. It lies in the job's shared memory, so it stays readable
-/// after the rank was killed. It begins as zeros, and only pages that are written use memory.
+/// The flight recorder of one rank: what the rank did last. The recorder lies in the job's shared memory, so it stays
+/// readable after the rank was killed. At first it consists of zeros, and only pages that were written to use memory.
 struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kOperations = RecordState::kCapacity;
     static constexpr std::uint64_t kNames = 2048;
-    static constexpr std::uint64_t kSets = 26;  ///< this is how many fit into the first page
+    static constexpr std::uint64_t kSets = 26;  ///< this number of sets fits into the first page
 
     // The rank writes the clocks below once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record

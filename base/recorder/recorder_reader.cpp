@@ -22,8 +22,8 @@ ClockPair beginning(const RankRecorder& recorder, ClockPair now) {
     return ns_per_tick >= 0.01 && ns_per_tick <= 100 ? begin : now;
 }
 
-/// The longest plausible time, more than a month. A longer time comes from damaged memory, and would overflow when it
-/// is converted.
+/// The longest plausible time is more than a month. A longer time comes from damaged memory, and its conversion to
+/// nanoseconds would overflow.
 constexpr std::int64_t kMostTicks = std::int64_t{1} << 53;
 
 }  // namespace

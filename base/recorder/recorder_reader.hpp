@@ -95,8 +95,8 @@ struct PendingOperations {
 /// Reads the flight recorder of a rank (the record of what it did last). The rank may continue to record, or may be
 /// dead. The reader trusts nothing in this memory: damaged memory gives wrong numbers, but no crash.
 ///
-/// Threads: any thread may call these functions. The reader must run on the rank's machine, because it compares the
-/// processor's counters.
+/// Threads: any thread may call these functions. The reader must run on the rank's machine, because it compares values
+/// of the processor's counter.
 class RecorderReader {
 public:
     /// The memory of `recorder` may be mapped read-only.

@@ -33,8 +33,8 @@ public:
     /// Counts and records a step that the program begins. Threads: any thread, but only one at a time.
     void begin_step(std::int64_t step) const;
     /// Records a scope (a declared activity of the program) with its times in CLOCK_MONOTONIC. `name` comes from
-    /// note_name(). A scope that began before begin() was called is recorded as if it began then. Threads: any thread,
-    /// but only one at a time.
+    /// note_name(). If a scope began before begin() was called, the time of that call is recorded as the scope's
+    /// beginning. Threads: any thread, but only one at a time.
     void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
 
     /// Whether note_part() must be called, that is, whether a timeline is on. The load is relaxed: a batch in progress

@@ -59,8 +59,8 @@ public:
 
     static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     using Copy = std::array<std::uint64_t, kWords>;
-    /// Like read(), but copies the text to memory of the caller. It allocates nothing and does not wait, so signal
-    /// handlers may call it.
+    /// Does the same as read(), but copies the text to memory of the caller. Signal handlers may call this function,
+    /// because it allocates nothing and does not wait.
     [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
@@ -160,8 +160,8 @@ struct alignas(4096) ControlBlock {
     [[nodiscard]] StackBlock& stack_of(std::uint32_t member) {
         return *reinterpret_cast<StackBlock*>(stacks + member * sizeof(StackBlock));
     }
-    /// The StackBlocks, as plain bytes. The constructor therefore does not write to this memory, which few jobs use.
-    /// New shared memory consists of zeros, which is a valid initial state.
+    /// The StackBlocks, stored as plain bytes so that the constructor does not write to this memory, which few jobs
+    /// use. New shared memory consists of zeros, and zeros are a valid initial state.
     alignas(kCacheLine) std::byte stacks[kMaxLocalRanks * sizeof(StackBlock)];
 };
 
@@ -169,7 +169,7 @@ static_assert(std::is_trivially_destructible_v<ControlBlock>);
 static_assert(std::is_trivially_destructible_v<StackBlock>);
 
 /// The blocks of the ranks of a group (the job, or a process set) on one host, indexed by member, and the job's abort
-/// block. They lie in the shared memory of the whole job, which may have more ranks than the group.
+/// block. The blocks lie in the shared memory of the whole job. The job may have more ranks than the group.
 class HostBlocks {
 public:
     /// Makes the view of the whole job.

@@ -40,7 +40,7 @@ public:
 
     void begin_step(std::uint64_t step, std::int64_t ns, std::string& text);
     void add_scope(const RecordedOperation& record, std::string& text) const;
-    /// Adds a wait of this rank for `last_rank` in one operation. Waits that overlap become one span.
+    /// Adds the time that this rank waited for `last_rank` in one operation. Waits that overlap become one span.
     void add_wait(std::int64_t begin_ns, std::int64_t end_ns, std::int32_t last_rank) {
         waits_.push_back({begin_ns, end_ns, last_rank, 1});
     }

@@ -16,10 +16,10 @@ namespace rueda::base {
 /// Makes the events of a trace (a timeline file). Each function appends lines to `text`; every line ends with a comma.
 ///
 /// An operation has these events, in the row of its name:
-/// - NEGOTIATE_ALLREDUCE: from its announcement by this rank until all ranks had announced it. A span in it, "waiting
-/// for
-///   rank 2", is there if another rank announced it later; rank 2 was the last.
-/// - ALLREDUCE: from then to its end. QUEUE and EXECUTE in it are the time before and after its start on this rank.
+/// - NEGOTIATE_ALLREDUCE: from the announcement by this rank until all ranks had announced the operation. If another
+///   rank was the last, for example rank 2, this event contains a span "waiting for rank 2".
+/// - ALLREDUCE: from then on, until the operation has ended on this rank. It contains QUEUE, the time before this rank
+///   started the operation, and EXECUTE, the time after that.
 ///
 /// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. This event contains two
 /// others: "waiting for rank 2" ends when this rank knew that the other rank had called its side, and TRANSFER is the

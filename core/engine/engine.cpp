@@ -41,7 +41,7 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 /// the time between heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// The maximum number of turns in one poll(). A turn moves about one chunk, in some tens of µs.
+/// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
 constexpr int kPollTurns = 64;
 
 /// Disables thread cancellation around code that sleeps or writes. A thread that is cancelled while it holds the

@@ -86,7 +86,7 @@ public:
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
 
 private:
-    /// Limits for one step and one peer: together they take some tens of µs.
+    /// Limits for one step and one peer. A step that reaches these limits takes some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 

@@ -43,7 +43,7 @@ std::int64_t count(const std::vector<base::RankRange>& ranks) {
     return sum;
 }
 
-/// The moment when a rank announced an operation. `index` is the rank's position in the list of ranks.
+/// When a rank announced an operation. `index` is the rank's position in the list of ranks.
 struct Announcement {
     std::size_t index = 0;
     std::int64_t ns = 0;
@@ -70,7 +70,8 @@ public:
 
     [[nodiscard]] RankWaits waits_of(std::size_t index) const {
         const std::vector<RecordedOperation>& operations = ranks_[index].operations;
-        // Operations before the first recorded one were overwritten, so nothing is known about the time before it.
+        // Operations before the first recorded operation were overwritten, so nothing is known about the time before
+        // the first one.
         const bool has_all = operations.empty() || operations.front().number == 0;
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
         std::vector<WaitSpan> spans;

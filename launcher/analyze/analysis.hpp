@@ -47,7 +47,8 @@ struct Divergence {
 struct Lateness {
     std::int32_t rank = 0;
     std::uint64_t compared = 0;   ///< number of compared operations
-    std::uint64_t last = 0;       ///< number of these operations in which the rank was the last, by more than kLateNs
+    std::uint64_t last = 0;       ///< number of compared operations that this rank called more than kLateNs after all
+                                  ///< other ranks
     std::int64_t awaited_ns = 0;  ///< how long the other ranks waited for this rank alone, over all these operations
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait

@@ -226,8 +226,9 @@ StepResult AllreduceTask::step_staged() {
 }
 
 /// A chunk may be staged (copied to a buffer in shared memory) if two conditions hold for its buffer. First, this rank
-/// has fetched the results in it. Second, no other rank still reads inputs in it. Within a batch, the first condition
-/// implies the second: a chunk is fetched only after all ranks have combined it.
+/// has already fetched the results that the buffer held before. Second, no other rank still reads the inputs that it
+/// held before. Within a batch, the first condition implies the second: a chunk is fetched only after all ranks have
+/// combined it.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&

@@ -152,7 +152,7 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
         CHECK_FALSE(find(events, rank, "CYCLE_START").empty());
         CHECK(find(events, rank, "saving").size() == 1);
         REQUIRE(find(events, rank, "step 5").size() == 1);
-        // Each rank waits for an operation before it announces the next one, so executions must not overlap.
+        // Each rank waits for the end of an operation before it announces the next one, so executions must not overlap.
         std::map<double, double> spans;
         for (const Json& execution : find(events, rank, "EXECUTE")) {
             spans[execution["ts"].get<double>()] = end_of(execution);
