@@ -22,7 +22,7 @@ enum class ControlPlaneKind : std::uint8_t {
     single,  ///< one process alone
 };
 
-/// Messages of this level and above are printed.
+/// The levels of log messages. Only messages of the chosen level and of more severe levels are printed.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
 /// The signal that makes a rank record its own stack (core/diagnostics/stacks).

@@ -65,7 +65,8 @@ std::string waited_for(const RankRow& row) {
 }
 
 std::string step_time(const RankRow& row) {
-    // If the current step already takes much longer than earlier steps, its time until now is shown instead of theirs.
+    // If the current step already takes much longer than earlier steps took, the time since it began is shown instead
+    // of the time of an earlier step.
     if (row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
         *row.in_step_seconds > 1) {
         return ">" + format_duration(*row.in_step_seconds);

@@ -33,7 +33,8 @@ struct RankEnd {
     /// sent the signal, it reports that reason as the cause of the failure.
     bool by_launcher = false;
     std::string host{};  ///< the rank's host; empty for this host
-    bool lost = false;   ///< whether the connection to the rank's parent was lost before it reported the end
+    bool lost = false;   ///< whether the connection to the rank's parent was lost before the parent reported the rank's
+                         ///< end
     /// If not empty: before its end, the rank reported this reason why the job was aborted. The end of this rank is
     /// then not the cause, whatever its status is.
     std::string abort_reason{};
