@@ -86,16 +86,16 @@ struct RecordState {
 struct alignas(kCacheLine) OperationRecord {
     std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
     std::atomic<std::uint64_t> announced;  ///< ticks
-    /// Ticks. From this moment this rank knew that all ranks had announced the operation. For a send or a receive: that
-    /// the other rank had called its side.
+    /// Ticks at the start of the operation on this rank. At this moment the rank knew that all ranks had announced the
+    /// operation. For a send or a receive: the rank knew that the other rank had called its side.
     std::atomic<std::uint64_t> started;
     std::atomic<std::uint64_t> ended;  ///< ticks
-    /// The operation's number among those of this rank in its process set, counted from 1. For a step: the step's
-    /// number. For a send or a receive: a MessageEnd.
+    /// The number of the operation. The operations that this rank runs in one process set are numbered from 1. For a
+    /// step, this word is the number of the step. For a send or a receive, see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
-    /// The lower half is the number of the name in `RankRecorder::names`. The upper half has the low bits of the
-    /// generation of the name's slot (0: the slot was not known yet); for an operation without a name, the number of
-    /// the call. For a send or a receive, the word is the process set.
+    /// The lower half is the number of the name in `RankRecorder::names`. The upper half contains the low bits of the
+    /// generation of the name's slot; 0 means that the slot was not known yet. For an operation without a name, the
+    /// upper half contains the number of the call. For a send or a receive, this word is the process set.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
     std::atomic<std::uint64_t> state;  ///< see RecordState
