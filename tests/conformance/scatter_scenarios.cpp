@@ -205,8 +205,8 @@ void small_reducescatters(Client& client) {
     }
 }
 
-/// Returns whether this rank makes a blocking call in this round; other ranks may not block. Sometimes lets a rank be
-/// late, so that the other ranks are asleep when it arrives.
+/// Returns whether this rank makes a blocking call in this round. The answer can differ between ranks. Sometimes lets a
+/// rank be late, so that the other ranks are asleep when it arrives.
 bool blocks_or_is_late(const Client& client, int round) {
     if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -53,7 +53,7 @@ std::string with_plane(const SocketControlPlaneOptions& options, Body body) {
 
 std::string barrier_of(ControlPlane& plane) { return outcome(plane.barrier()); }
 
-/// Opens a connection to rank 0 that can send any bytes. Waits until rank 0 listens.
+/// Returns a connection to rank 0 through which the test can send any bytes. Waits until rank 0 listens.
 base::UniqueFd raw_connection(const std::string& name) {
     for (int attempt = 0; attempt < 2000; ++attempt) {
         ConnectAttempt connected = connect_unix(name);
