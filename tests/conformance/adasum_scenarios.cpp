@@ -75,7 +75,7 @@ void simple_cases(Client& client) {
 }
 
 /// Returns whether all ranks of the set are on one host. All ranks get the same answer. A rank cannot decide this
-/// alone, because a host may have as many ranks as the set has members although other members are on other hosts.
+/// alone, because a host may have as many ranks as the set has members although some members are on other hosts.
 /// Therefore the ranks make an allreduce.
 bool are_on_one_host(Client& client) {
     const Buffer alike(client, DType::int32, {1}, false);

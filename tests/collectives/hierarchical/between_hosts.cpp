@@ -38,8 +38,8 @@ Factors factors_of(const ops::Reduction& r) {
     return factors;
 }
 
-/// Combines the parts of the hosts that contribute data. `reduction` also contains the factors, so a single part is not
-/// returned unchanged.
+/// Combines the parts of the hosts that contribute data. A single part is also passed to expected(), because
+/// `reduction` may contain a factor.
 Bytes combined(const ops::Reduction& reduction, const std::vector<Bytes>& parts, std::size_t count) {
     std::vector<Bytes> present;
     std::copy_if(parts.begin(), parts.end(), std::back_inserter(present),

@@ -165,7 +165,7 @@ TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operatio
 TEST_CASE("an allgather over several hosts", "[unit]") { check_operation(Operation::allgather); }
 
 /// Lets some ranks join, often all ranks of a host, but never all ranks of the job. A random number of the joined ranks
-/// does not count in averages.
+/// is left out of the divisor of averages.
 void let_some_join(BatchPlan& plan, const HostOf& host_of, std::mt19937& random) {
     const auto size = static_cast<std::uint32_t>(host_of.size());
     const std::uint32_t stays = draw(random, size);

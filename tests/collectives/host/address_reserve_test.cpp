@@ -63,7 +63,7 @@ TEST_CASE("under a limit of address space nothing is kept", "[unit]") {
     }
     std::byte* const memory = map_some(kMany);
     rlimit limited = before;
-    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit that is set (it is not RLIM_INFINITY), but so high that it restricts nothing
+    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit is set (not RLIM_INFINITY), but it restricts nothing
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     AddressReserve reserve;
     reserve.give(memory, kMany);

@@ -108,7 +108,7 @@ TEST_CASE("a member that has its results to fetch keeps its cells from an exchan
     quick.begin_allreduce();
     REQUIRE(run(late.allreduce) == StepResult::waiting);
     REQUIRE(run(quick.allreduce) == StepResult::waiting);
-    // The late member takes steps until it has combined its shares of both chunks. It has fetched no chunk yet.
+    // The late member takes steps until it has combined its shares of both chunks. It does not fetch a chunk yet.
     while (arenas[0]->progress(0).reduced.load() < 2) {
         REQUIRE(late.allreduce.step() == StepResult::advanced);
     }

@@ -273,7 +273,8 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     const AwaitedTensor awaited{.name = "a"};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
     job.beat_all(60 * kSecond);
-    mailbox.deferred_count.store(1);  // every rank can see that an announcement of "b" waits on rank 1 for space in the mailbox
+    // Every rank can see that one announcement of rank 1 waits for space in the mailbox: the announcement of "b".
+    mailbox.deferred_count.store(1);
     CHECK(wait().starts_with("ranks 1, 2 have not announced it, rank 0 has; rank 1 (pid"));
     mailbox.deferred_count.store(2);
     CHECK(
