@@ -247,8 +247,8 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
         if (rank == 2) {
             const base::UniqueFd socket = raw_connection(name);
             say(socket, encode_hello({2, 4}));
-            // Rank 1 has probably connected within 200 ms. If it has not, it finds no listener, which must also be an
-            // error.
+            // After 200 ms rank 1 has probably connected. If rank 1 comes later, it finds no listener. Rank 1 must get
+            // an error in both cases.
             std::this_thread::sleep_for(200ms);
             return "gone";
         }
