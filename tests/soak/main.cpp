@@ -302,7 +302,7 @@ private:
         std::uint32_t round = 0;
         Footprint footprint;
     };
-    /// Returns the lowest footprint in the rounds [begin, end), of which every third is measured.
+    /// Returns the lowest footprint in the rounds [begin, end). Every third round is measured.
     [[nodiscard]] Footprint least(std::uint32_t begin, std::uint32_t end) const {
         Footprint least = all_.back().footprint;
         for (const Measured& one : all_) {

@@ -375,8 +375,8 @@ class Top(WithJob):
 
 
 class SeveralHosts(WithJob):
-    """Runs a job on two test hosts. Each test host sees the processes of both, so the test says which part of the job
-    belongs to which host."""
+    """Runs a job on two test hosts. Each test host sees the processes of both test hosts, so the test says which part
+    of the job belongs to which host."""
 
     @classmethod
     def setUpClass(cls):
