@@ -129,8 +129,8 @@ class DigitsTest(unittest.TestCase):
             self.assertEqual(content(self.path(run), name), content(self.path(other), name), name)
 
     def refused(self, command, *words, status=2):
-        """Requires that the program fails with a single line that contains the words. The launcher may print further
-        lines."""
+        """Requires that the program fails and prints one line, and that this line contains the words. The launcher may
+        print further lines."""
         done = self.start(command)
         self.assertEqual(done.returncode, status, done.stderr)
         lines = [line for line in done.stderr.splitlines() if "digits: " in line]

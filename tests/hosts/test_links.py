@@ -42,8 +42,8 @@ class LimitedLinks(HostsTest):
         return times
 
     def check_limit(self, *layout):
-        # Each of two hosts sends half of its partial sum, and then half of the result: together, the bytes of one
-        # tensor.
+        # Each of two hosts sends half of its partial sum, and then half of the result. Together these are as many bytes
+        # as the tensor has.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
         # A result needs one message to the other host and one answer, so the delay passes once in each direction.
         round_trip = 2 * self.delay_ms / 1000

@@ -464,8 +464,8 @@ class SeveralHosts(WithJob):
 
 
 class LiveHosts(WithJob):
-    """The live screen of several hosts. The test replaces mpirun by a script. For each host, the script runs the
-    command in `cases` on this host.
+    """The live screen of several hosts. The test replaces mpirun by a script. Instead of starting a program on a remote
+    host, the script runs the command that `cases` has for this host. The command runs on the test's own machine.
     """
 
     def open(self, hosts, cases, **size):

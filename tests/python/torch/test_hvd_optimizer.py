@@ -75,8 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. The optimizer may move such a
-#: gradient.
+#: Whether this version of PyTorch can tell that nothing but the parameter refers to a gradient. The optimizer may move
+#: a gradient without other references.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
