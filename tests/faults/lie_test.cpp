@@ -173,8 +173,7 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
 }
 
-/// The last rank appends a mismatch to the log. But before that, it marks every rank as joined in the negotiation
-/// table.
+/// The last rank marks every rank as joined in the negotiation table, and then appends a mismatch to the log.
 void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
     constexpr std::uint64_t kGenerations = 3;
     constexpr std::int64_t kRows = 6;

@@ -447,8 +447,8 @@ class Works(unittest.TestCase):
         alike(rows.contiguous(), torch.arange(float(SIZE)).view(SIZE, 1).expand(SIZE, 2).contiguous())
 
     def test_callbacks_may_block(self):
-        """A callback of the first operation waits for the second operation, so another thread must complete the second
-        operation. Meanwhile, the first operation's memory must stay in use."""
+        """A callback of the first operation blocks its thread until the second operation ends, so another thread must
+        complete the second operation. Meanwhile, the first operation's memory must stay in use."""
         if RANK > 0:
             dist.barrier(
                 group=GLOO
