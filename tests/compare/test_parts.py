@@ -32,7 +32,7 @@ class Gradients(unittest.TestCase):
     def test_the_recommender_has_many_tiny_tensors(self):
         counts = gradients.counts("recommender")
         self.assertGreater(sum(count <= 1024 for count in counts), 800)
-        # 300 gates (one for each feature) and one bias have 16 elements each.
+        # 301 tensors have 16 elements each: 300 gates (one gate for each feature), and one bias.
         self.assertEqual(counts.count(16), 300 + 1)
         self.assertTrue(all(count > 0 for count in counts))
 
