@@ -29,8 +29,8 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Reads the argument `timeout=…`, in seconds, which is the only one. `seconds` becomes -1 if the argument is None or
-/// missing. Returns false with a Python error set.
+/// Reads the only argument, `timeout=…`, in seconds. `seconds` becomes -1 if the argument is None or missing. Returns
+/// false with a Python error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
     if (count + named > 1 ||

@@ -3,8 +3,8 @@
 # shellcheck shell=bash
 # Finds missing packages of the distribution and installs them. Needs lib/steps.sh.
 
-# packages_of COLUMN GROUP…: prints the names of these groups in that column of packages.txt (1 Debian, 2 Fedora, 3
-# Arch). Prints each name once.
+# packages_of COLUMN GROUP…: prints the names of the packages in the given groups, each name once. COLUMN is the column
+# of packages.txt: 1 Debian, 2 Fedora, 3 Arch.
 packages_of() {
     local column=$(($1 + 1))
     shift

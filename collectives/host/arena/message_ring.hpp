@@ -192,8 +192,8 @@ struct alignas(base::kCacheLine) Doorstep {
     /// the bit wakes the rank, and the rank has not cleared the bit yet.
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
-        // The load is seq_cst, so it comes after the member's publication of its message. If the bit is still set at
-        // this time, the rank will clear the bit and check the rings only later, and will find the message.
+        // The load is seq_cst, so it comes after the member's publication of its message. If the load finds the bit
+        // set, the rank has yet to clear it. The rank checks the rings after that, so it will find the message.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }

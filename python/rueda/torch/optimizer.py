@@ -909,8 +909,8 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
     parameter's ``.grad``. The hook exists as long as the returned object.
 
     If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
-    the earlier optimizer, which with the hook would start every reduction a second time. If the program still calls
-    step() of the earlier optimizer, this step() reduces the gradients.
+    the earlier optimizer. If this optimizer still had a hook, it would start every reduction a second time. If the
+    program still calls step() of the earlier optimizer, this step() reduces the gradients.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -1036,27 +1036,20 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 
     The result is an instance of the optimizer's class, and takes over its parameter groups and its state.
 
-    Args:
-        optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
-            the same way.
-        named_parameters: the names of all parameters of the optimizer, for example ``model.named_parameters()``.
-            Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
-            numbered.
-        compression: a Compressor that compresses the gradients for the reduction.
-        backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes
-            are added up in the gradient.
-        op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the changes that each rank's
-            own step would make.
-        gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
-            they are divided by the number of ranks divided by this factor.
-        num_groups: deprecated; use ``groups``.
-        groups: with a number, gradients are reduced in this number of groups. With a list of lists of parameters, the
-            lists are the groups, and a parameter in no group is reduced separately. With None, each gradient is reduced
-            separately.
-        sparse_as_dense: whether sparse gradients are converted to dense gradients before they are reduced.
-        process_set: the ranks that train together. Other ranks reduce nothing.
-        gradient_storage: the memory of the gradients while they are reduced. Horovod does not have this argument. It
-            has no effect with compression or for sparse gradients.
+    Args: optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
+    the same way. named_parameters: the names of all parameters of the optimizer, for example
+    ``model.named_parameters()``. Messages contain these names, and the ranks' gradients are matched by them. None: the
+    parameters are numbered. compression: a Compressor that compresses the gradients for the reduction.
+    backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes are
+    added up in the gradient. op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the
+    changes that each rank's own step would make. gradient_predivide_factor: for Average only. Gradients are divided by
+    this factor before the sum. After the sum, they are divided by (number of ranks / this factor). num_groups:
+    deprecated; use ``groups``. groups: with a number, gradients are reduced in this number of groups. With a list of
+    lists of parameters, the lists are the groups, and a parameter in no group is reduced separately. With None, each
+    gradient is reduced separately. sparse_as_dense: whether sparse gradients are converted to dense gradients before
+    they are reduced. process_set: the ranks that train together. Other ranks reduce nothing. gradient_storage: the
+    memory of the gradients while they are reduced. Horovod does not have this argument. It has no effect with
+    compression or for sparse gradients.
 
             - "private": the gradients stay where PyTorch has put them.
             - "auto": as "private", with one exception. Gradients that this optimizer's ``zero_grad(set_to_none=False)``

@@ -8,8 +8,8 @@ completed, it runs the callback at once on the caller's thread.
 
 Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
 This order is the same on all ranks. If a callback adds other callbacks, the added callbacks run directly after the one
-that added them. Collectives that callbacks start have their own numbers. It therefore does not matter how many
-collectives the program itself has started at that time.
+that added them. Collectives that callbacks start have their own numbers. Therefore it does not matter how many
+collectives the program itself has started when a callback runs.
 """
 
 from __future__ import annotations
@@ -212,7 +212,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """Returns a future for the callback's result. After this future has completed, the callback gets it."""
+        """Calls the callback with ``self`` after ``self`` has completed. Returns a new future for the callback's
+        result."""
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:

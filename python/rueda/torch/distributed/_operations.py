@@ -654,8 +654,8 @@ class Operations:
         return self._work("barrier", handle, [], opts)
 
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names the members that have not called it. Rank 0 of the group raises the error, and informs
-        the other members.
+        """A barrier whose error names the members that have not called the barrier. Rank 0 of the group raises the
+        error, and informs the other members.
 
         Args:
             opts: BarrierOptions, or the timeout itself.

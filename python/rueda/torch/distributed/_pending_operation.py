@@ -46,8 +46,8 @@ class Order:
         Raises:
             RuntimeError: the group refuses the operation.
         """
-        # No lock is needed. If another thread gives up at the same moment, this operation counts as started before
-        # that.
+        # No lock is needed. If a wait of another thread times out at the same moment, this operation counts as started
+        # before the timeout.
         if not self._given_up:
             return
         with self._changing:
