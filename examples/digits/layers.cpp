@@ -29,7 +29,7 @@ std::size_t elements(std::int64_t images, std::int64_t each) { return static_cas
 }  // namespace
 
 void use_one_thread() {
-    // Debian's oneDNN computes with OpenMP. The program looks up the only OpenMP function that it needs by name,
+    // Debian's oneDNN computes with OpenMP. The program looks up by name the only OpenMP function that it needs,
     // because oneDNN may be built without OpenMP.
     using SetThreads = void (*)(int);
     if (const auto set_threads = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {

@@ -9,7 +9,7 @@
  *
  * "Collective" means that every rank of the job must call the function. Threads: any thread may call every function at
  * any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8. A rank may have only one pending operation with the same
- * name; a second one returns RUEDA_DUPLICATE_NAME.
+ * name; a call for a second one returns RUEDA_DUPLICATE_NAME.
  *
  * Memory: Rueda uses the input and the output of an operation from the call until the operation has completed. It has
  * completed when rueda_wait or a blocking function returns, or when rueda_poll reports it. If an operation fails after
@@ -199,10 +199,10 @@ typedef struct rueda_init_options {
  */
 RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
- * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail
- * with a message that says so. The function returns when every rank has called it, or when a rank has died. If Rueda is
- * not initialised, the call does nothing. If a rank does not call the function, the other ranks report that rank in the
- * same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
+ * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail,
+ * and the message says that this rank has shut down. The function returns when every rank has called it, or when a rank
+ * has died. If Rueda is not initialised, the call does nothing. If a rank does not call the function, the other ranks
+ * report that rank in the same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
  *
  * If the job was aborted before every rank had called the function, the function returns the code of the abort (usually
  * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call does not
@@ -369,9 +369,9 @@ RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const ru
  * ranks. `in` must be this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while others
  * let Rueda allocate it.
  *
- * A wrong first dimension or a wrong place of `in` depends on the other ranks' rows, so it is detected only when all
- * ranks have announced the operation. Only this rank then fails, with RUEDA_INVALID_ARGUMENT, and its `out` is
- * unchanged. The other ranks get their results.
+ * Whether the first dimension of `out` and the place of `in` are right depends on the other ranks' rows. A mistake is
+ * therefore detected only when all ranks have announced the operation. Only this rank fails in this case, with
+ * RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
  */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                          const rueda_options* options, rueda_handle** handle);
@@ -572,8 +572,8 @@ RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t si
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /**
  * Writes the result of a completed operation, if Rueda has allocated the memory of the result. Rueda does this if the
- * caller passed no output to an allgather, alltoall, reducescatter or scatter, or on the root to a gather. Data and
- * shape are valid until the handle is released.
+ * caller passed no output to an allgather, alltoall, reducescatter or scatter, or if the root passed no output to a
+ * gather. Data and shape are valid until the handle is released.
  */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
@@ -680,11 +680,11 @@ RUEDA_API int rueda_stack_signal(int32_t* number);
  * without SA_SIGINFO, as Python's faulthandler.register does. This handler must write the traceback of the interrupted
  * thread to the file `descriptor`.
  *
- * Rueda installs its own handler again, and its handler calls the interpreter's handler. For each stack, Rueda reads
- * the file and empties it, so the file must allow ftruncate and pread. The descriptor and the handler must stay valid
- * until this function is called with -1. After that, Rueda no longer calls the interpreter's handler. Later jobs of
- * this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no stack signal, or no such
- * handler.
+ * This function installs Rueda's own handler again, and Rueda's handler calls the interpreter's handler. For each
+ * stack, Rueda reads the file and empties it, so the file must allow ftruncate and pread. The descriptor and the
+ * handler must stay valid until this function is called with -1. After that, Rueda no longer calls the interpreter's
+ * handler. Later jobs of this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no
+ * stack signal, or no such handler.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

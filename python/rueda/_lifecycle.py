@@ -214,7 +214,7 @@ def _abort_of(error: BaseException) -> None:
 
 
 # The process id of the worker that installed the hook. A forked worker inherits the value of its parent, so the value
-# must be compared with the own process id.
+# must be compared with the id of the current process.
 _watched: int | None = None
 
 

@@ -116,8 +116,9 @@ def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     """Makes a process set. Every rank of the job must call this function with the same ``ranks``, even if it is not a
     member.
 
-    Args: ranks: ranks of the job, in any order, each once. A ProcessSet that is not registered in a job is also
-    allowed; in this case the function returns this object.
+    Args:
+        ranks: ranks of the job, in any order, each once. A ProcessSet that is not registered in a job is also allowed;
+            in this case the function returns this object.
 
     Raises:
         Mismatch, on all ranks: the ranks gave different lists.
@@ -166,8 +167,9 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 
     Several such sets may have the same ranks, even all ranks. Each set has its own order of operations.
 
-    Args: ranks: ranks of the job, in any order, each once, including this rank. A ProcessSet that is not registered in
-    a job is also allowed; in this case the function returns this object.
+    Args:
+        ranks: ranks of the job, in any order, each once, including this rank. A ProcessSet that is not registered in a
+            job is also allowed; in this case the function returns this object.
 
     Raises:
         Mismatch: the members gave different ranks.

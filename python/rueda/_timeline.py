@@ -20,10 +20,12 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
     The timeline shows the operations that start from now on. If there is already a timeline with this file, nothing
     changes. A timeline with another file ends.
 
-    Args: file_path: the file to write, the same on all ranks. It has the JSON format of Chrome's traces. If the file
-    exists, it is replaced. In a job on several hosts, the other hosts append ``.host1`` and so on, until ``shutdown()``
-    on rank 0 merges the files. mark_cycles: whether to mark the beginning of each batch with an event ``CYCLE_START``,
-    for tools that look for Horovod's cycles. Rueda itself has no cycles.
+    Args:
+        file_path: the file to write, the same on all ranks. It has the JSON format of Chrome's traces. If the file
+            exists, it is replaced. In a job on several hosts, the other hosts append ``.host1`` and so on, until
+            ``shutdown()`` on rank 0 merges the files.
+        mark_cycles: whether to mark the beginning of each batch with an event ``CYCLE_START``, for tools that look for
+            Horovod's cycles. Rueda itself has no cycles.
 
     Raises:
         InvalidArgument: the file cannot be written. Only the ranks that write get this error.

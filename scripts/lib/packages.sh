@@ -52,7 +52,7 @@ install_with_apt() {
     "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"
 }
 
-# install_by_hand COMMAND NAMES…: tells the user what to install, if this script cannot install it.
+# install_by_hand COMMAND NAMES…: tells the user what to install. Called if this script cannot install the packages.
 install_by_hand() {
     printf '  %s\n' "$1 ${*:2}" >&2
     die "$kCannotInstall" "then run scripts/${0##*/} again (or with --no-install, to go on with what is there)"

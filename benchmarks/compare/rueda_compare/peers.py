@@ -47,7 +47,7 @@ _DEFAULT = (Setting("default"),)
 
 class Family:
     """A library. `ways` are its ways to reduce a set of tensors, which are all measured. Single tensors are measured
-    only with the first one."""
+    only with the first way."""
 
     name: str
     ways: tuple[str, ...] = ("",)

@@ -42,7 +42,7 @@ Status check_private_folder(const std::string& path) {
     return {};
 }
 
-/// Removes the name of a path socket when it goes out of scope, if the name was not removed before.
+/// The destructor of this object removes the name of a path socket, if the name still exists.
 class PathGuard {
 public:
     explicit PathGuard(std::string path) : path_(std::move(path)) {}

@@ -184,8 +184,8 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # The reduction writes into the gradient. If the reduction ended later, the next step might set the gradient
-            # to zero before that.
+            # The reduction writes into the gradient. Without this wait, the next step might set the gradient to zero
+            # before the reduction writes.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -417,8 +417,8 @@ class _DistributedOptimizer(_Common):
             self._start([member for member in group if self._allreduce_delay[member] == 0])
 
     def _move(self, parameter: Parameter) -> None:
-        """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient is already there,
-        or if autograd has a function for it.
+        """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient already lies in
+        such memory, or if autograd also records operations on the gradient.
         """
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
@@ -433,8 +433,8 @@ class _DistributedOptimizer(_Common):
 
     def _start_alone(self, parameter: Parameter) -> None:
         """Starts the reduction of one gradient. This function is a short form of _start() that is sufficient for most
-        gradients. The function must be fast, because it runs for each gradient in every step, and nothing else computes
-        at this time.
+        gradients. The function must be fast, because it runs for each gradient in every step, and the backward pass
+        waits for it.
         """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
@@ -1036,29 +1036,36 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
 
     The result is an instance of the optimizer's class, and takes over its parameter groups and its state.
 
-    Args: optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
-    the same way. named_parameters: the names of all parameters of the optimizer, for example
-    ``model.named_parameters()``. Messages contain these names, and the ranks' gradients are matched by them. None: the
-    parameters are numbered. compression: a Compressor that compresses the gradients for the reduction.
-    backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes are
-    added up in the gradient. op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the
-    changes that each rank's own step would make. gradient_predivide_factor: for Average only. Gradients are divided by
-    this factor before the sum. After the sum, they are divided by (number of ranks / this factor). num_groups:
-    deprecated; use ``groups``. groups: with a number, gradients are reduced in this number of groups. With a list of
-    lists of parameters, the lists are the groups, and a parameter in no group is reduced separately. With None, each
-    gradient is reduced separately. sparse_as_dense: whether sparse gradients are converted to dense gradients before
-    they are reduced. process_set: the ranks that train together. Other ranks reduce nothing. gradient_storage: the
-    memory of the gradients while they are reduced. Horovod does not have this argument. It has no effect with
-    compression or for sparse gradients.
+    Args:
+        optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
+            the same way.
+        named_parameters: the names of all parameters of the optimizer, for example ``model.named_parameters()``.
+            Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
+            numbered.
+        compression: a Compressor that compresses the gradients for the reduction.
+        backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes
+            are added up in the gradient.
+        op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the changes that each rank's
+            own step would make.
+        gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
+            they are divided by (number of ranks / this factor).
+        num_groups: deprecated; use ``groups``.
+        groups: with a number, gradients are reduced in this number of groups. With a list of lists of parameters, the
+            lists are the groups, and a parameter in no group is reduced separately. With None, each gradient is reduced
+            separately.
+        sparse_as_dense: whether sparse gradients are converted to dense gradients before they are reduced.
+        process_set: the ranks that train together. Other ranks reduce nothing.
+        gradient_storage: the memory of the gradients while they are reduced. Horovod does not have this argument. It
+            has no effect with compression or for sparse gradients.
 
             - "private": the gradients stay where PyTorch has put them.
             - "auto": as "private", with one exception. Gradients that this optimizer's ``zero_grad(set_to_none=False)``
               sets to zero move to memory that the ranks of a host share, if nothing else refers to them. PyTorch before
               2.3 cannot tell whether something refers to them, so with these versions they do not move.
-            - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays there
-              until it becomes None.
+            - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays in shared
+              memory until it becomes None.
             - "view": the gradients move to shared memory in the first of several backward passes. Later passes add to
-              them there.
+              the gradients in this memory.
 
     Raises:
         ValueError: an argument is invalid.

@@ -105,8 +105,8 @@ class Callbacks:
 
     def close(self, end: float) -> None:
         """Called when the process ends. Waits until the callbacks of all completed futures have run, but not after the
-        time `end`. There are two reasons. Other ranks may run the same callbacks. And if Python ends while C++ code of
-        PyTorch is on a thread's stack, the process ends by SIGABRT.
+        time `end`. There are two reasons. First, other ranks may run the same callbacks. Second, if Python ended while
+        C++ code of PyTorch is on a thread's stack, the process would end by SIGABRT.
         """
         with self._changed:
             self._closes = end

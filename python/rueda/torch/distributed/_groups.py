@@ -52,8 +52,10 @@ class Rendezvous:
     def exchange(self, mine: Any) -> list[Any]:
         """Sends `mine` to all members, and returns the messages of all members, indexed by rank.
 
-        Raises: RuntimeError: some members have not called this function in time, and the error names them; or the store
-        cannot be reached. Aborted: the job of this process has ended.
+        Raises:
+            RuntimeError: some members have not called this function in time, and the error names them; or the store
+                cannot be reached.
+            Aborted: the job of this process has ended.
         """
         self._round += 1
         keys = [f"{self._prefix}/{self._round}/{rank}" for rank in range(self._size)]
