@@ -1061,7 +1061,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             - "private": the gradients stay where PyTorch has put them.
             - "auto": as "private", with one exception. Gradients that this optimizer's ``zero_grad(set_to_none=False)``
               sets to zero move to memory that the ranks of a host share, if nothing else refers to them. PyTorch before
-              2.3 cannot tell whether something refers to them, so with these versions they do not move.
+              2.3 cannot tell whether something refers to a gradient, so with these versions the gradients do not move.
             - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays in shared
               memory until it becomes None.
             - "view": the gradients move to shared memory in the first of several backward passes. Later passes add to

@@ -201,8 +201,8 @@ class Callbacks:
 class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     """A future whose callbacks run on the thread of the group's callbacks.
 
-    If the operation fails, the value of the future is the exception itself, which Python code raises. C++ code that
-    expects a tensor raises "Unable to cast" with the error's text.
+    If the operation fails, the value of the future is the exception itself. Python code that reads the value raises
+    this exception. C++ code that expects a tensor raises "Unable to cast" with the error's text.
     """
 
     def __init__(self, callbacks: Callbacks, operation: Operation | None = None) -> None:
