@@ -49,7 +49,7 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
 }
 
 /// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks respond and have
-/// done the same, another host holds up the batch; in a job on one host, any rank may do so.
+/// done the same, another host holds up the batch; if there is no other host, any rank may be the one that holds it up.
 std::vector<std::int32_t> suspects(const StallReport& report) {
     std::uint64_t most = 0;
     for (const StallReport::Rank& rank : report.missing_ranks) {

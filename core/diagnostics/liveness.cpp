@@ -66,7 +66,7 @@ void Liveness::watch_member(std::uint32_t index) {
         return;  // the rank is a thread of this process and dies with it
     }
     // If /proc is usable on both sides, the ranks of one host are known to be in the same pid namespace. Otherwise the
-    // number may belong to another process here.
+    // rank's pid may belong to another process here.
     if (member.process_start == 0 || base::process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "

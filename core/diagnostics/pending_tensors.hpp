@@ -30,7 +30,8 @@ struct PendingTensor {
     std::string name;  ///< empty for an unnamed operation
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
-    /// time of the first announcement; of the last one if all members are ready (CLOCK_MONOTONIC)
+    /// CLOCK_MONOTONIC: if all members are ready, the time of the last announcement; otherwise the time of the first
+    /// one
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
     /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
@@ -72,7 +73,8 @@ template <class RankOf>
 /// entry (pending_end.hpp). Reads only words that any thread may read at any time. A slot that changes meanwhile is
 /// left out, because it is not stalled.
 ///
-/// Reads one cache line for each slot that was ever used, and more only for pending tensors. Threads: any.
+/// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
+/// any.
 [[nodiscard]] std::vector<PendingTensor> pending_tensors(const NegotiationMemory<base::StdAtomics>& memory);
 /// Like pending_tensors(). On several hosts it also returns operations that all members of this host have announced,
 /// but perhaps not all members on other hosts.

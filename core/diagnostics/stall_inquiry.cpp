@@ -650,7 +650,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // not needed at the end of the job: there every rank writes its own
+    ask_for_records(report);  // at the end of the job, this is not needed: every rank then writes its own flight
+                              // recorder
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 

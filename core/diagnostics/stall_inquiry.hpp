@@ -52,14 +52,14 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
                                                        std::uint32_t hosts);
 
 /// Makes one report from the accounts. The report also contains the sends and receives that have been pending for a
-/// long time. A rank counts as missing if its host's account does not say that the rank is ready. A tensor is left out
-/// if no rank is missing, because it makes progress. A tensor is also left out if it did not fit into the account of
+/// long time. A rank counts as missing if its host's account does not say that the rank is ready. A tensor without a
+/// missing rank is left out, because it makes progress. A tensor is also left out if it did not fit into the account of
 /// some host. `host_of` has the host of each rank of the job; -1: the rank is not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
-/// One leader's part in the search for tensors that some ranks of several hosts announced a long time ago and other
-/// ranks have not announced. The root prints the report.
+/// One leader's part in the search for stalled tensors of a set on several hosts. Some ranks announced such a tensor a
+/// long time ago, and other ranks have not announced it. The root prints the report.
 ///
 /// Threads: only the thread that holds the leader's progress lock.
 class StallInquiry {

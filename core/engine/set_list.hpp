@@ -17,7 +17,7 @@
 
 namespace rueda::core {
 
-/// Returns that one of the two results after which the engine must look again sooner.
+/// Returns one of the two results: the one after which the engine must look again sooner.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
@@ -37,7 +37,7 @@ private:
         std::unique_ptr<StallMonitor> stall_monitor;
         std::unique_ptr<BatchWatch> batch_watch;
         Turn last = Turn::idle;
-        /// The chunks that the thread that drives progress has noted last; protected by the mutex.
+        /// The chunks as note_chunks() noted them last, in the thread that drives progress; protected by the mutex.
         std::optional<ProcessSet::ChunksInProgress> chunks = {};
     };
 
@@ -97,8 +97,8 @@ public:
         std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
-    /// Returns true if look() needs a call of note_chunks(), and this function has not returned true since the last
-    /// such call. Only for the background thread.
+    /// Returns true if look() needs a call of note_chunks(). After that, it returns false until note_chunks() was
+    /// called. Only for the background thread.
     [[nodiscard]] bool needs_chunks();
 
 private:

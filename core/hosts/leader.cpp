@@ -278,8 +278,8 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // The node must learn of the join before it learns that this host's ranks have settled. The member that joined last
-    // stored `last_joined` before it posted its request.
+    // The node must learn of the join before it learns that this host has settled (all its ranks have joined, and none
+    // has a pending operation). The member that joined last stored `last_joined` before it posted its request.
     say_joined();
     node_.settle();
 }

@@ -61,7 +61,7 @@ struct NegotiationExtent {
     /// is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
-        // room for the entries of the kinds `wanted` and `all_joined`
+        // the log also needs space for the entries of the kinds `wanted` and `all_joined`
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }

@@ -106,8 +106,8 @@ public:
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
-    /// Whether this rank's mailbox or the log contradicts what this rank knows about it. Only a faulty rank can cause
-    /// this.
+    /// Whether this rank's mailbox or the log is in a state that this rank knows to be impossible. Only a faulty rank
+    /// can cause this.
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
@@ -180,7 +180,8 @@ public:
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
-            // The state changes before the entry is appended: a joined member that reads the entry looks for new names.
+            // The state changes before the entry is appended, because a joined member looks for new names as soon as it
+            // has read the entry.
             set_state(slot, SlotState::retired);
         }
         const std::uint64_t position =
@@ -203,7 +204,7 @@ public:
         // relaxed: a member joins again only after it has read the entry below
         header.last_joined.store(0, std::memory_order_relaxed);
         // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
-        // must stand in. Announcements after this store belong to the time after the join.
+        // must announce the operation too. Announcements after this store belong to the time after the join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
@@ -232,8 +233,8 @@ public:
     }
 
     /// The log position that all members must have read before this rank can continue; 0 if the rank does not wait. A
-    /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use.
-    /// Cursors advance whatever is pending, but a sleeping rank must be woken to advance its cursor.
+    /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use. Ranks
+    /// advance their cursors whether or not operations are pending, but a sleeping rank must be woken for this.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
     /// Whether announcements wait for a free slot number. If so, retry() must be called from time to time.
@@ -390,7 +391,7 @@ private:
                 return {};  // the member's later records wait too, so that their order is kept
             }
             record.answered_before = answered_before_;
-            // release: next_record() reads it before `answered_before`
+            // release: pairs with next_record(), which reads `taken` before `answered_before`
             mailbox.taken.store(++taken, std::memory_order_release);
         }
     }
@@ -749,8 +750,8 @@ private:
             // relaxed: the store to `shut_down` publishes it
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
-        // Ranks read `shut_down` when they enqueue. A rank that reads it too late announces in a retired slot, or the
-        // registrar refuses its announcement.
+        // Ranks read `shut_down` when they enqueue. If a rank reads it before this store, the rank's announcement comes
+        // too late: it is made in a retired slot, or the registrar refuses it.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
@@ -961,9 +962,9 @@ private:
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // `called` grows only after the call is in the log; `count` grows before. An operation that all members have
-        // announced, but that is not in the log, is still pending. Acquire: pairs with the release store in
-        // append_call().
+        // `count` grows with each announcement, but `called` only after the call is in the log. An operation that all
+        // members have announced, but that is not in the log, is still pending. Acquire: pairs with the release store
+        // in append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;

@@ -109,7 +109,7 @@ public:
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// Lets this set drive MPI until the messages that the removed set `other` has sent are out.
+    /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });

@@ -118,8 +118,9 @@ public:
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
     /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
-    /// directly announced operation can be completed. True: the operation has ended; its completion is marked as done
-    /// if it has a result. False: the operation is pending, and the caller must drive progress.
+    /// directly announced operation can be completed. True: the operation has ended; the completion is marked as done
+    /// only if it holds a part of the result (for an operation of variable size). False: the operation is pending, and
+    /// the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
         // If this rank has other work, the caller must drive progress. Otherwise a loop of such calls would leave that
         // work undone.
@@ -145,7 +146,7 @@ public:
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
     /// Whether all members have shut down and no other host needs this rank. Only for the thread that drives progress.
     [[nodiscard]] bool has_left() const { return closed() && hosts_.have_left(); }
-    /// Lets this set drive MPI until the messages that the removed set `other` has sent are out.
+    /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
     /// Cancels the receives of a set that is removed before the job ends. Call this after has_left(). Only for the
     /// thread that drives progress.

@@ -29,7 +29,7 @@ namespace rueda::core {
 
 using collectives::OtherHosts;
 
-/// Describes the other hosts of the group; nothing if all members are on one host.
+/// Describes the other hosts of the group. The result is empty if all members are on one host.
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
 

@@ -36,8 +36,8 @@ Status replace_file(const std::filesystem::path& folder, const std::string& suff
 /// The mutex protects all members. It is never held while a file is written.
 struct FileWriter::Shared {
     std::mutex mutex;
-    std::condition_variable has_work;  // wakes the writing thread; rung by write() and stop()
-    std::condition_variable is_done;   // wakes write() and stop(); rung by the writing thread
+    std::condition_variable has_work;  // wakes the writing thread; notified by write() and stop()
+    std::condition_variable is_done;   // wakes write() and stop(); notified by the writing thread
     std::deque<WholeFile> files;       // to be written
     bool is_writing = false;
     bool is_late = false;  // write() has already waited in vain for the file that is being written; the next write()

@@ -92,7 +92,7 @@ public:
     [[nodiscard]] Status check_open(std::string_view name) const;
     /// Whether the job has not ended and no rank has begun its shutdown.
     [[nodiscard]] bool is_open() const;
-    /// Says whether this rank is in join(). During a join, its callers cannot start operations.
+    /// Records whether this rank is in join(). During a join, the callers of this rank cannot start operations.
     void set_joining(bool joining) { is_joining_ = joining; }
     /// Runs `submit`, which must make all its allocations before the operation is pending. If memory runs out, nothing
     /// has changed, and this function returns an error.
@@ -157,8 +157,8 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The lock keeps other threads from
     /// submitting the name in between.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Called after a shutdown has made the operation of a slot fail. If the leader calls operations, this function
-    /// drops the requests for calls that were not posted yet, because the operations of these requests fail.
+    /// Called after a shutdown has made the operation of a slot fail. If the leader requests the calls, this function
+    /// drops those requests of this rank that were not posted yet, because the operations of these requests fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);

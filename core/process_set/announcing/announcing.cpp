@@ -306,8 +306,9 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
             if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed only at a shutdown
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // This rank only stands in, and no other host asked for the name, so this rank forgets the name. A rank
-                // that still uses the name announces it again by name, and this rank then stands in again.
+                // This rank announced the operation only because it has joined, and no other host asked for the name,
+                // so this rank forgets the name. A rank that still uses the name announces it again by name, and this
+                // rank then does so too.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

@@ -73,8 +73,8 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // Operations that have ended since the last look may have made room to stand in for operations that were announced
-    // before.
+    // This rank also looks again if it has read more of the log: operations that have ended since the last look may
+    // have kept this rank from announcing operations that other ranks had already announced.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
@@ -159,8 +159,9 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Stands in for a name that this rank does not know in `slot`. If this rank knows the name in another slot, or has
-/// announced it by name, it must first read the log entries about the name.
+/// Stands in for the operation that other ranks have announced in `slot` under a new name, if this rank does not know
+/// the name. If this rank knows the name in another slot, or has announced it by name, this rank must first read the
+/// log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -242,8 +243,9 @@ void Join::stand_in(TensorEntry& entry, bool asked_for) {
     announcer_.announce(entry, Urgency::background);
 }
 
-/// Copies the metadata of a member that has not joined; all such members agree, because the operation was called. If
-/// all members of this host have joined, the leader has stored the metadata in the slot's record.
+/// Copies the metadata of a member that has not joined. All members that have not joined agree, because the log has
+/// called the operation. If all members of this host have joined, the leader has stored the metadata in the slot's
+/// record.
 Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
     while (member < view_.extent().members && announced_.stood_in(slot, member, generation)) {

@@ -32,7 +32,7 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        announcer_.turn_direct();  // the rank that shut down may have announced directly before
+        announcer_.turn_direct();  // before its shutdown, a rank may have announced the operation directly
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
     if (!follow(entry)) {
@@ -182,8 +182,8 @@ bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, st
     return !by_rank.empty();
 }
 
-/// Returns the sizes of the groups that some ranks announced under a name that other ranks use otherwise. Groups::end()
-/// needs these sizes. Without that function, the members of these groups would never end.
+/// Returns the sizes of the groups that some ranks announced under a name that other ranks use for something else.
+/// Groups::end() needs these sizes to end the members of the groups, which would otherwise never end.
 Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
                                               std::span<const MetadataOfRanks> by_rank) const {
     Groups::RanksOfCount groups;
