@@ -69,9 +69,9 @@ template <class RankOf>
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
-/// entry, "join()", whose time is that of the last announcement. If ranks wait for the end of the set, this is another
-/// entry (pending_end.hpp). Reads only words that any thread may read at any time. A slot that changes meanwhile is
-/// left out, because it is not stalled.
+/// entry, "join()"; the time of this entry is the time of the last announcement of any tensor. If ranks wait for the
+/// end of the set, this is another entry (pending_end.hpp). Reads only words that any thread may read at any time. A
+/// slot that changes while it is read is left out, because it is not stalled.
 ///
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
 /// any.

@@ -94,7 +94,7 @@ public:
     /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
     /// being transferred.
     void abandon() noexcept;
-    /// Called at the end of a process set that ends before the job: no member of the set asks any more.
+    /// Called at the end of a process set that ends before the job: no member of the set asks questions any more.
     Status leave();
 
 private:

@@ -66,8 +66,8 @@ public:
         return position;
     }
 
-    /// Appends a whole closed batch, and returns its first position, or kNowhere. No other thread may append to the log
-    /// meanwhile, because the entries must be contiguous. `entries` must not be empty. Throws nothing.
+    /// Appends a whole closed batch, and returns its first position, or kNowhere. During this call, no other thread may
+    /// append to the log, because the entries must be contiguous. `entries` must not be empty. Throws nothing.
     std::uint64_t append_batch(std::span<const Entry> entries) {
         const std::uint64_t begin = claim();
         if (begin == kNowhere) {

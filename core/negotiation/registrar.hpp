@@ -130,7 +130,7 @@ public:
 
     void report_to(Superior& superior) { superior_ = &superior; }
     /// Whether there are requests. seq_cst: pairs with the add in request(). A leader checks this last before it
-    /// sleeps; either it sees the request, or the requesting rank sees that the leader sleeps and wakes it.
+    /// sleeps. Either the leader sees the request, or the requesting rank sees that the leader sleeps and wakes it.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
     /// Whether requests wait for the host's leader. If so, the caller must wake the leader.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
@@ -191,9 +191,9 @@ public:
         }
         return position + 1;
     }
-    /// Asks the members to stand in for the operation that the attachment names. Other hosts have announced the
-    /// operation, and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot.
-    /// Returns the log position after the entry.
+    /// Asks the members to announce the operation that the attachment names. Other hosts have announced this operation,
+    /// and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot. Returns the
+    /// log position after the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
@@ -567,8 +567,8 @@ private:
     }
 
     /// Retires a slot with a mismatch or a similar error. The label changes before the entry is appended, because a
-    /// joined member looks for new names as soon as it has read the entry. The label gets its final state after the
-    /// entry is appended, because the stall monitor must find the announcements until that time.
+    /// joined member looks for new names as soon as it has read the entry. The label gets its final state only after
+    /// the entry is appended, because the stall monitor must find the announcements until the entry is there.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
@@ -894,7 +894,7 @@ private:
     }
 
     /// Frees the numbers of retired slots. A number is freed when all members have read the log entry that retires the
-    /// slot: no member uses the number any more.
+    /// slot, because no member uses the number after that entry.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();

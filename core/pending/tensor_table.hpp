@@ -140,8 +140,8 @@ private:
 };
 
 /// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock. Exception: the
-/// engine calls at_slot() without the lock for slots that a log entry has called; the binding of such a slot does not
-/// change meanwhile.
+/// engine calls at_slot() without the lock if a log entry has called the operation of the slot; the binding of the slot
+/// does not change during this call.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);

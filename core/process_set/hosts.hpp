@@ -105,7 +105,7 @@ public:
     [[nodiscard]] bool has_to_poll() const {
         return ask([](const auto& hosts) { return hosts.has_to_poll(); });
     }
-    /// Whether no other host needs this rank any more. May be called only for a closed set.
+    /// Returns true once no other host needs this rank any more. May be called only for a closed set.
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }

@@ -22,8 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    std::filesystem::create_directories(folder, error);  // a failure is ignored here: opening the file then fails too,
-                                                         // and its error gives the reason
+    std::filesystem::create_directories(folder, error);  // a failure is ignored here: without the folder, opening the
+                                                         // file fails too, and that error gives the reason
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
     RUEDA_RETURN_IF_FAILED(replaced.status());

@@ -127,8 +127,8 @@ public:
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank stands in for an
-    /// operation of other ranks.
+    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank has joined and
+    /// announces an operation of other ranks.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
     [[nodiscard]] std::uint64_t unnamed_calls() const { return unnamed_calls_; }
@@ -154,8 +154,8 @@ public:
     /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
     /// has been given this slot. Null if there is none.
     [[nodiscard]] TensorEntry* entry_of_slot(std::uint32_t slot);
-    /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The lock keeps other threads from
-    /// submitting the name in between.
+    /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
+    /// thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
     /// Called after a shutdown has made the operation of a slot fail. If the leader requests the calls, this function
     /// drops those requests of this rank that were not posted yet, because the operations of these requests fail.

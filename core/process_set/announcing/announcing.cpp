@@ -116,8 +116,8 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // A thread that holds the progress lock may count and record the operation after announce(), because no other
-    // thread can complete the operation meanwhile. All other threads must do so before announce().
+    // A thread that holds the progress lock may count and record the operation after announce(): as long as it holds
+    // the lock, no other thread can complete the operation. All other threads must do so before announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -171,7 +171,7 @@ void Announcer::prefetch(const TensorEntry& entry) const {
     }
     const std::uint64_t generation = entry.generation + 1;
     // A direct announcement does not use the arrival counter, so it leaves that cache line with the other cores. If the
-    // last announcement was direct, the next one probably is too.
+    // last announcement was direct, the next one will probably be direct too.
     const bool directly =
         (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {

@@ -72,7 +72,7 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
         std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
         return status;
     }
-    // The number of members is announced first, so that the ranks compare their numbers before the members' batches
+    // The number of members is announced first, so that the ranks compare these numbers before the members' batches
     // begin.
     TensorEntry* const number =
         view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
@@ -117,9 +117,9 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members must wait until the log has called the operation that announces their number. They must wait if
-/// the number has no slot yet, because it may get none, and then no rank learns the other ranks' numbers. All ranks
-/// decide alike, because on one host either all ranks have a slot for the number or none has. On several hosts, the job
-/// ends if no slot is free.
+/// this operation has no slot yet: it may get none, and in that case no rank learns the other ranks' numbers. All ranks
+/// decide alike, because on one host either all ranks have a slot for this operation or none has. On several hosts, the
+/// job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }

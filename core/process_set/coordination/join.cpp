@@ -103,8 +103,8 @@ void Join::become_joined() {
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
 /// Posts a *settle* request if all members have joined and nothing is pending on this rank. A rank whose own operation
-/// is pending does not post. The other ranks do not post either: they all stand in for that operation, so it is pending
-/// on them too.
+/// is pending does not post. The other ranks do not post either: as joined ranks, all of them announce that operation
+/// too, so it is pending on them as well.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
@@ -217,8 +217,9 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether this rank will itself announce the check `name`. It will do so after one of its own operations, which was
-/// pending when the rank joined. It then announces its own finding, so it must not stand in for the check.
+/// Whether this rank will itself announce the check `name` (an operation that compares findings). It will do so after
+/// one of its own operations, which was pending when the rank joined. In that case the rank announces its own finding,
+/// so it must not announce the check only because other ranks have announced it.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {

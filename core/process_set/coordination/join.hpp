@@ -54,7 +54,7 @@ public:
     [[nodiscard]] bool is_awaited_by(const Completion& completion) const { return completion_ == &completion; }
 
     // stand_in_for_name(), stand_in_for_calls() and end_of_all() handle log entries. If no correct rank can have
-    // written the entry, they end the job.
+    // written the entry, these functions end the job.
     //
     // Announces `name`, which other hosts have announced, while all ranks of this host have joined. Does nothing if the
     // operation is already pending on this rank. All ranks of this host call this function for the same log entry.
