@@ -16,7 +16,7 @@
 namespace rueda::core {
 namespace {
 
-/// pidfd_open() makes the descriptor close-on-exec. Kernels before 5.3 and some containers refuse the call, and it
+/// pidfd_open() makes the descriptor close-on-exec. Kernels before 5.3 and some containers refuse pidfd_open(). It also
 /// fails if the process has no free descriptor.
 base::UniqueFd open_pidfd(std::int32_t pid) {
     return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));

@@ -195,9 +195,9 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// Returns the generation of a named slot that may be pending, according to the slot's state and arrivals. If the slot
-/// is retired while a direct announcement is pending in it, this announcement stays pending until all members have read
-/// the retirement.
+/// Of a named slot's generations, returns the one that may be pending according to the slot's state and arrivals;
+/// nothing if none may be pending. If the slot is retired while a direct announcement is pending in it, this
+/// announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
                                                    std::uint64_t word, bool direct, bool uncalled) {
     if ((state == SlotState::first_sight && !ArrivalCount::is_retired(word)) || state == SlotState::answering) {

@@ -82,8 +82,9 @@ public:
         /// Returns the whole account. It reads the state of every process of the host. Called only if an operation
         /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
-        /// Returns the stacks of those of `ranks` that are on this host (with `rank` and `stack` set). Returns nothing
-        /// if the stacks are not there yet; ask again later. If this function is empty, reports have no stacks.
+        /// Returns the stacks of those of `ranks` that are on this host; in each element of the result, `rank` and
+        /// `stack` are set. Returns nothing if the stacks are not there yet; ask again later. If this function is
+        /// empty, reports have no stacks.
         std::function<std::optional<std::vector<StallReport::Rank>>(std::span<const std::int32_t> ranks,
                                                                     std::int64_t now_ns)>
             stacks = {};

@@ -79,8 +79,8 @@ public:
 
     // Any thread may call the functions from try_lock() to poll().
 
-    /// seq_cst even if the lock is taken: the caller may have submitted an operation just before. Either this load sees
-    /// the lock as free, or the holder sees the operation when it has released the lock (leave()).
+    /// seq_cst even if the lock is taken: the caller may have submitted an operation just before this call. Either this
+    /// load sees the lock as free, or the holder sees the operation when it has released the lock (leave()).
     [[nodiscard]] bool try_lock() {
         std::uint32_t expected = 0;
         return locked_.load(std::memory_order_seq_cst) == 0 &&
@@ -120,9 +120,9 @@ public:
             attention_.ring_all();
         }
     }
-    /// Lets a caller wait until `done()` is true, until the lock is free, or for the time `look_again`. tell_waiters()
-    /// and the thread that releases the lock wake the caller. Both are threads of this process, so no death of another
-    /// process can prevent the wake-up.
+    /// Lets a caller wait until `done()` is true, until the lock is free, or for the time `look_again`. A thread that
+    /// calls tell_waiters() or releases the lock wakes the caller. This is a thread of the same process, so no death of
+    /// another process can prevent the wake-up.
     template <class Done>
     void wait_until_free(Done&& done, Duration look_again, int spins = 0) {
         waiters_.fetch_add(1, std::memory_order_seq_cst);

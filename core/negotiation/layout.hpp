@@ -219,7 +219,7 @@ enum class EntryKind : std::uint32_t {
                         ///< ErrorCode
     lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank that has joined;
                         ///< it fails as after `mismatch` (on several hosts, as after `disagreed`)
-    all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
+    all_joined = 13,    ///< all ranks of the set have joined (`rank` joined last); the join ends
     /// Only on several hosts: other hosts have announced the operation that the attachment names. All members on this
     /// host have joined, and must announce the operation too. `slot` is the slot of an unnamed operation, or kNoSlot
     /// for a named one.
@@ -508,8 +508,8 @@ struct SetHeader {
 };
 
 /// Records the member's current step for the stall monitor, which reads the step about once per second. Release: a
-/// monitor that sees an announcement also sees that its step had begun. A monitor that sees the end of the step also
-/// sees the step's stores.
+/// monitor that sees an announcement also sees that the step of this announcement had begun. A monitor that sees the
+/// end of the step also sees the step's stores.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);

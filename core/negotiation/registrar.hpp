@@ -197,8 +197,8 @@ public:
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// Ends the joins. All ranks of the set have joined, `last` last, and all announced operations have been called.
-    /// Returns the log position after the entry.
+    /// Ends the joins. All ranks of the set have joined (`last` was the last one), and all announced operations have
+    /// been called. Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
         // relaxed: a member joins again only after it has read the entry below
@@ -490,7 +490,7 @@ private:
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
         // `nothing_idle_at` is the log position at which no idle slot was found. The refusal that was just appended
-        // makes no slot idle, so the position moves past it.
+        // makes no slot idle, so `nothing_idle_at` moves past the refusal.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -624,8 +624,8 @@ private:
         return {};
     }
 
-    /// Handles the report of `member` that it has no pending operation. All members have joined by then. When all
-    /// members have reported this, every announced operation has ended, and the join ends (docs/design/0005-join.md).
+    /// Handles a report of `member`: all members have joined, and `member` has no pending operation. When all members
+    /// have reported this, every announced operation has ended, and the join ends (docs/design/0005-join.md).
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {

@@ -91,7 +91,7 @@ enum class DecisionKind : std::uint8_t {
     closing = 3,
     closed = 4,        ///< all ranks have shut down; this is the last decision
     forget = 5,        ///< no host uses `id` any more, so its name is forgotten
-    all_joined = 6,    ///< all ranks have joined, `rank` last, and no operation is pending; the join ends
+    all_joined = 6,    ///< all ranks have joined (`rank` joined last), and no operation is pending; the join ends
     lacks_joined = 7,  ///< the operation needs data of ranks that have joined; `text` lists them
     wanted = 8,        ///< not a decision but a request: all ranks of this host have joined, and must announce the
                        ///< operation too

@@ -55,8 +55,8 @@ public:
     void shut_down(std::int32_t rank);
     /// Reports that all ranks of the host have shut down.
     void close();
-    /// Reports that all ranks of the host have joined, `rank` last. Until all ranks of the job have joined, decisions
-    /// of kind `wanted` say which tensors the host must announce.
+    /// Reports that all ranks of the host have joined; `rank` joined last. Until all ranks of the job have joined,
+    /// decisions of kind `wanted` say which tensors the host must announce.
     void join(std::int32_t rank);
     /// Reports that no rank of the host has a pending operation of its own. Call this after join().
     void settle();

@@ -173,8 +173,8 @@ bool Announcer::retry_deferred() {
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    // After a shutdown, the registrar would append one refusal for each of these announcements. The log has room for
-    // only one mailbox of refusals, so this rank ends the operations itself.
+    // After a shutdown, the registrar would append one refusal for each of these announcements. The log has space for
+    // only as many refusals as a mailbox has records, so this rank ends the operations itself.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
     bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();

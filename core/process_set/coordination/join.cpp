@@ -79,8 +79,8 @@ bool Join::turn() {
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // Members that did not see this rank join may have announced directly without notifying it. The first look
-        // therefore also reads the stamp of each announcement, which publishes the announcement.
+        // Members that did not see this rank join may have announced directly without notifying this rank. The first
+        // look therefore also reads the stamp of each announcement, which publishes the announcement.
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;

@@ -315,8 +315,8 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
                   lacks_joined(entry->name, static_cast<collectives::Operation>(metadata.operation), joined, call));
 }
 
-/// Stands in for an operation that other hosts have announced. All ranks of this host have joined. The attachment holds
-/// the operation's name, or the number of an operation without a name.
+/// Announces an operation that other hosts have announced, because all ranks of this host have joined. The attachment
+/// holds the operation's name, or the number of an operation without a name.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,
