@@ -81,8 +81,8 @@ public:
     /// then contains the stacks, and the next call begins a new question. If this function returns false, call it again
     /// a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
-    /// The same for the report about an operation that is being executed (BatchWatch), which may be due at another
-    /// time. A call without ranks ends the question, and the next call asks again.
+    /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch), which may be due at
+    /// another time. A call without ranks ends the question, and the next call begins a new one.
     [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:

@@ -244,7 +244,7 @@ public:
     }
     /// Lets the background thread, which holds the lock, sleep in the attention state `state`. The function stores
     /// `state`, calls `look()`, and releases the lock before the sleep, so that callers can take it. `look()` checks
-    /// for work once more. It returns how long to sleep, or nothing if there is new work.
+    /// for work once more, and returns how long to sleep, or nothing if there is new work.
     template <class Look>
     void sleep_as_background(AttentionState state, Look&& look) {
         const std::uint32_t ticket = attention_.background_ticket();

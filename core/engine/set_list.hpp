@@ -23,8 +23,8 @@ namespace rueda::core {
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
 ///
 /// Threads: the holder of the rank's progress lock, unless a function says otherwise. Only the holder changes the list,
-/// and it locks the mutex while it does so. The holder needs no mutex to read the list; other threads do. Lock order:
-/// progress lock, then the mutex, then a set's enqueue lock.
+/// and it locks the mutex while it does so. The holder reads the list without the mutex; other threads must lock the
+/// mutex to read the list. Lock order: progress lock, then the mutex, then a set's enqueue lock.
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,

@@ -108,9 +108,9 @@ public:
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
-    /// Announces that this rank starts no operations until all members have joined; then `completion` ends. Until then,
-    /// submit() fails, and the rank takes part in the others' operations without contributing data. With `counted`,
-    /// averages still count this rank. Fails with InvalidArgument if a join is in progress. See
+    /// Announces that this rank starts no operations until all members have joined. When all have joined, `completion`
+    /// ends. Before that, submit() fails, and the rank takes part in the others' operations without contributing data.
+    /// With `counted`, averages still count this rank. Fails with InvalidArgument if a join is in progress. See
     /// docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted) { return join_.announce(completion, counted); }
     /// Records the source line of the next call of join, for stall reports. Call this before announce_join(). Does

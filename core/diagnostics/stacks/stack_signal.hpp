@@ -42,8 +42,8 @@ void remove_stack_handler();
 [[nodiscard]] int stack_signal();
 
 /// Takes the stack of the main thread, which is not the calling thread. Waits until the main thread has run the
-/// handler, for `patience` at most. Fails with Unsupported if the handler is not installed (any more), and with Timeout
-/// if the main thread does not run the handler. Any thread; a second caller waits until the first one has finished.
+/// handler, for `patience` at most. Fails with Unsupported if the handler is not installed, and with Timeout if the
+/// main thread does not run the handler. Any thread; a second caller waits until the first one has finished.
 [[nodiscard]] Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience);
 
 /// Whether another process, or the program, has sent the signal since the last call. Any thread.
