@@ -274,9 +274,8 @@ bool Messenger::read_resident(MessagePeer& peer) {
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
-    // After an abort, the other ranks wait only for a limited time until this rank no longer reads their memory. If
-    // this process was stopped for longer, the bytes that it has read may be invalid. So after an abort the receive
-    // does not complete here; fail_all() ends it.
+    // If this rank was stopped for longer than the other ranks wait for it after an abort, the bytes that it read may
+    // be invalid. Then the receive does not complete here; fail_all() ends it.
     if (message.received_bytes == message.bytes && !job_has_ended()) {
         peer.readings.pop_front();
         finish_receiving(peer, id);

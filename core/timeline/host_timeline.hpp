@@ -35,9 +35,8 @@ public:
     Status start(const std::string& path, bool marks_cycles, TimelineRecording::From from);
     /// Ends the timeline, if there is one. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
-    /// Like stop(); afterwards, no timeline can be started any more. Returns true if all threads of timelines have
-    /// ended. Returns false if a thread still waits for a file system. That thread reads the arena when it goes on, so
-    /// in this case the arena must stay mapped.
+    /// The same, and no timeline can be started any more. Returns whether no thread of a timeline is left behind. Such
+    /// a thread, which waits for a file system, reads the arena when it goes on, so the arena must then stay mapped.
     [[nodiscard]] bool end() noexcept;
     /// Makes one file of the parts of all hosts, for each timeline of this job. Only the lowest rank of the first host
     /// does this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most. If a

@@ -330,8 +330,8 @@ Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options) 
     if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
         return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
     }
-    // The Hello fits into any socket's send buffer. This call also returns if rank 0 answers or closes the connection
-    // before everything was sent; await_welcome() below then reports the reason.
+    // The Hello fits into any socket's send buffer. If rank 0 answers or closes before everything was sent, its answer
+    // gives the reason.
     const auto sent = send_bytes(socket.value(), encode_hello({options.rank, options.size}),
                                  deadline_in(options.start_timeout), true);
     if (!sent.is_ok()) {
