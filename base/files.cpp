@@ -12,8 +12,8 @@ namespace rueda::base {
 
 namespace {
 
-// The largest file, in bytes, that is read. The largest known file is /proc/self/mountinfo: about 1 MiB on a machine
-// with thousands of containers.
+// The maximum size, in bytes, of a file that is read. The largest known file is /proc/self/mountinfo: about 1 MiB on a
+// machine with thousands of containers.
 constexpr std::size_t kLargestFile = std::size_t{4} * 1024 * 1024;
 
 /// Appends the rest of the file to `text`. Returns false if the file cannot be read to its end or is too large.

@@ -18,7 +18,7 @@ namespace rueda::base::json_fields {
 
 using Json = nlohmann::json;
 
-/// The exception that these functions throw. `text` says what is wrong with the file.
+/// The exception that the functions of this header throw. `text` says what is wrong with the file.
 struct Damage {
     std::string text;
 };

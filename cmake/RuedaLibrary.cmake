@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# librueda.so contains all rooms below the C interface. It exports a symbol only if RUEDA_API marks it and the version
-# script lists it. The version script lists rueda_* and namespace rueda, so that templates of fmt and of the standard
-# library are not exported. CMake requires a source file for every library, although all code comes from the rooms.
+# librueda.so contains all rooms (folders of the source tree) below the C interface. It exports a symbol only if
+# RUEDA_API marks it and the version script lists it. The version script lists rueda_* and namespace rueda, so that
+# templates of fmt and of the standard library are not exported. CMake requires a source file for every library,
+# although all code comes from the rooms.
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/librueda.cpp" CONTENT "// All of librueda.so comes from the rooms.\n")
 add_library(rueda SHARED "${PROJECT_BINARY_DIR}/librueda.cpp")
 add_library(Rueda::rueda ALIAS rueda)
@@ -17,9 +18,9 @@ set_target_properties(
 if(SKBUILD)
   set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
-# The archives are linked whole, because no code inside the library calls the public functions. With the override, this
-# also holds for rooms that are linked because other rooms use them. CMake's own WHOLE_ARCHIVE also saves the linker's
-# state, which the linker of scripts/wheel does not support.
+# The archives are linked whole, because no code inside the library calls the public functions. With the override, an
+# archive is linked whole even if it is linked only because another archive uses it. CMake's own WHOLE_ARCHIVE also
+# saves the linker's state, which the linker of scripts/wheel does not support.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training")

@@ -7,7 +7,7 @@ if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()
 
-# These files include themselves once for each SIMD instruction set.
+# These files are compiled separately, because they include themselves once for each SIMD instruction set.
 set_source_files_properties(
   ops/adasum_simd.cpp ops/compression.cpp ops/copy.cpp ops/reduce_floats.cpp ops/reduce_half_floats.cpp
   ops/reduce_integers.cpp DIRECTORY ops PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -14,8 +14,8 @@
 
 namespace rueda::collectives {
 
-/// Where one member's tensor for one segment is. That member announced it. The pointers are addresses in this rank's
-/// mapping of the host's shared memory.
+/// Where the tensor of one member lies, for one segment, as that member announced it. The pointers are addresses in
+/// this rank's mapping of the host's shared memory.
 struct Location {
     std::byte* input = nullptr;          ///< null if the input is in that member's private memory
     std::byte* output = nullptr;         ///< null if the output is in that member's private memory
@@ -62,9 +62,10 @@ struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
     std::span<const Location> locations;  ///< for each segment in turn, the tensors' places on all members of this host
-    /// For alltoall, gather and scatter: the number of rows that each member sends to each member, ordered by the
-    /// sending member. The numbers of one sender add up to its first dimension. In a set on several hosts, the list has
-    /// two parts: the numbers from this rank to each member, and then the numbers from each member to this rank.
+    /// For alltoall, gather and scatter: the number of rows that each member sends to each member. The list is ordered
+    /// by the sending member. A sender's numbers add up to the first dimension of its input. In a set on several hosts,
+    /// the list has two parts instead: the numbers from this rank to each member, and then the numbers from each member
+    /// to this rank.
     std::span<const std::int64_t> splits;
     /// For operations of variable size in sets on several hosts: the first dimensions of all members' inputs, over all
     /// hosts.
@@ -85,18 +86,18 @@ enum class StepResult : std::uint8_t {
 
 /// The chunks in which a batch goes through the cells of a host's arena. They are the same on all members of the host.
 struct BatchChunks {
-    std::uint64_t first = 0;  ///< number of the first one, counted over all batches like the counters in Progress
+    std::uint64_t first = 0;  ///< the number of the first chunk, counted over all batches like the counters in Progress
     std::uint64_t count = 0;
 };
 
 /// What a step of a task did. The timeline shows it.
 enum class StepWork : std::uint8_t {
     none,      ///< nothing: the task waits, or found that it is done
-    other,     ///< something that has no name here
+    other,     ///< work of a kind that is not in this list
     copy_in,   ///< copied this rank's input to where other ranks read it
     reduce,    ///< combined the inputs of several ranks: the reduce-scatter half of an allreduce
     copy_out,  ///< copied results to this rank's output: the allgather half of an allreduce
-    network,   ///< began or ended messages with other hosts
+    network,   ///< began or ended transfers between hosts
 };
 
 /// A batch in progress. One thread at a time calls step() until the task is done. After an abort the task is abandoned.
@@ -104,16 +105,16 @@ class Task {
 public:
     virtual ~Task() = default;
     virtual StepResult step() = 0;
-    /// For reports about a task that makes no progress: its chunks, if every member stages and combines a part of each.
-    /// Threads: as step().
+    /// Returns the chunks of the task, for reports about a task that makes no progress. Returns nothing if the members
+    /// do not all stage and combine a share of every chunk. Threads: as for step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
-    /// What the last step did. If it did several things, what it did last.
+    /// Returns what the last step did. If the step did several things, returns the last of them.
     [[nodiscard]] virtual StepWork last_work() const { return StepWork::other; }
 };
 
 /// Moves bytes between the members of one process set.
 ///
-/// Threads: one at a time, namely the thread that drives progress.
+/// Threads: one at a time; this is the thread that drives progress.
 class Communicator {
 public:
     virtual ~Communicator() = default;

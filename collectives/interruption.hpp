@@ -15,8 +15,8 @@ namespace rueda::collectives {
 /// wait ends with this failure. If it is empty, the wait ends only for the control plane's own reasons.
 using Interruption = std::function<Status(int rank, int size)>;
 
-/// The interval between two calls of an Interruption. Each call costs a few system calls. The interval is so short that
-/// a start that cannot succeed ends soon.
+/// The interval between two calls of an Interruption. Each call costs a few system calls. The interval is nevertheless
+/// short: if a start cannot succeed any more, it must end soon.
 inline constexpr std::chrono::milliseconds kInterruptionInterval{20};
 
 [[nodiscard]] inline Status ask(const Interruption& interruption, int rank, int size) {

@@ -25,7 +25,7 @@ namespace rueda::collectives {
 /// Threads: one at a time, namely the thread that holds the rank's progress lock.
 class Transport {
 public:
-    /// The kinds of messages. A receive gets only messages of its own channel.
+    /// The channels: one for each kind of message. A receive gets only messages of its own channel.
     enum class Channel : std::uint8_t {
         control,
         data,

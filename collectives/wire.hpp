@@ -19,7 +19,7 @@ namespace rueda::collectives {
 inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
 
 /// Writes numbers and texts one after the other, in this machine's byte order. All ranks of a job have the same
-/// architecture, so they can read them. Threads: any thread, but only one at a time.
+/// architecture, so every rank can read what another rank wrote. Threads: any thread, but only one at a time.
 class WireWriter {
 public:
     template <class T>

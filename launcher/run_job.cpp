@@ -176,7 +176,8 @@ private:
         }
     }
 
-    /// Stops the ranks and ruedarun after Ctrl-Z. When `fg` continues ruedarun, it continues the ranks.
+    /// Stops the ranks and ruedarun after Ctrl-Z. When the user continues ruedarun by `fg`, this function continues the
+    /// ranks.
     void suspend() {
         group_->signal_ranks(SIGSTOP);
         ::raise(SIGSTOP);
@@ -219,7 +220,7 @@ private:
         if (!outcome_.cause() || std::exchange(cause_told_, true)) {
             return;
         }
-        if (!impatient_) {  // after the user's signal, a line was already printed
+        if (!impatient_) {  // if the user has sent a signal, ruedarun has already printed why the job ends
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
             errors_before_cause_ = output_.foreign_errors();
         }
@@ -273,8 +274,8 @@ private:
         }
     }
 
-    /// Whether ruedarun still waits for the reader of its output. A user may keep a pager open for hours, so a second
-    /// signal ends the wait.
+    /// Whether ruedarun still waits for the reader of its output. The wait has no time limit, because a user may keep a
+    /// pager open for hours. A second signal of the user ends it.
     [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
 
     [[nodiscard]] bool asked_to_leave() {

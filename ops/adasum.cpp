@@ -17,7 +17,7 @@ namespace {
 
 /// A node of the tree counts as zero if its squared norm is below this fraction of the largest squared norm that a sum
 /// of its inputs could have. The fraction, 5.7e-14, is above the rounding errors: the computed squared norm of a
-/// difference has an error of about 1e-15 of the inputs' squared norms.
+/// difference has an error of about 1e-15 times the inputs' squared norms.
 constexpr double kVanishes = 0x1p-44;
 
 /// Combines the sources in a tree of pairs, without touching the vectors. It reads the matrix of their dot products,

@@ -77,7 +77,7 @@ private:
 /// are combined in a balanced tree, with lower sources on the left.
 ///
 /// A vector of the tree counts as zero if its norm is below 2.4e-7 of the largest norm that the sum of its inputs could
-/// have. Its inputs have then cancelled each other, and only rounding errors are left.
+/// have. In this case its inputs have cancelled each other, and only rounding errors are left.
 void adasum_weights(std::span<const double> dots, double factor, std::span<double> weights);
 
 /// Computes weights₀ · s₀ + weights₁ · s₁ + … for each element, from left to right in float64. Rounds once to the dtype

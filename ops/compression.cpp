@@ -20,9 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
 /// Prepares a double for rounding to a 16-bit type via float32, so that rounding twice gives the same result as
-/// rounding `v` once. The returned number fits into float32. It lies on the same side of every halfway point between
-/// two 16-bit numbers as `v`, and equals a halfway point exactly if `v` does. For this, the function merges the 29 bits
-/// that do not fit into float32 into the lowest bit that fits (rounding to odd).
+/// rounding `v` once. The returned number fits into float32. Compared with every halfway point between two 16-bit
+/// numbers, it lies on the same side as `v`, and it equals a halfway point exactly if `v` does. For this, the function
+/// merges the 29 bits that do not fit into float32 into the lowest bit that fits (rounding to odd).
 ///
 /// Subnormal float32 numbers have fewer bits. bfloat16 has the same range of exponents, so for such numbers the
 /// function rounds to a multiple of bfloat16's smallest number, 2^-133. It adds 2^-81 and subtracts it again, because

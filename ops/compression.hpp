@@ -23,9 +23,9 @@ struct Compressed {
 /// Bytes of one compressed element.
 inline constexpr std::size_t kCompressedBytes = 2;
 
-// For compress(), expand() and reduce_compressed(): they process `count` elements. Pointers need only the alignment of
-// a byte. The floating-point environment must be the default one. A destination may be identical to a source of the
-// same type, but must not overlap a source in another way. Threads: any thread may call them.
+// compress(), expand() and reduce_compressed() process `count` elements. Pointers need only the alignment of a byte.
+// The floating-point environment must be the default one. A destination may be identical to a source of the same type,
+// but must not overlap a source in another way. Threads: any thread may call these functions.
 
 void compress(const Compressed& way, const std::byte* elements, std::byte* halves, std::size_t count);
 

@@ -9,7 +9,7 @@
 namespace rueda::ops {
 
 /// Whether the sums of this reduction must be exchanged as words. An average of integers divides the exact sum. If
-/// several ranks compute parts of this sum, these parts are possibly too large for the dtype. They are then sent as
+/// several ranks compute parts of this sum, these parts may be too large for the dtype. The parts are therefore sent as
 /// *words*, numbers of type int64. An element of up to 32 bits becomes one word. An element of 64 bits becomes two
 /// words: its upper half (with the sign, if it has one) and its lower half. Each word is added by itself, in any order.
 /// 2^31 elements can be added without overflow.

@@ -18,7 +18,8 @@
 namespace rueda::ops {
 namespace {
 
-/// The number of elements that are processed at a time. Their sums take 4 KiB with 128 bits, or 2 KiB with 64 bits.
+/// The number of elements that are processed at a time. Their sums take 4 KiB if a sum has 128 bits, and 2 KiB if a sum
+/// has 64 bits.
 constexpr std::size_t kBlock = 256;
 
 /// Combines two values. Sums and products are computed modulo 2^bits.

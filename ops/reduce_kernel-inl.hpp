@@ -69,8 +69,8 @@ public:
     }
 
 private:
-    /// For fewer bytes, the code does not align the destination. Stores that cross cache lines then cost less than
-    /// processing single lanes until the destination is aligned.
+    /// For fewer bytes, the code does not align the destination: it would process single lanes until the destination is
+    /// aligned, which costs more than stores that cross cache lines.
     static constexpr std::size_t kAlignFrom = 4096;
 
     template <class D>

@@ -10,13 +10,14 @@
 
 namespace rueda::base {
 
-/// Identifies the operations with one name on all ranks of a process set; of the operations without a name, one call.
-/// The hash stands for the name: operations of two names with the same hash may be matched wrongly.
+/// For operations with a name: identifies the process set, the kind and the name. For an operation without a name:
+/// identifies one call. The name is represented by its hash, so operations of two names with the same hash may be
+/// matched wrongly.
 struct NameKey {
     std::int32_t set_id = 0;
     std::uint8_t kind = 0;
     std::uint32_t name_hash = 0;
-    std::uint32_t call = 0;  ///< of an operation without a name: the number of the call
+    std::uint32_t call = 0;  ///< the number of the call, for an operation without a name; otherwise 0
     [[nodiscard]] bool operator==(const NameKey&) const = default;
 };
 
@@ -27,16 +28,17 @@ struct NameKey {
             .call = record.name.empty() ? record.generation : 0};
 }
 
-/// Identifies one operation on all its ranks: the uses of a name are told apart by a number. There are three such
-/// numbers, and none of them is always known and always the same on all ranks.
+/// Identifies one operation on all its ranks. A program may use a name many times, so the key also has a number that
+/// tells these uses apart. There are three kinds of numbers. None of the three is always known and also always the same
+/// on all ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
-        batch,       ///< the position of its batch in the log: the same on all ranks,
-                     ///< once the log has called it
-        generation,  ///< of the slot of its name: a rank that uses a name for the
-                     ///< first time does not know it yet
-        ordinal,     ///< among the operations of the rank: ranks may start operations
-                     ///< in different orders
+        batch,       ///< the position of the operation's batch in the log: it is known once the log has called the
+                     ///< batch, and is the same on all ranks
+        generation,  ///< the generation of the name's slot: a rank that uses the name for the first time does not know
+                     ///< it yet
+        ordinal,     ///< the operation's number among those of its rank: it differs if ranks start operations in
+                     ///< different orders
     };
 
     NameKey name;
@@ -45,7 +47,7 @@ struct OperationKey {
     [[nodiscard]] bool operator==(const OperationKey&) const = default;
 };
 
-/// The record must have a batch.
+/// `record.batch` must have a value.
 [[nodiscard]] inline OperationKey key_by_batch(const RecordedOperation& record) {
     return {name_key_of(record), OperationKey::By::batch, *record.batch};
 }
@@ -55,8 +57,9 @@ struct OperationKey {
 [[nodiscard]] inline OperationKey key_by_ordinal(const RecordedOperation& record) {
     return {name_key_of(record), OperationKey::By::ordinal, record.ordinal};
 }
-/// The best key of an operation that has ended: no other operation with its name has the batch. An operation that
-/// belongs to no batch has the generation, or the number of the call.
+/// Returns the best key of an operation that has ended. If the operation was in a batch, the key is by batch: a batch
+/// has a name only once. Otherwise the key is by generation, which is the number of the call if the operation has no
+/// name.
 [[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
     return record.batch ? key_by_batch(record) : key_by_generation(record);
 }

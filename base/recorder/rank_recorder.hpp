@@ -13,8 +13,9 @@
 
 namespace rueda::base {
 
-/// A record of the flight recorder describes an operation of a process set, a send or a receive, a step or a scope.
-/// These numbers say which. The numbers below `kStep` are those of collectives::Operation.
+/// A record of the flight recorder describes an operation of a process set, a send or a receive, a step, a scope, or a
+/// part of an execution. These numbers are the kinds of records. The numbers below `kStep` are those of
+/// collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
     static constexpr std::uint8_t kBroadcast = 1;
@@ -29,13 +30,15 @@ struct RecordKind {
     static constexpr std::uint8_t kReduce = 10;
     static constexpr std::uint8_t kStep = 64;   ///< the program began a training step; `ordinal` is its number
     static constexpr std::uint8_t kScope = 65;  ///< a scope of the program, from `announced` to `ended`; has a name
-    /// A part of the execution of a batch, from `announced` to `ended`. It is recorded while a timeline is on.
+    /// A part of the execution of a batch (see PartKind), from `announced` to `ended`. Parts are recorded only while a
+    /// timeline is on.
     static constexpr std::uint8_t kPart = 66;
-    // The low bits of these two are a place in RankCounters::of_kind that no operation of a process set uses.
+    // The low bits of `kSend` and `kReceive` (11 and 12) are an index into RankCounters::of_kind. No operation of a
+    // process set has this index.
     static constexpr std::uint8_t kSend = 64 + 11;
     static constexpr std::uint8_t kReceive = 64 + 12;
 
-    /// Whether all ranks of a process set take part in it.
+    /// Whether all ranks of a process set take part in an operation of this kind.
     [[nodiscard]] static constexpr bool is_collective(std::uint8_t kind) { return kind < kStep; }
     [[nodiscard]] static constexpr bool is_message(std::uint8_t kind) { return kind == kSend || kind == kReceive; }
 };
@@ -63,17 +66,18 @@ struct RecordState {
     [[nodiscard]] static constexpr std::uint64_t begin(std::uint8_t kind, std::uint64_t number) {
         return kind | ((number / kCapacity & 0xffU) << kLapShift);
     }
-    /// Whether `state` was written for the operation number `number`, and not for an older one in the same place.
+    /// Whether `state` was written for the operation with this number, and not for an older operation in the same
+    /// place.
     [[nodiscard]] static constexpr bool belongs(std::uint64_t state, std::uint64_t number) {
         return (state >> kLapShift & 0xffU) == (number / kCapacity & 0xffU);
     }
-    /// The number of operations in a rank's ring. With 64 bytes each, they take 256 KiB.
+    /// The number of records in a rank's ring. A record has 64 bytes, so the ring takes 256 KiB.
     static constexpr std::uint64_t kCapacity = 4096;
 };
 
-/// One operation, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the
-/// words after it, and then sets `sequence` to the operation's number plus 1. Later it writes `started`, `ended` and
-/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of these words are
+/// One record, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the words
+/// after it, and then sets `sequence` to the record's number plus 1. Later the rank writes `started`, `ended` and
+/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of the three are
 /// valid.
 ///
 /// All stores are releases and all loads are acquires. If a reader has seen a word of a newer operation, it therefore
@@ -82,16 +86,16 @@ struct RecordState {
 struct alignas(kCacheLine) OperationRecord {
     std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
     std::atomic<std::uint64_t> announced;  ///< ticks
-    /// Ticks. All ranks had announced it, as far as this rank knows. Of a send or a receive: the other rank had called
-    /// its side.
+    /// Ticks at the start of the operation on this rank. At this moment the rank knew that all ranks had announced the
+    /// operation. For a send or a receive: the rank knew that the other rank had called its side.
     std::atomic<std::uint64_t> started;
     std::atomic<std::uint64_t> ended;  ///< ticks
-    /// The number, counted from 1, of the operation among those of this rank in its process set. Of a step: its number.
-    /// Of a send or a receive: see MessageEnd.
+    /// The number of the operation. The operations that this rank runs in one process set are numbered from 1. For a
+    /// step, this word is the number of the step. For a send or a receive, see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
-    /// The number of the name in `RankRecorder::names`, and in the upper half the generation of the name's slot (the
-    /// low bits; 0: the slot was not known yet), or of an operation without a name the number of the call. Of a send or
-    /// a receive: the process set.
+    /// The lower half is the number of the name in `RankRecorder::names`. The upper half contains the low bits of the
+    /// generation of the name's slot; 0 means that the slot was not known yet. For an operation without a name, the
+    /// upper half contains the number of the call. For a send or a receive, this word is the process set.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
     std::atomic<std::uint64_t> state;  ///< see RecordState
@@ -99,8 +103,8 @@ struct alignas(kCacheLine) OperationRecord {
 static_assert(sizeof(OperationRecord) == kCacheLine && std::is_trivially_destructible_v<OperationRecord>);
 static_assert(offsetof(OperationRecord, state) == 56);
 
-/// The other rank of a send or a receive, and the tag, in one word. The sender of a receive from any rank is written
-/// when it is known.
+/// The other rank of a send or a receive, and the tag, in one word. For a receive from any rank, `peer` is -1 until the
+/// sender is known.
 struct MessageEnd {
     std::int32_t peer = -1;  ///< a rank of the job; -1: any rank
     std::int32_t tag = 0;
@@ -114,22 +118,22 @@ struct MessageEnd {
     [[nodiscard]] bool operator==(const MessageEnd&) const = default;
 };
 
-/// What a rank did in a part of the execution of a batch. A record has it in place of the DType. `ordinal` is a
-/// MessageEnd: the rank that was awaited, and in place of the tag the number of steps. `size` is the time in ticks that
-/// was spent waiting, `name` the process set.
+/// What a rank did in a part of the execution of a batch. The record of a part has this number in place of the DType.
+/// Its `ordinal` is a MessageEnd whose `peer` is the rank that was awaited, and whose `tag` is the number of steps. Its
+/// `size` is the time that was spent waiting, in ticks, and its `name` is the process set.
 enum class PartKind : std::uint8_t {
-    work,            ///< something that has no name of its own
+    work,            ///< work of a kind that is not in this list
     copy_in,         ///< copied its input to where other ranks read it
     reduce,          ///< combined the inputs of several ranks
     copy_out,        ///< copied results to its output
-    network,         ///< sent to other hosts, or received
+    network,         ///< sent data to other hosts, or received data from them
     wait,            ///< waited for another rank of this host
     wait_for_hosts,  ///< waited for other hosts
-    rest,            ///< several parts, because there were too many
+    rest,            ///< all parts that came after the first 16, together
 };
 
-/// A name of a tensor in a process set. Names are kept in a ring too, so a record may be older than the place of its
-/// name: the numbers then differ.
+/// A name of a tensor in a process set. The names are in a ring too, so a newer name may have replaced the name of a
+/// record. Then `number` is not the number in the record.
 struct alignas(kCacheLine) NameRecord {
     std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: empty or being written
     std::atomic<std::int32_t> set_id;
@@ -142,8 +146,8 @@ static_assert(sizeof(NameRecord) == 2 * kCacheLine);
 struct alignas(kCacheLine) SetRecord {
     std::atomic<std::uint32_t> in_use;  ///< 1: the other fields are valid
     std::atomic<std::int32_t> id;
-    SharedText<104> ranks;  ///< the members' ranks in the job, as format_ranks() writes them; shortened if there are
-                            ///< many
+    SharedText<104> ranks;  ///< the members' ranks in the job, as format_ranks() writes them; the text is cut if there
+                            ///< are too many
 };
 static_assert(sizeof(SetRecord) == 2 * kCacheLine);
 
@@ -157,53 +161,53 @@ struct alignas(32) KindCounters {
 static_assert(sizeof(KindCounters) == kCacheLine / 2);
 
 /// Counters over the life of the rank, for `rueda top` and for metrics. All stores are relaxed, because a reader uses
-/// each number alone and compares it with the same number seconds later.
+/// each counter by itself: it compares a counter only with an earlier value of the same counter.
 struct RankCounters {
-    /// The size of an array that is indexed by the RecordKind of an operation. It is a power of two, so that a mask
-    /// keeps a wrong kind within the array.
+    /// The size of the array `of_kind`, whose index is the RecordKind of an operation. The size is a power of two, so
+    /// that a mask keeps the index of a damaged record within the array.
     static constexpr std::size_t kKinds = 16;
 
-    /// The number of records that were announced; the number of the next one.
+    /// How many records were announced. This is also the number of the next record.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
-    // Written by the thread that drives progress, only.
-    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< by the low bits of RecordKind
+    // Only the thread that drives progress writes these.
+    alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by the low bits of the RecordKind
     alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
     std::atomic<std::uint64_t> batched;                      ///< operations in those batches
-    std::atomic<std::uint64_t> parts;                        ///< parts of executions that were recorded
+    std::atomic<std::uint64_t> parts;                        ///< recorded parts of executions
 
     // Written by any thread, rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
     std::atomic<std::uint64_t> steps;                       ///< steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
-    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before it took; 0: unknown
-    std::atomic<std::uint64_t> stall_reports;               ///< reports about stalls that this rank made
-    std::atomic<std::uint64_t> resident_bytes;              ///< resident memory that the program has allocated
-    std::atomic<std::uint64_t> scopes;                      ///< scopes that were recorded; see RecordKind::kScope
+    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before the last one took; 0: unknown
+    std::atomic<std::uint64_t> stall_reports;               ///< stall reports that this rank made
+    std::atomic<std::uint64_t> resident_bytes;              ///< bytes of resident memory that the program has allocated
+    std::atomic<std::uint64_t> scopes;                      ///< recorded scopes; see RecordKind::kScope
     std::atomic<std::uint64_t> messages;                    ///< sends and receives that were announced
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
 static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kReduce &&
               (RecordKind::kReceive & (RankCounters::kKinds - 1)) > RecordKind::kReduce);
 
-/// The flight recorder of one rank: what the rank did last. It lies in the job's shared memory, so it stays readable
-/// after the rank was killed. It begins as zeros, and only pages that are written use memory.
+/// The flight recorder of one rank: what the rank did last. The recorder lies in the job's shared memory, so it stays
+/// readable after the rank was killed. At first it consists of zeros, and only pages that were written to use memory.
 struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kOperations = RecordState::kCapacity;
     static constexpr std::uint64_t kNames = 2048;
-    static constexpr std::uint64_t kSets = 26;  ///< this is how many fit into the first page
+    static constexpr std::uint64_t kSets = 26;  ///< this number of sets fits into the first page
 
     // The rank writes the clocks below once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record
-    /// 1: a thread of the rank is writing a name. If another thread wants to write a name at this time, it does not
-    /// wait. The name is written the next time that it is used.
+    /// 1: a thread of the rank is writing a name. Another thread that wants to write a name at this time does not wait.
+    /// It leaves its name out; that name is written the next time that it is used.
     std::atomic<std::uint32_t> names_taken;
     std::atomic<std::uint64_t> begin_ticks;  ///< a moment in both clocks (ticks and nanoseconds), as TickClock needs it
     std::atomic<std::int64_t> begin_ns;      ///< CLOCK_MONOTONIC
     std::atomic<std::int64_t> realtime_ns;   ///< the same moment in CLOCK_REALTIME
 
     std::atomic<std::uint64_t> names_written;  ///< the number of the last name
-    std::atomic<std::uint64_t> sets_written;   ///< how many sets were noted; only the newest are kept
+    std::atomic<std::uint64_t> sets_written;   ///< how many sets were recorded in total; only the newest are kept
     std::atomic<std::uint32_t> notes_parts;    ///< 1: a timeline is on, so parts of executions are recorded
     RankCounters counters;
     SetRecord sets[kSets];

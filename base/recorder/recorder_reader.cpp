@@ -22,8 +22,8 @@ ClockPair beginning(const RankRecorder& recorder, ClockPair now) {
     return ns_per_tick >= 0.01 && ns_per_tick <= 100 ? begin : now;
 }
 
-/// The longest plausible time, more than a month. A longer time comes from damaged memory, and would overflow when it
-/// is converted.
+/// The longest plausible time is more than a month. A longer time comes from damaged memory, and its conversion to
+/// nanoseconds would overflow.
 constexpr std::int64_t kMostTicks = std::int64_t{1} << 53;
 
 }  // namespace
@@ -64,8 +64,8 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
     if (record.sequence.load(std::memory_order_acquire) != number + 1) {
         return std::nullopt;
     }
-    // `state` must be read first: the rank writes `started` and `ended` before the flag in `state` that says that they
-    // are valid.
+    // `state` must be read before `started` and `ended`: the rank writes these two before it sets the flags in `state`
+    // which say that they are valid.
     const std::uint64_t state = record.state.load(std::memory_order_acquire);
     const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
     const std::uint64_t started = record.started.load(std::memory_order_acquire);
@@ -134,7 +134,7 @@ std::vector<RecordedSet> RecorderReader::sets() const {
     for (const SetRecord& set : recorder_.sets) {
         if (set.in_use.load(std::memory_order_acquire) == 1) {
             RecordedSet one{set.id.load(std::memory_order_acquire), set.ranks.read()};
-            if (set.in_use.load(std::memory_order_relaxed) == 1) {  // if not, another set is being written to this
+            if (set.in_use.load(std::memory_order_relaxed) == 1) {  // otherwise another set is being written to this
                                                                     // place
                 found.push_back(std::move(one));
             }

@@ -14,12 +14,12 @@
 
 namespace rueda::base {
 
-/// An operation, a send or a receive, or a step or a scope of the program, as the flight recorder has it. Times are
-/// nanoseconds of CLOCK_MONOTONIC.
+/// A record of the flight recorder: an operation, a send or a receive, a step or a scope of the program, or a part of
+/// an execution. Times are nanoseconds of CLOCK_MONOTONIC.
 struct RecordedOperation {
     std::uint64_t number = 0;  ///< among all of this rank
     std::uint8_t kind = 0;     ///< RecordKind
-    std::uint8_t dtype = 0;    ///< of a part of an execution: PartKind
+    std::uint8_t dtype = 0;    ///< for a part of an execution: what the rank did in it
     std::uint8_t reduce_op = 0;
     std::uint8_t status = 0;  ///< an ErrorCode; valid if the operation has ended
     bool is_blocking = false;
@@ -32,11 +32,11 @@ struct RecordedOperation {
     /// The low bits of the generation of the name's slot (the number that stands for the name); 0: the slot was not
     /// known. For an operation without a name: the low bits of the number of the call.
     std::uint32_t generation = 0;
-    /// Of a send or a receive: the other rank. Of a part of an execution: the rank that was awaited, and the number of
-    /// steps. These records have no name, no ordinal and no generation.
+    /// For a send or a receive: the other rank, and the tag. For a part of an execution: the rank that was awaited, and
+    /// the number of steps in place of the tag. These records have no name, no ordinal and no generation.
     MessageEnd message = {};
-    std::uint64_t bytes = 0;             ///< of a part of an execution: the time spent waiting, in nanoseconds
-    std::optional<std::uint32_t> batch;  ///< the position of its batch in the log (the low bits)
+    std::uint64_t bytes = 0;             ///< for a part of an execution: how long the rank waited in it, in nanoseconds
+    std::optional<std::uint32_t> batch;  ///< the position of the operation's batch in the log (the low bits)
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
@@ -51,8 +51,8 @@ struct RecordedSet {
     [[nodiscard]] bool operator==(const RecordedSet&) const = default;
 };
 
-/// The counters of a rank, with times in nanoseconds. Sends and receives count only in `announced` and
-/// `messages`.
+/// The counters of a rank, with times in nanoseconds. Among these counters, only `announced` and `messages` include
+/// sends and receives.
 struct RecordedCounters {
     std::uint64_t announced = 0;
     std::uint64_t ended = 0;
@@ -86,7 +86,7 @@ struct RecordedExtras {
     std::uint64_t resident_bytes = 0;
 };
 
-/// The operations of process sets that the ring has and that have not ended.
+/// How many operations of process sets are in the ring and have not ended.
 struct PendingOperations {
     std::uint64_t count = 0;
     std::optional<std::int64_t> oldest_announced_ns;
@@ -95,11 +95,11 @@ struct PendingOperations {
 /// Reads the flight recorder of a rank (the record of what it did last). The rank may continue to record, or may be
 /// dead. The reader trusts nothing in this memory: damaged memory gives wrong numbers, but no crash.
 ///
-/// Threads: any thread may call these functions. The reader must run on the rank's machine, because it compares the
-/// processor's counters.
+/// Threads: any thread may call these functions. The reader must run on the rank's machine, because it compares values
+/// of the processor's counter.
 class RecorderReader {
 public:
-    /// `recorder` may be mapped for reading only.
+    /// The memory of `recorder` may be mapped read-only.
     explicit RecorderReader(const RankRecorder& recorder) : RecorderReader(recorder, recorder, ClockPair::now()) {}
     /// Reads `recorder`, but converts times by the clock of another rank of the same host (`clock`) and the moment
     /// `now`. Two readers with the same clock and moment convert a tick to the same time. Times of several ranks can

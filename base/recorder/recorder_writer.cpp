@@ -27,8 +27,8 @@ void RecorderWriter::note_set(std::int32_t id, std::string_view ranks) const {
     }
     const std::uint64_t number = recorder_->sets_written.load(std::memory_order_relaxed);
     SetRecord& set = recorder_->sets[number % RankRecorder::kSets];
-    // The stores are releases: a reader that sees a part of the new set then also sees the 0. RecorderReader::sets()
-    // reads them.
+    // The stores are releases, so a reader that sees a part of the new set also sees that the number was set to 0
+    // before. RecorderReader::sets() reads these words.
     set.in_use.store(0, std::memory_order_release);
     set.id.store(id, std::memory_order_release);
     set.ranks.write(ranks);
@@ -79,7 +79,7 @@ void RecorderWriter::note_part(std::int32_t set_id, const Part& part) const {
     add(recorder_->counters.parts, 1);
 }
 
-/// Records something that is over already.
+/// Records something that has already ended.
 void RecorderWriter::note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const {
     const std::uint64_t number = announce(what, begin_ticks);
     if (OperationRecord* const record = find(number)) {
@@ -90,16 +90,16 @@ void RecorderWriter::note_ended(const Announced& what, std::uint64_t begin_ticks
 }
 
 std::uint64_t RecorderWriter::note_name(std::int32_t set_id, std::string_view name) const {
-    // Only one thread at a time holds this flag. Acquire (and release at the end) make the names that one thread wrote
-    // visible to the next.
+    // Only one thread at a time holds this flag. It takes the flag with acquire and gives it back with release, so the
+    // next thread sees the names that this thread wrote.
     if (recorder_ == nullptr || recorder_->names_taken.exchange(1, std::memory_order_acquire) != 0) {
         return 0;
     }
     const std::uint64_t number = recorder_->names_written.load(std::memory_order_relaxed) + 1;
     NameRecord& record = recorder_->names[number % RankRecorder::kNames];
     record.number.store(0, std::memory_order_relaxed);
-    // The stores are releases: a reader that sees one of them then also sees that `number` became 0.
-    // RecorderReader::read_name() reads them.
+    // The stores are releases, so a reader that sees one of them also sees that `number` became 0.
+    // RecorderReader::read_name() reads these words.
     record.set_id.store(set_id, std::memory_order_release);
     record.hash.store(static_cast<std::uint32_t>(std::hash<std::string_view>{}(name)), std::memory_order_release);
     record.text.write(name);

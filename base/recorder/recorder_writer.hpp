@@ -13,9 +13,9 @@ namespace rueda::base {
 /// Writes the flight recorder of a rank: the record of what the rank did last. An object without a recorder records
 /// nothing.
 ///
-/// Threads: announce(), note_name() and set_notes_parts(), any; announce_message(), one at a time. start(), end(),
-/// end_message() and note_batch(): the thread that drives progress, or the one that ends a failed operation; nobody
-/// else knows the operation's number then.
+/// Threads: any thread may call announce(), note_name() and set_notes_parts(). Any thread may call announce_message(),
+/// but only one at a time. The thread that drives progress calls start(), end(), end_message() and note_batch().
+/// Another thread may call them only if it ends a failed operation; then no other thread knows the operation's number.
 class RecorderWriter {
 public:
     /// Stands for the number of an operation that is not recorded.
@@ -33,11 +33,12 @@ public:
     /// Counts and records a step that the program begins. Threads: any thread, but only one at a time.
     void begin_step(std::int64_t step) const;
     /// Records a scope (a declared activity of the program) with its times in CLOCK_MONOTONIC. `name` comes from
-    /// note_name(). A scope that began before begin() was called is recorded as if it began then. Threads: any thread,
-    /// but only one at a time.
+    /// note_name(). If a scope began before begin() was called, the time of that call is recorded as the scope's
+    /// beginning. Threads: any thread, but only one at a time.
     void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
 
-    /// Whether note_part() is wanted: while a timeline is on. Relaxed: a batch in progress may miss the change.
+    /// Whether note_part() must be called, that is, whether a timeline is on. The load is relaxed: a batch in progress
+    /// may not see a change at once.
     [[nodiscard]] bool notes_parts() const {
         return recorder_ != nullptr && recorder_->notes_parts.load(std::memory_order_relaxed) != 0;
     }
@@ -57,7 +58,7 @@ public:
     /// Records a part of the execution of a batch. Threads: the thread that drives progress.
     void note_part(std::int32_t set_id, const Part& part) const;
 
-    /// Whether the name that got this number from note_name() is still there.
+    /// Whether the names still contain the name to which note_name() gave this number.
     [[nodiscard]] bool knows(std::uint64_t name) const {
         return recorder_ == nullptr ||
                (name != 0 && name + RankRecorder::kNames > recorder_->names_written.load(std::memory_order_relaxed));
@@ -86,7 +87,7 @@ public:
         MessageEnd end;
         std::uint64_t bytes = 0;
     };
-    /// Records that a send or a receive was called. Returns its number.
+    /// Records that a send or a receive was called. Returns the number of its record.
     std::uint64_t announce_message(const AnnouncedMessage& what) const {
         if (recorder_ == nullptr) {
             return kNone;
@@ -99,7 +100,7 @@ public:
                          .name = static_cast<std::uint32_t>(what.set_id),
                          .bytes = what.bytes});
     }
-    /// Records that the log has called a batch of so many operations.
+    /// Records that the log has called a batch, and how many operations the batch has.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
             add(recorder_->counters.batches, 1);
@@ -108,7 +109,7 @@ public:
     }
     /// Records that the execution of an operation began at `ticks`.
     void start(std::uint64_t number, std::uint64_t ticks) const { start_with(number, ticks, RecordState::kStarted); }
-    /// Like start() above; also records that the operation is in the batch at `position` of the log.
+    /// Does the same as start() above, and also records that the operation is in the batch at `position` of the log.
     void start(std::uint64_t number, std::uint64_t ticks, std::uint64_t position) const {
         start_with(number, ticks, RecordState::kStarted | RecordState::kInBatch | position << RecordState::kBatchShift);
     }
@@ -120,8 +121,8 @@ public:
         }
         end(*record, record->state.load(std::memory_order_relaxed), ticks, code);
     }
-    /// Records the end of a send or a receive. `sender` is the rank whose message was received; -1 if this rank sent.
-    /// If the transfer was not started, it took no time.
+    /// Records the end of a send or a receive. `sender` is the rank whose message was received, or -1 if this rank
+    /// sent. If the transfer succeeded and no start was recorded, the start is recorded as equal to the end.
     void end_message(std::uint64_t number, std::uint64_t ticks, ErrorCode code, std::int32_t sender) const {
         OperationRecord* const record = find(number);
         if (record == nullptr) {
@@ -186,13 +187,13 @@ private:
             RecordState::begin(what.kind, number) | (what.is_blocking ? RecordState::kBlocking : std::uint64_t{0}),
             std::memory_order_release);
         record.sequence.store(number + 1, std::memory_order_release);
-        // The next record was last used 4096 operations ago, so it is in no near cache.
+        // The next record was last used 4096 operations ago, so it is no longer in a cache near the core.
         __builtin_prefetch(&place_of(number + 1), 1);
         return number;
     }
 
     void note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const;
-    /// `state`: what the record's state is without the end.
+    /// `state` is the state of the record before the bits of the end are added.
     void end(OperationRecord& record, std::uint64_t state, std::uint64_t ticks, ErrorCode code) const {
         record.ended.store(ticks, std::memory_order_release);
         record.state.store(

@@ -20,7 +20,7 @@ using json_fields::Json;
 
 constexpr std::string_view kRecordingFormat = "rueda-recorder";
 constexpr int kRecordingVersion = 1;
-constexpr std::int32_t kLargestSize = 1 << 20;  // the limit of the setting RUEDA_SIZE
+constexpr std::int32_t kLargestSize = 1 << 20;  // the largest value of the setting RUEDA_SIZE
 constexpr std::string_view kNamePrefix = "recorder-rank";
 constexpr std::string_view kNameSuffix = ".json";
 
@@ -95,7 +95,8 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 bool is_message(const RecordedOperation& operation) { return RecordKind::is_message(operation.kind); }
 
-/// A field with a list: of the messages, or of everything else. Parts of executions are only in timelines.
+/// Formats a field whose value is a list: either the sends and receives, or all other records. Parts of executions are
+/// left out, because only timelines use them.
 void append_list(std::string& text, std::string_view key, const std::vector<RecordedOperation>& operations,
                  bool messages) {
     text += fmt::format("\"{}\":[", key);
@@ -180,7 +181,7 @@ RecordedCounters counters_of(const Json& json) {
     json_fields::read_ns(json, "waited_ns", counters.waited_ns);
     json_fields::read_ns(json, "executed_ns", counters.executed_ns);
     json_fields::read(json, "steps", counters.steps);
-    // An older file does not have all of these.
+    // A file of an earlier Rueda does not have all of these fields.
     const auto read_if_there = [&json](const char* key, std::uint64_t& into) {
         if (json_fields::find(json, key) != nullptr) {
             json_fields::read(json, key, into);
@@ -207,11 +208,11 @@ void check_format(const Json& json) {
     }
 }
 
-/// Takes the operations out of the JSON while it is parsed. They are most of a file, and a tree of thousands of objects
-/// would take more time than everything else.
+/// Takes the operations out of the JSON while it is parsed. The operations are the largest part of a file. A tree with
+/// an object for each of thousands of operations would take more time than everything else.
 class OperationLists {
 public:
-    /// For Json::parse(). Returns false for what the tree shall not contain.
+    /// A callback for Json::parse(). Returns false for what must not become a part of the tree.
     bool see(int depth, Json::parse_event_t event, const Json& parsed) {
         if (event == Json::parse_event_t::key && depth == 1) {
             list_ = parsed == "operations" ? &operations_ : parsed == "messages" ? &messages_ : nullptr;
@@ -221,18 +222,19 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // the head of the file may tell the reason: it may be another kind of file
+                damage_ = damage;  // if an operation is wrong, the head of the file may tell why: the file may be of
+                                   // another kind
             }
         }
         return !is_element;
     }
 
-    /// All operations, in the order of their numbers. `json` is the tree without them.
+    /// Returns all operations, in the order of their numbers. `json` is the tree without the operations.
     [[nodiscard]] std::vector<RecordedOperation> take(const Json& json) {
         if (damage_) {
             throw json_fields::Damage(*damage_);
         }
-        // An older file has no list of messages.
+        // A file of an earlier Rueda has no list of messages.
         if (!json_fields::array_of(json, "operations").empty() ||
             (json_fields::find(json, "messages") != nullptr && !json_fields::array_of(json, "messages").empty())) {
             throw json_fields::Damage{"an operation is not an object"};
@@ -253,7 +255,7 @@ public:
 private:
     std::vector<RecordedOperation> operations_;
     std::vector<RecordedOperation> messages_;
-    std::vector<RecordedOperation>* list_ = nullptr;  // the list whose elements are parsed now
+    std::vector<RecordedOperation>* list_ = nullptr;  // the list whose elements are being parsed
     std::optional<json_fields::Damage> damage_;       // the first
 };
 
@@ -328,8 +330,8 @@ std::string format_recording(const Recording& recording) {
     for (const RecordedSet& set : recording.sets) {
         head["sets"].push_back({{"id", set.id}, {"ranks", set.ranks}});
     }
-    // The operations come last, one on each line, so that the file can also be read with `tail`. Sends and receives
-    // have a list of their own, which an older reader does not know and leaves out.
+    // The operations come last, one on each line, so that the file can also be read with `tail`. Sends and receives are
+    // in a list of their own, which a reader of an earlier Rueda does not know and ignores.
     std::string text = line_of(head);
     text.back() = ',';
     text += '\n';

@@ -13,8 +13,8 @@
 namespace rueda::base {
 
 /// Returns a time stamp that is cheap to read. On x86-64 it is the processor's time stamp counter, which is the same on
-/// all cores, and is three times faster than clock_gettime(). On other processors it is CLOCK_MONOTONIC in nanoseconds.
-/// The time stamp is never 0 in practice.
+/// all cores. Reading this counter is three times faster than clock_gettime(). On other processors the time stamp is
+/// CLOCK_MONOTONIC in nanoseconds. The time stamp is never 0 in practice.
 [[nodiscard]] inline std::uint64_t ticks_now() {
 #if defined(__x86_64__)
     return __rdtsc();

@@ -22,7 +22,7 @@ enum class ControlPlaneKind : std::uint8_t {
     single,  ///< one process alone
 };
 
-/// Messages of this level and above are printed.
+/// The levels of log messages. Only messages of the chosen level and of more severe levels are printed.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
 /// The signal that makes a rank record its own stack (core/diagnostics/stacks).
@@ -91,7 +91,8 @@ struct Config {
     std::string timeline;  ///< path of the timeline file; empty or "DYNAMIC": init() starts no timeline
     bool timeline_mark_cycles = false;
 
-    // No environment variable sets the following fields. Tests may change them, to the same values on all ranks.
+    // No environment variable sets the following fields. Tests may change them, but all ranks must have the same
+    // values.
     std::uint64_t chunk_bytes = 0;     ///< size in bytes of a chunk, the part of a tensor that is copied to shared
                                        ///< memory at a time; 0: Rueda computes it from the size of the L2 cache
     std::uint32_t cells_per_rank = 4;  ///< how many chunks of one rank can be in shared memory at the same time; at

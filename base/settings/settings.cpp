@@ -192,8 +192,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      "tools that look for them."},
 });
 
-// Variables that ruedarun, the Python package, scripts or tests read. Rueda warns about unknown variables with the
-// prefix RUEDA_ or HOROVOD_, and this table exempts them.
+// Rueda warns if a variable with the prefix RUEDA_ or HOROVOD_ is unknown. The variables in this table count as known,
+// because ruedarun, the Python package, scripts or tests read them.
 constexpr auto kOthers = std::to_array<OtherVariable>({
     {"HOROVOD_ELASTIC", "rueda.torch",
      "1: DistributedOptimizer also reduces in a job of one rank, as in a job that may grow."},

@@ -35,8 +35,8 @@ public:
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
         // reason() loads this word with acquire and then reads the text. The store is seq_cst because of threads that
-        // go to sleep: such a thread first writes its attention word and then calls raised(). So either it sees the
-        // abort, or it is woken after the abort.
+        // go to sleep. Such a thread first writes its attention word and then calls raised(). So either the thread sees
+        // the abort, or it is woken after the abort.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }
@@ -45,8 +45,8 @@ public:
         ErrorCode code = ErrorCode::aborted;
         std::string_view text;  ///< points into the block; the text does not change after it was published
     };
-    /// Returns the reason without allocating memory. The function waits for an unfinished reason only for a limited
-    /// time, because a rank that died inside raise() never finishes it.
+    /// Returns the reason without allocating memory. If raise() is still storing the reason, this function waits only
+    /// for a limited time, because a rank that died inside raise() never finishes the store.
     [[nodiscard]] Reason reason_in_place() const noexcept {
         for (int look = 0; look < kLooks && state_.load(std::memory_order_acquire) == kClaimed; ++look) {
             Atomics::pause();

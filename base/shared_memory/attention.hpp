@@ -23,15 +23,15 @@ enum class AttentionState : std::uint32_t {
 ///
 /// Going to sleep uses Dekker's pattern (both sides write, then read). The sleeping thread writes `state`, then checks
 /// its condition. The publishing thread publishes a change, then reads `state`. All four accesses are seq_cst, also the
-/// publication. If the publishing thread still reads the old state, its change came earlier, so the sleeping thread's
-/// check sees the change.
+/// publication. If the publishing thread still reads the old state, it published its change before the sleeping thread
+/// wrote `state`, so the sleeping thread's check sees the change.
 ///
 /// Each of the two futexes belongs to a *bell*. To ring a bell means to wake the thread that sleeps on its futex, which
-/// is a system call. To avoid needless calls, each bell has a flag `rung`, and a thread that finds the flag set does
-/// not ring. The sleeping thread takes its ticket, then clears `rung`, then checks its condition. The ringing thread
-/// publishes, then sets `rung`, then rings. If it finds `rung` already set, there are two cases:
-/// - The sleeping thread has not cleared `rung` yet. Its next check then sees the publication.
-/// - Another thread set `rung` after the sleeping thread took its ticket. In this case that thread's ring ends the
+/// is a system call. To avoid needless calls, each bell has a flag `rung`. The sleeping thread takes its ticket, then
+/// clears `rung`, then checks its condition. The ringing thread publishes, then sets `rung`, then rings. If the
+/// publishing thread finds `rung` already set, it does not ring. This is safe in both possible cases:
+/// - The sleeping thread has not cleared `rung` yet. The sleeping thread's next check then sees the publication.
+/// - A third thread set `rung` after the sleeping thread took its ticket. The ring of this third thread then ends the
 ///   sleep.
 ///
 /// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
@@ -42,19 +42,19 @@ public:
     [[nodiscard]] AttentionState state() const {
         return static_cast<AttentionState>(state_.load(std::memory_order_seq_cst));
     }
-    /// Publishing threads read this value in state(), with seq_cst on both sides (see the class comment).
+    /// Publishing threads read this value by state(). The store and that load are both seq_cst (see the class comment).
     void set(AttentionState state) {
         if (this->state() != state) {
             state_.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
         }
     }
 
-    /// Both functions return a ticket, which the thread passes to the sleep function. The thread must take the ticket
-    /// before it calls set() and before its last check.
+    /// caller_ticket() and background_ticket() return a ticket, which the thread passes to its sleep function. The
+    /// thread must take the ticket before it calls set() and before its last check.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
-    /// Both functions sleep until the first ring after the ticket was taken, or until `timeout` has passed. They may
-    /// also return earlier without a reason.
+    /// sleep_as_caller() and sleep_as_background() sleep until the first ring after the ticket was taken, or until
+    /// `timeout` has passed. They may also return earlier without a reason.
     void sleep_as_caller(std::uint32_t ticket, std::chrono::nanoseconds timeout) {
         Atomics::futex_wait(caller_.rings, ticket, timeout);
     }
@@ -64,8 +64,8 @@ public:
 
     /// For a caller that drives progress. The function announces that the caller is blocked, calls `nothing_new()`, and
     /// sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or without a reason. No
-    /// publication is lost: if a publication comes after the announcement, the publishing thread rings; if it comes
-    /// before, `nothing_new()` sees it.
+    /// publication is lost: after the announcement, a publishing thread rings; a publication from before the
+    /// announcement is seen by `nothing_new()`.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -77,18 +77,19 @@ public:
     }
 
     /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, unless
-    /// that thread was already rung since its last check.
+    /// the thread's bell was already rung since the thread took its last ticket.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Rings both bells, even if `rung` is set. This function is used when the job ends. A thread that set `rung` may
-    /// have been killed before its system call, and then nobody would ring.
+    /// Rings both bells, even if `rung` is set. This function is used when the job ends. It is needed because a thread
+    /// may have been killed between setting `rung` and its system call. All other threads would then find `rung` set,
+    /// and none of them would ring.
     void ring_all() {
         caller_.ring();
         background_.ring();
     }
-    /// Whether the background thread was rung and has not checked its condition since. If true, the thread will check
-    /// its condition.
+    /// Whether the background thread's bell was rung since the thread took its last ticket. If true, the thread will
+    /// check its condition.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
-    /// The number of rings of the background thread, modulo 2^32.
+    /// How often the background thread's bell was rung, modulo 2^32.
     [[nodiscard]] std::uint32_t background_rings() const { return background_.rings.load(std::memory_order_seq_cst); }
 
 private:
@@ -96,7 +97,7 @@ private:
 
     struct Bell {
         /// Returns a ticket. The function reads the ticket before it clears `rung`, so that a ring between the two
-        /// accesses ends the sleep. Both accesses are ordered with ring_once() by seq_cst.
+        /// accesses ends the sleep. Both accesses are seq_cst, like those of ring_once().
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);
@@ -113,7 +114,7 @@ private:
         }
 
         Word rings{0};  ///< the futex; each ring increments it
-        Word rung{0};   ///< 1 if the thread was rung since it took its last ticket
+        Word rung{0};   ///< 1 if this bell was rung since the thread took its last ticket
     };
 
     Word state_{0};

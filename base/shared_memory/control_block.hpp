@@ -59,8 +59,8 @@ public:
 
     static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     using Copy = std::array<std::uint64_t, kWords>;
-    /// Like read(), but copies the text to memory of the caller. It allocates nothing and does not wait, so signal
-    /// handlers may call it.
+    /// Does the same as read(), but copies the text to memory of the caller. Signal handlers may call this function,
+    /// because it allocates nothing and does not wait.
     [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
@@ -102,8 +102,8 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
 
-    // The send or receive that this rank has waited for longest, if the wait is already long. Other ranks of the host
-    // read it for their reports.
+    // The pending send or receive in which a caller of this rank has waited longest. It is written only if this wait is
+    // already long. Other ranks of the host read it for their reports.
     alignas(kCacheLine) SharedText<104> message;
     std::atomic<std::int64_t> message_since_ns{0};
     std::atomic<std::uint64_t> message_kind{0};  ///< see core/diagnostics/awaited_message.hpp; 0: no such message
@@ -120,8 +120,8 @@ enum class StackOffer : std::uint32_t {
 /// (docs/design/0015-stacks.md). A block of zeros means StackOffer::none.
 struct alignas(kCacheLine) StackBlock {
     std::atomic<std::uint32_t> offer{0};  ///< a StackOffer; its rank stores with release, readers load with acquire
-    /// How often ranks have asked. Any rank adds 1 with release; the background thread of the asked rank loads with
-    /// acquire.
+    /// How many times ranks have asked. Any rank adds 1 with release; the background thread of the asked rank loads
+    /// with acquire.
     std::atomic<std::uint32_t> asked{0};
     /// The number of the newest question that `text` answers. The asked rank stores with release; the asking rank loads
     /// with acquire.
@@ -131,8 +131,9 @@ struct alignas(kCacheLine) StackBlock {
 
 /// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
-    /// Increases with every change of the arena's layout. Version 11 added the flight recorder, the stacks, how long a
-    /// rank has been in its declared scope, and the message that it waits for.
+    /// This number increases with every change of the arena's layout. Version 11 added four things: the flight
+    /// recorder, the stacks, the time since which a rank is in its declared scope, and the message that a rank waits
+    /// for.
     static constexpr std::uint32_t kLayoutVersion = 12;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
@@ -149,7 +150,7 @@ struct alignas(4096) ControlBlock {
     std::uint32_t reserved = 0;
     std::uint64_t resident_offset = 0;
     std::uint64_t resident_bytes = 0;   ///< size of one rank's region for tensors
-    std::uint64_t recorder_offset = 0;  ///< offset of rank 0's RankRecorder; those of the other ranks follow
+    std::uint64_t recorder_offset = 0;  ///< offset of rank 0's RankRecorder; the recorders of the other ranks follow
     std::uint64_t recorder_bytes = 0;   ///< size of one rank's RankRecorder; 0 for a process set, whose ranks record in
                                         ///< the job's shared memory
 
@@ -159,8 +160,8 @@ struct alignas(4096) ControlBlock {
     [[nodiscard]] StackBlock& stack_of(std::uint32_t member) {
         return *reinterpret_cast<StackBlock*>(stacks + member * sizeof(StackBlock));
     }
-    /// The StackBlocks, as plain bytes. The constructor therefore does not write to this memory, which few jobs use.
-    /// New shared memory consists of zeros, which is a valid initial state.
+    /// The StackBlocks, stored as plain bytes so that the constructor does not write to this memory, which few jobs
+    /// use. New shared memory consists of zeros, and zeros are a valid initial state.
     alignas(kCacheLine) std::byte stacks[kMaxLocalRanks * sizeof(StackBlock)];
 };
 
@@ -168,7 +169,7 @@ static_assert(std::is_trivially_destructible_v<ControlBlock>);
 static_assert(std::is_trivially_destructible_v<StackBlock>);
 
 /// The blocks of the ranks of a group (the job, or a process set) on one host, indexed by member, and the job's abort
-/// block. They lie in the shared memory of the whole job, which may have more ranks than the group.
+/// block. The blocks lie in the shared memory of the whole job. The job may have more ranks than the group.
 class HostBlocks {
 public:
     /// Makes the view of the whole job.

@@ -9,8 +9,8 @@
 
 namespace rueda::base {
 
-/// Locks the mutex. If the deadline passes first, returns a lock that owns nothing. Without a deadline, waits until the
-/// mutex is free.
+/// Locks the mutex. If the deadline passes before the mutex is free, returns a lock that does not hold it. Without a
+/// deadline, waits until the mutex is free.
 ///
 /// Use this for mutexes that are held for long and for which threads rarely compete, such as the mutex of shutdown(). A
 /// waiting thread tries again every few milliseconds. std::timed_mutex would wake it at once, but ThreadSanitizer of

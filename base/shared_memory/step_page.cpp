@@ -53,7 +53,7 @@ void StepPage::open(int fd) {
     span_ = memory == MAP_FAILED ? nullptr : static_cast<StepSpan*>(memory);
 }
 
-/// Relaxed is enough: a reader first waits for the end of this process, and the end comes after all its writes.
+/// Relaxed is enough: a reader first waits for the end of this process, and the process ends after all its writes.
 void StepPage::begin(std::int64_t step) {
     if (!is_open()) {
         return;

@@ -48,7 +48,8 @@ bool StackQuestions::responds(std::uint32_t member, std::int64_t now_ns) const {
     return now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
 }
 
-/// Whether the newest question was answered. Both numbers only grow, modulo 2^32, so the difference is signed.
+/// Whether the newest question was answered. The numbers of questions and answers only grow, and start again at 0 after
+/// 2^32 - 1. So the sign of their difference shows which number is newer.
 bool StackQuestions::has_answered(std::uint32_t member) const {
     const std::uint32_t answered = blocks_.stack_of(member).answered.load(std::memory_order_acquire);
     return static_cast<std::int32_t>(answered - asked_[member].number) >= 0;

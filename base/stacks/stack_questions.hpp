@@ -22,8 +22,8 @@ public:
         : blocks_(blocks), silence_limit_ns_(silence_limit_ns) {}
 
     /// Asks the members in the bit mask `members` that were not yet asked in this round. Returns true if every member
-    /// that can answer has answered or has had enough time. The caller then calls text_of(). If it returns false, the
-    /// caller calls ask() again later.
+    /// that can answer has answered or has had enough time. The caller then calls text_of(). If the function returns
+    /// false, the caller calls it again later.
     [[nodiscard]] bool ask(std::uint64_t members, std::int64_t now_ns);
     /// Returns several lines: the stack or the reason why there is none, and what the kernel says about the main
     /// thread. Returns an empty text for a member that offers no stacks. `pid` is the number of the member's process,

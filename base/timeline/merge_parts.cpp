@@ -23,8 +23,9 @@ namespace {
 
 /// The merger writes its text when it has collected this many bytes.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// After this many operations, the merger writes those spans over several operations that are complete. The operations
-/// of a batch end together, so all operations of a batch are among this many.
+/// Some spans of the timeline cover several operations, such as the operations of a batch. Each time the merger has
+/// taken this many operations, it writes those of these spans that are complete. The operations of a batch end
+/// together, so the merger takes all of them within this many operations.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {
@@ -107,7 +108,7 @@ private:
         text_ += format_header(header) + clocks;
     }
 
-    /// Reads pieces of the part until one contains an operation, or until the part is over.
+    /// Reads pieces of the part number `part` until a piece contains an operation, or until the end of the part.
     Status refill(std::size_t part) {
         while (queues_[part].empty()) {
             Result<std::optional<TimelinePart>> piece = parts_[part].next();
@@ -152,8 +153,9 @@ private:
             return;
         }
         ++totals_.end.operations;
-        // Set 0 is the world, so all ranks are its members. The members of other sets are not known, so the operations
-        // of other sets are held longer.
+        // Set 0 is the world, so all ranks are its members. An operation of the world is held only until the merger has
+        // the records of all ranks. The members of other sets are not known, so the operations of other sets are held
+        // longer.
         const std::size_t members = record.set_id == 0 ? static_cast<std::size_t>(parts_.front().header().size)
                                                        : std::numeric_limits<std::size_t>::max();
         groups_.add(std::move(operation), members, last_ns_, ready_);

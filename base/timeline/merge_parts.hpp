@@ -19,13 +19,14 @@ struct MergedTotals {
     TimelineEnd end;
 };
 
-/// Takes a piece of the merged file. A failure ends the merge.
+/// A function that takes the next piece of the merged file's text. If it fails, the merge ends.
 using WriteMerged = std::function<Status(std::string_view)>;
 
-/// Makes one timeline of the parts of a job. The operations are matched over all hosts, so each operation names the
-/// rank that announced it last among the ranks of all hosts. Reads the parts piece by piece. Holds at most `most_held`
-/// operations for which records of other ranks may still come, so the memory is bounded. Fails with InvalidArgument if
-/// the parts are of different jobs, or if two parts are of the same host.
+/// Merges the parts of a job into one timeline. The operations are matched over all hosts, so each operation names the
+/// rank that announced it last among the ranks of all hosts. The parts are read piece by piece. The function holds an
+/// operation while records of other ranks for it may still come, but never more than `most_held` operations, so the
+/// memory is bounded. Fails with InvalidArgument if the parts are of different jobs, or if two parts are of the same
+/// host.
 [[nodiscard]] Result<MergedTotals> merge_parts(std::vector<PartReader>& parts, std::size_t most_held,
                                                const WriteMerged& write);
 

@@ -14,8 +14,8 @@ void OperationGroups::add(TimelineOperation operation, std::size_t members, std:
     if (found != by_key_.end() &&
         std::any_of(found->second->group.begin(), found->second->group.end(),
                     [&](const TimelineOperation& other) { return other.rank == operation.rank; })) {
-        // This rank has already added an operation with this key. The key now stands for two operations, so the old
-        // group is released as it is.
+        // This rank has already added an operation with this key, so the key stands for two operations. The group of
+        // the first one is released, although it may be incomplete.
         release(found->second, ready);
         found = by_key_.end();
     }

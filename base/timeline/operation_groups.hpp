@@ -17,19 +17,19 @@ namespace rueda::base {
 using OperationGroup = std::vector<TimelineOperation>;
 
 /// Collects operations of several ranks, and puts the records of the same operation into one group. A group is released
-/// when all its ranks are there. The number of operations held is limited.
+/// when all ranks of the operation have added their records. The number of operations in the object is limited.
 class OperationGroups {
 public:
     /// If the object holds more than `most_operations` operations, it releases the oldest.
     explicit OperationGroups(std::size_t most_operations) : most_operations_(most_operations) {}
 
-    /// Adds an operation of one rank; `members` ranks are expected to have it. Appends the groups to `ready` that are
-    /// complete, or that must be released because there are too many.
+    /// Adds an operation of one rank. `members` is the number of ranks that take part in it. Appends to `ready` every
+    /// group that is complete, and the oldest groups if the object holds too many operations.
     void add(TimelineOperation operation, std::size_t members, std::int64_t now_ns, std::vector<OperationGroup>& ready);
     /// Releases the groups whose first operation was added before `ns`.
     void release_older(std::int64_t ns, std::vector<OperationGroup>& ready);
     void release_all(std::vector<OperationGroup>& ready);
-    /// Whether a group may be waiting for this operation. The operation's batch may still be unknown.
+    /// Whether an incomplete group may be waiting for this record, whose batch may still be unknown.
     [[nodiscard]] bool may_await(const RecordedOperation& record) const;
     [[nodiscard]] std::size_t size() const { return held_; }
 

@@ -32,7 +32,7 @@ private:
     PartReader(std::string path, UniqueFd file, std::size_t piece_bytes)
         : path_(std::move(path)), file_(std::move(file)), piece_bytes_(piece_bytes) {}
     Status read_header();
-    /// Appends to `text_`. Sets `is_over_` at the end of the file.
+    /// Reads more of the file, and appends it to `text_`. Sets `is_over_` at the end of the file.
     Status read_more();
 
     std::string path_;

@@ -12,7 +12,8 @@ namespace rueda::base {
 
 namespace {
 
-/// As many operations without a name, or messages, are drawn side by side. More share the first row.
+/// At most this many messages, or operations without a name, are drawn in rows of their own at the same time. Further
+/// ones share the first of these rows.
 constexpr std::size_t kMostLanes = 8;
 static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kFirstName);
 
@@ -38,7 +39,7 @@ std::string name_of_row(const RecordedOperation& record) {
     return name;
 }
 
-/// Everything that the record of a message has, so that `rueda timeline` can make it again.
+/// Returns all fields of the record of a message, so that `rueda timeline` can restore the record from the event.
 std::string args_of_message(const RecordedOperation& record) {
     return fmt::format(
         R"({{"kind":"{}","set":{},"peer":{},"tag":{},"number":{},"bytes":{},"dtype":{},"blocking":{},"status":{},)"
@@ -272,8 +273,9 @@ void RankRows::append_wait(const Wait& wait, std::string& text) const {
                         .args = fmt::format(R"({{"rank":{},"operations":{}}})", wait.last_rank, wait.operations)});
 }
 
-/// Appends the waits as spans that do not overlap, because spans in one row must not. If waits for different ranks
-/// overlap, the earlier one is drawn completely, and only the rest of the later one.
+/// Appends the waits as spans that do not overlap, because the format forbids overlapping spans in one row. If waits
+/// for different ranks overlap, the earlier wait is drawn completely, and the later wait is drawn from the end of the
+/// earlier one.
 void RankRows::settle_waits(std::string& text) {
     std::sort(waits_.begin(), waits_.end(), [](const Wait& a, const Wait& b) { return a.begin_ns < b.begin_ns; });
     for (const Wait& wait : waits_) {
@@ -299,8 +301,8 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     settle_waits(text);
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
-    // A batch that was added since the last call is kept until the next call, because some of its operations may not
-    // have been read yet.
+    // A batch that was added since the last call of this function is kept until its next call, because some operations
+    // of the batch may not have been read yet.
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

@@ -24,7 +24,8 @@ public:
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
     static constexpr std::int32_t kBatches = 4;
-    static constexpr std::int32_t kMessages = 5;  ///< and some rows after it, for messages at the same time
+    static constexpr std::int32_t kMessages = 5;  ///< some rows after this one are for messages that are pending at the
+                                                  ///< same time
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
 
@@ -33,22 +34,22 @@ public:
     /// Appends the events that give the rank and its first rows their names.
     void append_names(std::string& text, std::string_view host) const;
     /// Returns the row for an operation that ended, or was last seen, at `end_ns`. The first use of a row also appends
-    /// its name. Operations with the same name never overlap, so they share a row. Several operations without a name
-    /// may be pending at the same time, so they get several rows.
+    /// the row's name. Operations with the same name never overlap, so they share a row. Operations without a name may
+    /// be pending at the same time, so they are spread over several rows.
     [[nodiscard]] std::int32_t row_of(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
 
     void begin_step(std::uint64_t step, std::int64_t ns, std::string& text);
     void add_scope(const RecordedOperation& record, std::string& text) const;
-    /// Adds a wait of this rank for `last_rank` in one operation. Waits that overlap become one span.
+    /// Adds the time that this rank waited for `last_rank` in one operation. Waits that overlap become one span.
     void add_wait(std::int64_t begin_ns, std::int64_t end_ns, std::int32_t last_rank) {
         waits_.push_back({begin_ns, end_ns, last_rank, 1});
     }
-    /// A send or a receive. If it has not ended, its event ends at `now_ns`.
+    /// Adds a send or a receive. If it has not ended, its event ends at `now_ns`.
     void add_message(const RecordedOperation& record, std::int64_t now_ns, std::string& text);
-    /// The rank executed an operation, maybe together with others of its batch.
+    /// Adds the execution of an operation. The rank may have executed it together with other operations of its batch.
     void add_execution(const RecordedOperation& record);
 
-    /// A part of the execution of a batch. It lies inside of the batch's span.
+    /// Adds a part of the execution of a batch. The part lies inside of the batch's span.
     void add_part(const RecordedOperation& record, std::string& text) const;
 
     /// Appends the spans of waits and batches that are complete.
@@ -77,8 +78,8 @@ private:
         std::int32_t tid = 0;
         std::int64_t end_ns = 0;
     };
-    using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // process set, name, and the kind for an
-                                                                         // operation without a name
+    using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // the key is the process set, the name, and,
+                                                                         // if there is no name, the kind
 
     [[nodiscard]] std::int32_t row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
     void settle_waits(std::string& text);

@@ -8,8 +8,8 @@
 
 namespace rueda::base {
 
-/// An operation, step or scope (declared activity) of one rank, as it is drawn in the timeline. The times in `record`
-/// are nanoseconds of the job's clock, which all hosts share.
+/// A record of one rank (an operation, a message, a step, a scope or a part of an execution), as it is drawn in the
+/// timeline. The times in `record` are nanoseconds of the job's clock, which all hosts share.
 struct TimelineOperation {
     std::int32_t rank = 0;
     RecordedOperation record;

@@ -22,7 +22,7 @@ constexpr std::string_view kTimelineFormat = "rueda-timeline";
 constexpr int kTimelineVersion = 1;
 constexpr std::string_view kHeaderName = "rueda_timeline";
 constexpr std::string_view kEndName = "rueda_timeline_end";
-constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the limit of the setting RUEDA_SIZE
+constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the largest value of the setting RUEDA_SIZE
 constexpr std::string_view kNegotiate = "NEGOTIATE_";
 
 TimelineHeader header_of(const Json& args) {
@@ -65,7 +65,7 @@ std::uint8_t kind_of_event(std::string_view upper_name) {
     throw json_fields::Damage{"the kind of an operation is not known"};
 }
 
-/// The fields that operations and messages have.
+/// Reads the fields that operations and messages have in common.
 void read_common(const Json& args, RecordedOperation& record) {
     json_fields::read(args, "set", record.set_id);
     json_fields::read(args, "number", record.number);
@@ -98,7 +98,7 @@ RecordedOperation record_of(const Json& args, std::string_view event_name) {
     return record;
 }
 
-/// The record of an event "message".
+/// Returns the record of the message that this event describes.
 RecordedOperation message_record_of(const Json& args) {
     RecordedOperation record;
     std::string kind;
@@ -152,7 +152,7 @@ private:
         }
         const auto category = event.find("cat");
         if (category == event.end() || !category->is_string()) {
-            return;  // events with the names of rows are not kept, because they are made again
+            return;  // events with the names of rows are left out, because the merge makes them again
         }
         if (*category == "negotiation") {
             part_.operations.push_back({rank, record_of(json_fields::object_of(event, "args"), name)});

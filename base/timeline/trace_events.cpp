@@ -14,7 +14,7 @@ namespace rueda::base {
 
 namespace {
 
-/// Everything that the record has, so that `rueda timeline` can make the operation again.
+/// Returns all fields of the record, so that `rueda timeline` can restore the operation from the event.
 std::string args_of_record(const RecordedOperation& record, std::int32_t last_rank) {
     return fmt::format(
         R"({{"set":{},"name":{},"hash":{},"generation":{},"batch":{},"number":{},"ordinal":{},"bytes":{},"dtype":{},)"
@@ -76,8 +76,8 @@ void TraceEvents::add_operation(const TimelineOperation& operation, std::int32_t
                                 std::int64_t now_ns, std::string& text) {
     const RecordedOperation& record = operation.record;
     const std::int64_t end = std::max(record.ended_ns.value_or(now_ns), record.announced_ns);
-    // An operation that failed or was never answered has no start. The clocks of hosts differ a little, so all times
-    // are clamped.
+    // An operation has no start if it failed before its execution, or if not all ranks announced it. The clocks of
+    // hosts differ a little, so all times are clamped.
     const std::int64_t started = std::clamp(record.started_ns.value_or(end), record.announced_ns, end);
     const std::int64_t ready = std::clamp(ready_ns, record.announced_ns, started);
     RankRows& rows = rows_of(operation.rank);

@@ -16,30 +16,31 @@ namespace rueda::base {
 /// Makes the events of a trace (a timeline file). Each function appends lines to `text`; every line ends with a comma.
 ///
 /// An operation has these events, in the row of its name:
-/// - NEGOTIATE_ALLREDUCE: from its announcement by this rank until all ranks had announced it. A span in it, "waiting
-/// for
-///   rank 2", is there if another rank announced it later; rank 2 was the last.
-/// - ALLREDUCE: from then to its end. QUEUE and EXECUTE in it are the time before and after its start on this rank.
+/// - NEGOTIATE_ALLREDUCE: from the announcement by this rank until all ranks had announced the operation. If another
+///   rank was the last, for example rank 2, this event contains a span "waiting for rank 2".
+/// - ALLREDUCE: from then on, until the operation has ended on this rank. It contains QUEUE, the time before this rank
+///   started the operation, and EXECUTE, the time after that.
 ///
-/// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. "waiting for rank 2" in
-/// it is the time until this rank knew that the other rank had called its side, and TRANSFER is the rest.
+/// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. This event contains two
+/// others: "waiting for rank 2" ends when this rank knew that the other rank had called its side, and TRANSFER is the
+/// rest.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}
 
     /// Adds a rank's name. Call this before all other functions for this rank.
     void add_rank(std::int32_t rank, std::string_view host, std::string& text);
-    /// A step, a scope, a message, or an operation that has ended. Steps of a rank come in their order. If a message
-    /// has not ended, its event ends at `now_ns`.
+    /// Adds a step, a scope, a part of an execution, a message, or an operation that has ended. The steps of a rank
+    /// must be added in their order. If a message has not ended, its event ends at `now_ns`.
     void add_alone(const TimelineOperation& operation, std::int64_t now_ns, std::string& text);
-    /// Makes the events of an operation from the records of all ranks. If a rank has not ended the operation, its event
-    /// ends at `now_ns`.
+    /// Makes the events of one operation from the records of all ranks. If a rank has not ended the operation, its
+    /// event ends at `now_ns`.
     void add_group(const OperationGroup& group, std::int64_t now_ns, std::string& text);
     /// Adds an event which says that `count` records of this rank were overwritten before they were read.
     void add_lost(std::int32_t rank, std::uint64_t count, std::int64_t now_ns, std::string& text) const;
-    /// Appends the spans over several operations that are complete, such as batches and waits.
+    /// Appends the spans that several operations form (batches and waits), if they are complete.
     void settle(std::string& text);
-    /// Appends all spans that are still open.
+    /// Appends all spans that are not complete yet.
     void finish(std::int64_t now_ns, std::string& text);
 
 private:

@@ -24,10 +24,10 @@ struct TraceEvent {
 /// Appends the event as one line, which ends with a comma.
 void append_event(std::string& text, const TraceEvent& event);
 
-/// A time that may be missing, as JSON.
+/// Returns the time as JSON; null if there is none.
 [[nodiscard]] std::string number_or_null(const std::optional<std::int64_t>& number);
 
-/// The text as JSON, in quotes. Bytes that are not UTF-8 are replaced.
+/// Returns the text as JSON, in quotes. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string json_text(std::string_view text);
 
 }  // namespace rueda::base

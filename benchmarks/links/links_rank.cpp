@@ -43,7 +43,8 @@ public:
     }
 
 private:
-    /// Returns a small integer. The sums are exact in every order and, with up to 66 ranks, in float16.
+    /// Returns a small integer. Sums of such integers are exact in every order and, with up to 66 ranks, also in
+    /// float16.
     static float value(std::size_t i, int rank) {
         return static_cast<float>((i + static_cast<std::size_t>(rank)) % 32);
     }

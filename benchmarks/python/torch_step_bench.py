@@ -98,8 +98,8 @@ class Model(torch.nn.Module):
 
 
 def work_of(milliseconds: float, shapes: list[tuple[int, ...]], hvd: Any) -> list[int]:
-    """Returns the number of multiplications for each parameter, so that all of them together take this time. A
-    parameter with one dimension gets none. All ranks use the same numbers."""
+    """Returns the number of multiplications for each parameter, so that all multiplications together take
+    `milliseconds`. A parameter with one dimension gets none. All ranks use the same numbers."""
     multiply(2000)
     begin = time.perf_counter()
     multiply(2000)

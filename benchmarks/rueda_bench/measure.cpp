@@ -25,7 +25,7 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
     const std::uint64_t part = c.count() / static_cast<std::uint64_t>(job.size);
     const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // the first index of this rank's part
     switch (c.operation) {
-        case Operation::alltoall:  // the output has the parts of all ranks for this rank
+        case Operation::alltoall:  // the output consists of one part from each rank
             return value_at(mine + i % part, static_cast<int>(i / part), iteration);
         case Operation::reducescatter:
             i += mine;
@@ -34,7 +34,7 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
             return value_at(i, 0, iteration);
         case Operation::allgather:
             return value_at(i % c.count(), static_cast<int>(i / c.count()), iteration);
-        case Operation::message:  // both ranks have what the first rank of the pair sent
+        case Operation::message:  // the second rank sends back what the first rank of the pair sent
             return value_at(i, job.rank - job.rank % 2, iteration);
         case Operation::allreduce:
             break;

@@ -291,8 +291,8 @@ private:
 };
 
 /// A bound that no allreduce in shared memory can beat by much. When all ranks have written their buffers, rank p
-/// scales its share of all buffers in place. Each rank thus reads and writes S bytes, most of which another core wrote
-/// last.
+/// scales its share of all buffers in place. With buffers of S bytes, each rank thus reads and writes S bytes, most of
+/// which another core wrote last.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}

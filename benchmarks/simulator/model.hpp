@@ -37,7 +37,7 @@ struct Job {
     Nanoseconds backward = 100'000'000;  ///< time in which the tensors become ready one after another
     Nanoseconds skew = 1'000'000;        ///< a rank begins a step at most this much later than others
     Nanoseconds noise = 50'000;          ///< a rank's tensor becomes ready up to this much later than in the plan
-    double stragglers = 0.001;           ///< part of the ranks that is late in a step
+    double stragglers = 0.001;           ///< fraction of the ranks that are late in a step
     Nanoseconds straggler_delay = 10'000'000;
     std::uint32_t radix = 8;
     Nanoseconds cycle = 1'000'000;        ///< Horovod's cycle time
@@ -75,7 +75,8 @@ struct StepResult {
     std::vector<Nanoseconds> delays;  ///< for each tensor: the time from the moment when it is ready on all ranks
                                       ///< until all hosts know this; in ascending order
     std::uint64_t rounds = 0;         ///< number of cycles or batches
-    bool exactly_once = true;         ///< whether every host got each tensor once, in the same order
+    bool exactly_once = true;         ///< whether every host got each tensor once, and all hosts got the tensors in the
+                                      ///< same order
 
     [[nodiscard]] Nanoseconds delay(double quantile) const {
         const auto last = static_cast<double>(delays.size() - 1);

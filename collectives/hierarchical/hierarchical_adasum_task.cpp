@@ -69,7 +69,7 @@ void HierarchicalAdasumTask::find_parts() {
 }
 
 /// Allocates memory for this rank's part of the tensors, for the partial results that other hosts send, and for the dot
-/// products of all hosts. Only ranks that communicate for their host (lanes) need it.
+/// products of all hosts. Only ranks that communicate for their host (lanes) need this memory.
 void HierarchicalAdasumTask::make_room() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint64_t own = own_part().bytes();

@@ -20,8 +20,8 @@ constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 /// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The largest staged element consists of two int64 values (16 bytes). A compressed double takes four times as many
-/// bytes in shared memory as on the network, so a place has at least four times this size.
+/// The largest staged element has 16 bytes: two int64 values of an exact sum. A compressed double takes four times as
+/// many bytes in shared memory as on the network. So a place has at least four times this size.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -51,8 +51,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Chooses how many bytes one rank sends to other hosts at one time. Before compression the data can be longer. The
-/// longer form must also fit into one place (a buffer in shared memory).
+/// Returns how many bytes one rank sends to other hosts at one time. The data may be longer before it is compressed,
+/// and in this longer form it must also fit into one place (a buffer in shared memory).
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -213,7 +213,8 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// A place (a buffer in shared memory) may be reused when all ranks that combine have combined its earlier content.
+/// A place (a buffer in shared memory) may be reused when its earlier content is no longer needed, that is, when all
+/// combining ranks have combined it.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;

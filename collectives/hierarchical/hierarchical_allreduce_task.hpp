@@ -110,7 +110,7 @@ private:
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
     std::uint64_t place_bytes_ = 0;  // the size in bytes of a place, a buffer in shared memory
-    std::uint64_t piece_bytes_ = 0;  // how many bytes of one lane cross between hosts at one time, in this batch
+    std::uint64_t piece_bytes_ = 0;  // how many bytes one lane sends to other hosts at one time, in this batch
     // The largest ratio, in this batch, of an element's size in shared memory to its size between hosts.
     std::uint64_t staged_ratio_ = 1;
     std::uint64_t staging_places_ = 0;   // the number of places (buffers) in the first half of a rank's shared memory,

@@ -50,7 +50,7 @@ struct HierarchicalSet : HostSet {
     /// publish in end_batch(). If it returns true, the other ranks no longer read data of earlier runs.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
     /// Ends a batch, in which `pieces` pieces of data went through the cells (buffers in shared memory). Publishes the
-    /// end of the batch; run_may_begin() on the other ranks loads it.
+    /// end of the batch in a counter, which run_may_begin() on the other ranks loads.
     void end_batch(std::uint64_t pieces) {
         chunks += pieces;
         ++batches;

@@ -10,9 +10,10 @@
 
 namespace rueda::collectives {
 
-/// Says which ranks run on which host, and which ranks are lanes, that is, send and receive for their host. The lanes
-/// of a host are its first ranks. Every host has as many lanes as the smallest host has ranks. All ranks have the same
-/// values, except for the position of the calling rank. Threads: the object does not change, so any thread may read it.
+/// Says which ranks run on which host, and which ranks are lanes (ranks that send and receive for their host). The
+/// lanes of a host are its first ranks. Every host has as many lanes as the smallest host has ranks. All ranks have the
+/// same values, except for the position of the calling rank. Threads: the object does not change, so any thread may
+/// read it.
 class Hosts {
 public:
     explicit Hosts(const LocalGroup& group);

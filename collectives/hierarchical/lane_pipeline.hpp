@@ -19,10 +19,10 @@ namespace rueda::collectives {
 /// a time, so that the link stays busy while a host combines or copies another chunk.
 ///
 /// **The order of messages.** MPI matches messages between two ranks by their order. All hosts must therefore start
-/// their sends in the same order, and also their receives. Each phase has a key, and phases start in ascending order of
-/// their keys. If two keys are equal, the phase of the lower chunk starts first. Phase s of chunk c has the key
-/// start(c) + kPhaseDistance × s. Each chunk uses one of kSlots slots. start(c) is the lowest key that is above the
-/// start of the preceding chunk and above all keys of the chunk that used the slot of c before.
+/// their sends in the same order, and their receives in the same order. Each phase has a key, and phases start in
+/// ascending order of their keys. If two keys are equal, the phase of the lower chunk starts first. Phase s of chunk c
+/// has the key start(c) + kPhaseDistance × s. Each chunk uses one of kSlots slots. start(c) is the lowest key that is
+/// above the start of the preceding chunk and above all keys of the chunk that used the slot of c before.
 ///
 /// No circular wait can arise, because chunk c waits only for phases that come earlier in this order. First, it waits
 /// for the end of the chunk that used its slot before. All phases of that chunk have lower keys. Second, each phase of

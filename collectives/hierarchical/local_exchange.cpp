@@ -79,7 +79,8 @@ void LocalExchange::learn() {
 }
 
 /// Checks the length of a part that rank `from` wrote to shared memory. `from` may have written anything. This rank
-/// knows the lengths of the parts that it receives, and compares them. All other lengths must not exceed the limit.
+/// knows the lengths of the parts that it receives, and compares `from`'s numbers with them. All other lengths must not
+/// exceed the limit.
 bool LocalExchange::can_be(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     const std::uint64_t expected = parts_->from[rank_of(from)].bytes();

@@ -12,17 +12,18 @@ namespace {
 
 /// By default, one rank's share of a chunk has 32 KiB for each host (kOfEachHost), but not less than kSmallestChosen
 /// and not more than kLargestChosen. A host sends the part for each host as one message. MPI sends a message of 32 KiB
-/// at once. If a message over TCP has more than 64 KiB, Open MPI first asks the receiver, which answers only when it
-/// next calls MPI. With two hosts, the default is 64 KiB. On a link of 40 Gbit/s, an allreduce with shares of 128 KiB
-/// took 2.2 times as long as with the default, and 1.6 times as long with 512 KiB. On a link of 1 Gbit/s, both took 7 %
-/// longer, because of the first and the last chunk (2026-11-22, 16 MiB, test hosts). The upper bound limits memory,
-/// because a lane needs memory for three shares of a chunk in each of its slots.
+/// without asking the receiver. If a message over TCP has more than 64 KiB, Open MPI first asks the receiver, and the
+/// receiver answers only when it next calls MPI. With two hosts, the default is 64 KiB. Shares of 128 KiB and of 512
+/// KiB were compared with this default (2026-11-22, 16 MiB, test hosts). On a link of 40 Gbit/s, the allreduce took 2.2
+/// times as long with 128 KiB, and 1.6 times as long with 512 KiB. On a link of 1 Gbit/s, it took 7 % longer with
+/// either size, because of the first and the last chunk. The upper bound limits memory, because a lane needs memory for
+/// three shares of a chunk in each of its slots.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// In bytes. A chunk of B bytes is divided between at most ⌈B / kLeastOfLane⌉ ranks of a host, because a further
-/// message takes as much time as some KiB more in the first message.
+/// In bytes. A chunk of B bytes is divided between at most ⌈B / kLeastOfLane⌉ ranks of a host, because one more message
+/// takes as much time as some KiB more in an existing message.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {

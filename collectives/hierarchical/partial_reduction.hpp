@@ -22,7 +22,7 @@ namespace rueda::collectives {
 ///
 /// The elements of a compressed tensor have 16 bits after a host has combined its inputs, until the result is written.
 /// `between` and `last` combine such elements in the tensor's own dtype. The divisor of an average is applied to the
-/// partials. If the average fits into the 16-bit range, the partials then fit as well. Postscale is applied after the
+/// partials, so that the partials fit into the 16-bit range whenever the average fits. Postscale is applied after the
 /// result was expanded to the tensor's dtype (`expanded_by`). A user can therefore move small values into the range of
 /// float16 by prescale, and back by postscale.
 struct PartialReduction {
@@ -34,7 +34,7 @@ struct PartialReduction {
     double expanded_by = 1.0;         ///< the factor applied when the result is expanded; only if compressed
     std::uint64_t carried_bytes = 0;  ///< the size of an element between hosts and in results, in bytes
 
-    /// How many times longer an element is in the host's shared memory, before compression, than on the network.
+    /// The size of an element in the host's shared memory, before compression, divided by its size on the network.
     [[nodiscard]] std::uint64_t staged_ratio() const {
         return compressed ? size_of(compressed->dtype) / carried_bytes : 1;
     }

@@ -32,8 +32,8 @@ public:
     [[nodiscard]] bool is_done();
 
 private:
-    /// The number of messages in flight for each peer and direction. Over TCP, this number keeps a link busy while the
-    /// other rank prepares its next message.
+    /// The number of messages in flight for each peer and direction. Over TCP, this many messages keep a link busy
+    /// while the other rank prepares its next message.
     static constexpr std::size_t kUnderWay = 8;
     using Window = std::array<Message, kUnderWay>;
     struct Peer {

@@ -64,9 +64,9 @@ private:
     [[nodiscard]] std::uint64_t bytes_of_piece(const Cursor& cursor) const;
     void next_chunk(Cursor& cursor) const;
     void next_piece(Cursor& cursor) const;
-    /// Both functions move the cursor forward to the next suitable piece. If the piece at the cursor is suitable, the
-    /// cursor stays. A piece is suitable for go_to_own() if this rank owns its stream. It is suitable for
-    /// go_to_crossing() if this rank also needs a buffer for the stream.
+    /// go_to_own() and go_to_crossing() move the cursor forward to the next suitable piece. If the piece at the cursor
+    /// is suitable, the cursor stays. A piece is suitable for go_to_own() if this rank owns the piece's stream. It is
+    /// suitable for go_to_crossing() if this rank owns the stream and also needs a buffer for it.
     void go_to_own(Cursor& cursor) const;
     void go_to_crossing(Cursor& cursor) const;
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
@@ -103,7 +103,7 @@ private:
     std::array<Buffer, kBuffers> buffers_;
     std::uint64_t opened_ = 0;     // the number of buffers opened in this batch
     std::uint64_t arrived_ = 0;    // the number of opened buffers whose chunk has arrived
-    std::uint64_t published_ = 0;  // the number of arrived buffers whose chunk was copied to the cells
+    std::uint64_t published_ = 0;  // the number of these buffers whose chunk was also copied to the cells
     Cursor opening_;
     Cursor arriving_;
     Cursor publishing_;

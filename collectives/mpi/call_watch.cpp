@@ -55,8 +55,8 @@ CallWatch::~CallWatch() {
 
 void CallWatch::watch() {
     const Clock::time_point deadline = Clock::now() + timeout_;
-    // The mutex stays locked while end_process() runs. If the MPI call returns at this moment, its caller waits for the
-    // mutex in the destructor and does not continue.
+    // The mutex stays locked while end_process() runs. If the MPI call returns in the meantime, its caller waits for
+    // the mutex in the destructor and does not continue.
     std::unique_lock lock(mutex_);
     while (!has_returned_) {
         Status reason = ask(rules_.interruption, rules_.rank, rules_.size);

@@ -121,7 +121,7 @@ LoadedMpi find_loaded_mpi() {
         }
         if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
             const LoadedMpi here = look_into(library);
-            ::dlclose(library);  // undoes the count of RTLD_NOLOAD; the library stays loaded
+            ::dlclose(library);  // gives back the reference that dlopen() added; the library stays loaded
             found = here.is_initialized || !found.abi ? here : found;
         }
     }

@@ -608,8 +608,8 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
         return status;
     }
     if (owner.mpi != nullptr && options.finalize == MpiFinalize::at_exit) {
-        // Exit handlers run in reverse order. This one is registered after MPI_Init, so it runs before those that
-        // MPI_Init registered.
+        // Exit handlers run in reverse order of their registration. This handler is registered after MPI_Init, so it
+        // runs before the handlers that MPI_Init registered.
         static const int registered = std::atexit(finalize_at_exit);
         static_cast<void>(registered);
     }

@@ -18,8 +18,8 @@ namespace rueda::collectives {
 /// guarantees tags up to 32767. Programs usually count their own tags from 0, so a high number is unlikely to collide.
 inline constexpr int kRendezvousTag = 31007;
 
-/// The other members wait for the verdict longer than the lowest member waits for answers, by this time. Only the
-/// lowest member can tell them which members are missing.
+/// How much longer the other members wait for the verdict than the lowest member waits for answers. They must wait
+/// longer, because only the lowest member can tell them which members are missing.
 inline constexpr std::chrono::milliseconds kRendezvousGrace{2000};
 
 using RendezvousTime = std::chrono::steady_clock::time_point;

@@ -45,7 +45,7 @@ public:
     void abandon() override;
 
     // Returns the first failure of a message, or the failure with which the transport was abandoned. The control plane
-    // checks it.
+    // checks this failure.
     [[nodiscard]] const Status& failed() const { return failed_; }
     /// Makes every later call fail with `status`, a failure that happened outside the transport.
     void fail(const Status& status);

@@ -15,8 +15,8 @@
 
 namespace rueda::collectives {
 
-/// The version of the interface between librueda.so and its MPI plugins. Increase it when anything changes that
-/// librueda.so uses of a plugin or a plugin uses of librueda.so, for example the class ControlPlane.
+/// The version of the interface between librueda.so and its MPI plugins. Increase it when you change a part of the
+/// plugins that librueda.so uses, or a part of librueda.so that the plugins use, for example the class ControlPlane.
 inline constexpr std::uint32_t kMpiPluginInterface = 8;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
@@ -85,7 +85,7 @@ struct MpiPlugin {
     Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
 };
 
-/// The plugin's entry function, extern "C". Returns null if the plugin has another interface version.
+/// The plugin's entry function, extern "C". Returns null if the plugin's interface version is not `interface_version`.
 using MpiPluginEntry = const MpiPlugin* (*)(std::uint32_t interface_version);
 
 }  // namespace rueda::collectives

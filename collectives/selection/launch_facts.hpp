@@ -16,7 +16,7 @@ namespace rueda::collectives {
 struct LaunchFacts {
     bool mpi_initialized = false;  ///< an MPI library in this process was initialised; it may be finalised by now
     std::string launcher;          ///< for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty if there is no MPI launcher
-    std::optional<std::int32_t> job_size;    ///< how many processes the launcher started, as it says itself
+    std::optional<std::int32_t> job_size;    ///< how many processes the launcher started, as the launcher says
     std::optional<MpiAbi> abi;               ///< the ABI of the MPI that this process or the launcher uses, if known
     std::optional<std::int32_t> job_rank{};  ///< this process's number among the launched processes, as the launcher
                                              ///< says

@@ -18,8 +18,8 @@ bool is_socket_indicated(const StartRequest& request) {
 
 Status is_socket_viable(const StartRequest& request) { return check_socket_settings(request.config); }
 
-/// Returns the name of the socket for a job of some launched ranks. It contains the lowest rank, so disjoint jobs have
-/// different sockets.
+/// Returns the name of the socket for a job of some launched ranks. The name contains the lowest rank, so disjoint jobs
+/// have different sockets.
 std::string socket_of_members(const base::Config& config, std::span<const int> members) {
     const bool is_all = static_cast<int>(members.size()) == config.size;
     return is_all ? config.rendezvous : fmt::format("{}.ranks-{}", config.rendezvous, members.front());

@@ -23,25 +23,25 @@
 namespace rueda::core {
 namespace {
 
-/// The longest sleep of a thread while an announcement waits for room in the mailbox. No thread wakes this rank when
-/// the mailbox has room.
+/// The longest sleep of a thread while an announcement waits until the mailbox has a free place. No thread wakes this
+/// rank when a place becomes free.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
 /// Returns the pause before the next look for messages from other hosts. `still` is the time in which no operation has
-/// made progress. The pause is still/16, from 20 µs to 1 ms, so it adds little to the wait. After a long wait it is
-/// still/100, up to 10 ms. Each look takes about 40 µs; a leader with nothing to do uses 0.9 % of a core in its first
-/// ten seconds.
+/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. When
+/// `still` has become long, the pause is still/100, at most 10 ms. Each look takes about 40 µs; a leader with nothing
+/// to do uses 0.9 % of a core in its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
                     std::min<std::chrono::nanoseconds>(still / 100, microseconds(10'000)));
 }
 
-/// The pause of a leader's background thread that finds the progress lock taken. It is shorter than the time between
-/// heartbeats, because other hosts must hear from the leader.
+/// How long a leader's background thread pauses if another thread holds the progress lock. The pause is shorter than
+/// the time between heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// The maximum number of turns in one poll(). A turn moves about one chunk, in some tens of µs.
+/// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
 constexpr int kPollTurns = 64;
 
 /// Disables thread cancellation around code that sleeps or writes. A thread that is cancelled while it holds the
@@ -61,7 +61,7 @@ std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
 
-/// Returns the time to sleep: `timeout`, but not beyond the deadline.
+/// Returns how long a thread may sleep: `timeout`, but not beyond the deadline.
 std::chrono::nanoseconds no_longer_than(std::chrono::nanoseconds timeout, Deadline deadline) {
     return deadline ? std::clamp<std::chrono::nanoseconds>(*deadline - std::chrono::steady_clock::now(),
                                                            std::chrono::nanoseconds(0), timeout)
@@ -179,7 +179,7 @@ void Engine::end_for_good(const Status& reason) {
     lock_.tell_waiters();
 }
 
-/// Takes the progress lock, fails everything pending, and does not release the lock.
+/// Takes the progress lock, fails everything that is pending, and keeps the lock.
 void Engine::fail_pending(const Status& reason) noexcept {
     while (!lock_.try_lock()) {
         std::this_thread::yield();
@@ -204,7 +204,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             set.fail_all(reason);
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
-            // Without an abort, threads that wait for pending operations would wait for ever.
+            // Without an abort, the threads that wait for pending operations would never return.
             raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it removed a process set");
         }
         set.take_back_receives();
@@ -213,9 +213,9 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     });
 }
 
-/// Makes a change to the list of sets, and waits until it is made. The holder of the progress lock makes the change in
-/// its next turn, because it may hold the lock for a long time. `make` must not throw, because it may run in another
-/// thread.
+/// Lets `make` change the list of sets, and waits until it has done so. The holder of the progress lock runs `make` in
+/// its next turn; this thread does not wait for the lock, because that thread may hold it for a long time. `make` must
+/// not throw, because it may run in another thread.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     {
@@ -226,7 +226,7 @@ void Engine::change(std::function<void()> make) {
             } catch (...) {  // the thread that requested the change must not wait for ever
                 end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
             }
-            // seq_cst: the wait below reads it after it has announced its sleep
+            // seq_cst: this thread announces its sleep in the wait below, and then reads `made`
             made.store(true, std::memory_order_seq_cst);
         });
     }
@@ -235,8 +235,8 @@ void Engine::change(std::function<void()> make) {
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// The thread that drives progress notes the chunks of its batches in its next turn. This function does not wait for
-/// it, because it may be stuck. Without a report, no thread does anything for this.
+/// Asks the thread that drives progress to note the chunks of its batches in its next turn. This function does not wait
+/// for that thread, which may be stuck. Only stall reports need the chunks, so without a report nothing is noted.
 void Engine::ask_for_chunks() {
     {
         const std::lock_guard lock(changes_mutex_);
@@ -275,8 +275,8 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-/// Throws nothing: the driving thread works for all waiting threads, so all of them must learn of a failure. The
-/// failure therefore ends the job.
+/// Throws nothing: the thread that drives progress works for all waiting threads, and all of them must learn of a
+/// failure. A failure therefore ends the job.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -305,7 +305,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     return Turn::idle;
 }
 
-/// Aborts the job, unless it was aborted before. The next turn fails everything that is pending.
+/// Aborts the job, unless it was already aborted. The next turn fails everything that is pending.
 void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept {
     if (!aborted()) {
         raise(code, text);
@@ -340,9 +340,9 @@ std::chrono::nanoseconds Engine::next_poll() {
     return poll_pause(std::chrono::nanoseconds(now - still_since_ns_));
 }
 
-/// Fails everything pending after an abort. Afterwards this rank writes to no other rank's memory. Callers get their
-/// tensors back only when no other rank writes to these tensors. If a rank does not confirm in time that it has stopped
-/// writing, the memory that it can reach is quarantined (never reused).
+/// Fails everything that is pending, after an abort. Afterwards this rank writes to no other rank's memory. Callers get
+/// their tensors back only when no other rank writes to these tensors. If another rank does not confirm in time that it
+/// has stopped writing, the memory that this other rank can reach is quarantined (never reused).
 ///
 /// Most of this works without allocating memory, because lack of memory is a frequent reason for an abort. Messages to
 /// other hosts and to ruedarun are left out if there is no memory for them.
@@ -403,8 +403,8 @@ bool Engine::may_write(std::uint32_t member) const {
     return !process_has_ended(other);
 }
 
-/// Drives progress until `done` returns true or the deadline has passed. A thread with Haste::none also returns when
-/// another caller waits, or when no operation makes progress. The caller holds the progress lock.
+/// Drives progress until `done` returns true or the deadline has passed. A thread with Haste::none returns in two more
+/// cases: another caller waits, or no operation makes progress. The caller holds the progress lock.
 template <class Done>
 void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
@@ -426,8 +426,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             }
             sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                // Another thread has probably woken this one, so the next wait begins with spinning. A rank that polls
-                // has woken by itself, and keeps its pauses.
+                // Another thread has probably woken this thread, so the next wait begins with spinning. A rank that
+                // polls was woken by its own timer, and its pauses continue to grow.
                 backoff.reset();
             }
         }
@@ -456,9 +456,9 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // The attention state, which tells other ranks whom to wake, was set before these turns. For whatever was
-        // called or arrives since then, other ranks therefore wake the background thread. In the state `holding_back`,
-        // that thread's timer covers only the batch that it holds open.
+        // The attention state tells other ranks whom to wake. It was set before these turns, so for everything that was
+        // called or arrived since then, other ranks wake the background thread. In the state `holding_back`, the timer
+        // of the background thread covers only the batch that it holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -534,8 +534,8 @@ WaitReport Engine::account_of(const Completion& completion) const {
 /// Returns the result of a wait. If the wait timed out, the text says what the operation waits for. Takes no progress
 /// lock and does not wait for other threads.
 Status Engine::ended_or_timed_out(const Completion& completion, double seconds) const {
-    // A shorter wait is probably one of many in a polling loop. A description visits every slot and would slow that
-    // loop down.
+    // A wait that is shorter than this is probably one of many in a polling loop. A description visits every slot, and
+    // would slow that loop down.
     constexpr double kShortestWithAccount = 0.2;
     WaitReport report;
     if (!completion.done() && seconds >= kShortestWithAccount) {
@@ -553,8 +553,8 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Called after a submit, with the progress lock held. Returns true if the operation has ended at once; if it has a
-/// result, `completion` is done. Otherwise drives progress until the operation has ended, and returns false.
+/// Called after a submit, with the progress lock held. Returns true if the operation ended at once; `completion` is
+/// then done if the operation has a result. Otherwise drives progress until the operation has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 looks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -568,7 +568,7 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 }
 
 /// If the mailbox is full, Announcer::retry_deferred() posts the announcement in a later turn. No thread wakes this
-/// rank when the mailbox has room, so the wait looks again every kDeferredSlice.
+/// rank when the mailbox has a free place again, so the wait looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
     if (!aborted()) {  // after a death, the negotiation's tables may be incomplete, so nothing is posted
@@ -622,12 +622,12 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    attend();  // this thread may have given up the progress lock while work was left
+    attend();  // this thread may have released the progress lock although there was work left
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
-/// Waits until another thread, which drives progress, releases the lock. The background thread does so when it sees a
-/// waiting thread.
+/// Another thread drives progress. Waits until that thread releases the progress lock. If that thread is the background
+/// thread, it does so when it sees a waiting thread.
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
@@ -643,8 +643,8 @@ void Engine::run_background() noexcept {
 }
 
 void Engine::background_turns() noexcept {
-    // A thread that releases the progress lock with nothing pending wakes no thread. Leaders must send heartbeats to
-    // other hosts even then, so the sleep is short.
+    // A thread that releases the progress lock wakes no other thread if nothing is pending. Even then, leaders must
+    // send heartbeats to other hosts, so a leader's sleep is short.
     const auto timeout = [this]() -> std::chrono::nanoseconds {
         return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                    ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
@@ -662,7 +662,7 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            look_after_others_in_time();  // turns without a pause may go on for seconds
+            look_after_others_in_time();  // many turns may follow each other without a pause, for seconds
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;
         }
@@ -691,8 +691,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
         if (const auto hold_until_ns = sets_.hold_until_ns()) {  // another set may have begun to hold a batch open
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // A batch that was called since the last turn may be held open from now on. If it was closed, this turn has
-        // advanced.
+        // A batch that was called since the last turn may be held open from now on. If such a batch was closed, this
+        // turn has returned `advanced`.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
@@ -708,7 +708,8 @@ void Engine::look_after_others_in_time() noexcept {
     }
 }
 
-/// Watches the other ranks. If a check runs out of memory, the next check repeats it; a dead rank is found again.
+/// Watches the other ranks. If a check fails because memory ran out, the next check repeats it and finds a dead rank
+/// again.
 void Engine::look_after_others() noexcept {
     const std::int64_t now = base::monotonic_ns();
     if (now < next_look_ns_) {
@@ -739,8 +740,8 @@ void Engine::look(std::int64_t now) {
         return;
     }
     look_at_stacks(now);
-    // Each finding is returned only once. All findings are therefore reported before message_watch_, which may run out
-    // of memory.
+    // Each finding is returned only once, so all findings are reported before message_watch_ is called, which may run
+    // out of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding);
     }
@@ -766,8 +767,8 @@ void Engine::look_at_stacks(std::int64_t now) {
     stack_responder_.look();  // after the requests above, so that this rank's own request is answered soon
 }
 
-/// Writes a finding to the log. The line comes before the abort, because a program that learns of the abort may end at
-/// once. The job ends even if there is no memory for the line.
+/// Writes a finding to the log. The line is written before the abort, because a program that learns of the abort may
+/// end at once. If there is no memory for the line, the job is aborted without it.
 void Engine::tell(const SetList::Finding& finding) noexcept {
     try {
         if (!finding.text.empty()) {
@@ -838,7 +839,7 @@ void Engine::mark_dead(std::uint32_t member) {
     control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
 }
 
-/// Marks all other dead ranks too, before the abort: no rank shall wait for a dead rank to leave its batch.
+/// Before the abort, all other dead ranks are marked too, so that no rank waits for a dead rank to leave its batch.
 void Engine::mark_the_dead() {
     while (const auto dead = liveness_.check()) {
         mark_dead(dead->member);
@@ -853,15 +854,16 @@ void Engine::end_job(const std::string& reason) {
     }
 }
 
-/// Returns the launcher's notification about the end of a rank, on any host, that this rank still needs.
+/// If the launcher has notified this rank of the end of a rank on any host, returns the notification, unless this rank
+/// no longer needs it.
 std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     if (launcher_ == nullptr) {
         return std::nullopt;
     }
     const auto standing = [this] {
         // Acquire: pairs with the release in Runtime::shutdown(), and with the thread that reads the end of the log.
-        // Suppose that another rank ended normally because this rank shut down. Then both values were written before
-        // that rank ended, and so before its notification came.
+        // Suppose that another rank ended normally because this rank shut down. Then this rank's state and the end of
+        // the log were written before that rank ended, and therefore before the notification of its end arrived.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running
@@ -870,8 +872,8 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     return launcher_->cause(standing, now);
 }
 
-/// Says how a rank died: as the launcher, its parent process, reported; otherwise as this rank saw it. The dead rank's
-/// own end reason is added.
+/// Returns how a rank died. If the launcher, the parent process of the rank, has reported it, the text is this report
+/// with the reason that the dead rank itself gave. Otherwise the text is what this rank saw.
 std::string Engine::cause_of(const Liveness::Death& death) const {
     const std::optional<std::string> notification =
         launcher_ != nullptr ? launcher_->notification_about(death.rank) : std::nullopt;
@@ -881,10 +883,10 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
     return death.end_reason.empty() ? *notification : *notification + ": " + death.end_reason;
 }
 
-/// Finds the cause of a broken connection. Usually a rank has ended; the launcher knows which one, and how. Without a
-/// notification, the text names the failure and the deaths on this host. A death on this host can be the cause: MPI
-/// ends a process whose connection to a dead process broke. Such a failure of another host may arrive before this host
-/// notices the death.
+/// Finds the cause of a broken connection. Usually a rank has ended, and the launcher knows which rank, and how. If
+/// there is no notification from the launcher, the text names the failure, and the ranks of this host that have died.
+/// Such a death can be the cause, because MPI also ends a process on another host if its connection to a dead process
+/// broke. The failure of that process may arrive here before this host notices the death.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> notification =
             launcher_ != nullptr ? launcher_->notification_of_failure() : std::nullopt) {

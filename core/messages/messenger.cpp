@@ -34,7 +34,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         return {refuses_->code(), fmt::format("{}: {}", request.describe(), refuses_->message())};
     }
     if (submitted_.size() == submitted_.capacity()) {
-        // this comes before anything is pending, because it may throw
+        // this comes first, before anything is pending, because it may throw
         submitted_.reserve(2 * submitted_.size() + 1);
     }
     {
@@ -113,8 +113,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // Senders are told that their messages are kept only while a caller on this rank is blocked. So messages whose
-    // senders were not told keep this rank active.
+    // The other ranks' senders whose messages are kept here are told so only while a caller of this rank is blocked. So
+    // this rank stays active while it keeps messages whose senders were not told.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -156,7 +156,7 @@ void Messenger::reply(MessagePeer& peer, FrameKind kind, std::uint64_t id) {
     make_busy(peer);
 }
 
-// ---- what this rank's callers have asked for ------------------------------------------------------------------------
+// ---- what this rank's callers have requested ------------------------------------------------------------------------
 
 bool Messenger::begin_submitted() {
     if (!has_submitted_.load(std::memory_order_seq_cst)) {
@@ -242,7 +242,7 @@ void Messenger::take(MessageOperation& receive, MessageArrival arrival) {
     give(receive, arrival.sender, arrival, arrival.payload.get());
 }
 
-/// `payload` holds the bytes if the message is whole.
+/// `payload` holds the bytes if the arrival contains the whole message.
 void Messenger::give(MessageOperation& receive, int sender, const MessageArrival& arrival, const std::byte* payload) {
     MessagePeer& peer = known(sender);
     const MessageRequest& request = receive.request;
@@ -313,9 +313,9 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
     }
 }
 
-/// Ends a send of resident memory. The caller gets its memory back when the receiver has answered that it will not read
-/// this memory any more. That answer wakes the thread that waits for the send. If the receiver dies, the end of the job
-/// wakes this thread.
+/// Begins to end a send of resident memory: tells the receiver that the message is withdrawn. The caller gets its
+/// memory back when the receiver has answered that it will not read this memory any more. This answer wakes the thread
+/// that waits for the send. If the receiver dies, the end of the job wakes that thread.
 void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason) {
     MessageOperation& operation = *peer.sending.at(id).operation;
     if (operation.ends_with.is_ok()) {
@@ -324,8 +324,8 @@ void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reas
     }
 }
 
-/// Drops messages that are in other ranks' resident memory on this host. The sends of those ranks end when they get the
-/// notification.
+/// Drops messages of the set that lie in other ranks' resident memory on this host. A send of such a message ends when
+/// its rank gets the notification.
 void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     for (const auto& [rank, peer] : peers_) {
         for (const std::uint64_t id : peer->readings_of(set)) {
@@ -367,8 +367,8 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// On this host, a rank's door says that the rank has shut down. The rank sets this only after it has written all its
-/// frames to the rings.
+/// Tells the ranks of this host that this rank has shut down: it sets a flag in its door. It does so only after it has
+/// written all its frames to the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;
@@ -379,7 +379,7 @@ void Messenger::say_gone_when_all_is_said() {
         }
     }
     has_said_gone_ = true;
-    // seq_cst, in this order: if a rank sees the new count, it also sees that the door is set. Pairs with
+    // seq_cst, in this order: a rank that sees the new count of departures also sees the flag in the door. Pairs with
     // hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);

@@ -29,7 +29,8 @@ namespace rueda::core {
 ///
 /// Threads: submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending() from any thread; all other
 /// functions from the thread that drives progress. Lock order: the progress lock, then submit_mutex_, then
-/// operations_mutex_. While a thread holds one of the last two, it takes no other lock.
+/// operations_mutex_. A thread that holds submit_mutex_ or operations_mutex_ takes no lock that comes earlier in this
+/// order.
 class Messenger {
 public:
     /// `transport` may be null if all ranks are on one host. `pending`: see ProcessSet. All arguments must outlive this
@@ -40,8 +41,8 @@ public:
     Messenger(const Messenger&) = delete;
     Messenger& operator=(const Messenger&) = delete;
 
-    /// Hands a checked request to the next step(). Fails only if no operation can be started any more. Every other
-    /// result arrives through `completion`, which must stay valid until then.
+    /// Hands a checked request to the next step(). Fails only if no new operation can be started any more. Every other
+    /// result arrives through `completion`, which must stay valid until the result is there.
     Status submit(MessageRequest request, Completion& completion);
 
     /// Whether a step may find work, or must look for it.
@@ -63,29 +64,29 @@ public:
         bool has_to_poll = false;
     };
     /// Does the work that is possible now, but transfers at most a few chunks. `somebody_waits` means that a caller of
-    /// this rank is blocked, or polls repeatedly. This caller may depend on what the sender of a kept message does
-    /// next, so such senders are told that they need not wait. A failure ends the job, and so does a std::bad_alloc,
-    /// which this function may throw.
+    /// this rank is blocked, or polls repeatedly. Such a caller may depend on what the sender of a kept message does
+    /// next. Therefore these senders are told that their messages are kept, so that they need not wait. A failure ends
+    /// the job. This function may throw std::bad_alloc, which also ends the job.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
-    // shut_down() and forget() leave a send of resident memory pending while its receiver may still be reading that
-    // memory. The send ends when the receiver answers that it does not read the memory any more ("taken", "dropped"),
-    // or that it has shut down. At the latest, fail_all() ends it.
+    // For shut_down() and forget(): a send of resident memory stays pending while its receiver may still be reading
+    // this memory. The send ends when the receiver answers that it does not read the memory any more ("taken",
+    // "dropped"), or that it has shut down. fail_all() ends it in any case.
 
-    /// Called when this rank has shut down: ends pending operations, and from then on refuses new operations and
-    /// messages that arrive.
+    /// Called when this rank has shut down: ends pending operations. From then on it refuses new operations, and
+    /// messages that arrive from other ranks.
     void shut_down();
     /// Ends the operations that are pending in a process set that is being removed.
     void forget(std::int32_t set, const Status& reason);
-    /// Ends everything pending with `reason`; from then on submit() fails with it. Call this after an abort, or at the
-    /// end, when no rank reads this rank's memory any more.
+    /// Ends everything that is pending with `reason`. From then on submit() fails with `reason`. Call this after an
+    /// abort, or at the end of the job, when no rank reads this rank's memory any more.
     void fail_all(const Status& reason) noexcept;
 
     /// Calls `look` with each operation that is pending here, oldest first. Any thread may call it.
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
 
 private:
-    /// Limits for one step and one peer: together they take some tens of µs.
+    /// Limits for one step and one peer. A step that reaches these limits takes some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 
@@ -161,7 +162,7 @@ private:
     Matching matching_;
     std::unordered_set<std::int32_t> forgotten_;  // process sets that were removed
     std::uint32_t departures_ = 0;
-    std::uint32_t remote_waits_ = 0;  // operations whose other rank is on another host
+    std::uint32_t remote_waits_ = 0;  // number of operations whose other rank is on another host
     std::int64_t next_question_ns_ = 0;
     bool has_shut_down_ = false;
     bool has_said_gone_ = false;
@@ -177,7 +178,7 @@ private:
     std::mutex submit_mutex_;
     std::vector<MessageOperation*> submitted_;
     std::optional<Status> refuses_;
-    std::atomic<bool> has_submitted_{false};  // seq_cst: after storing it, submit() looks for sleeping threads
+    std::atomic<bool> has_submitted_{false};  // seq_cst: submit() first stores this and then looks for sleeping threads
 
     mutable std::mutex operations_mutex_;
     std::list<MessageOperation> operations_;

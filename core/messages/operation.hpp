@@ -25,7 +25,7 @@ struct MessageRequest {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
     std::byte* memory = nullptr;  ///< only read if this is a send
-    bool is_blocking = false;     ///< the caller waits for it; for the flight recorder
+    bool is_blocking = false;     ///< whether the caller waits for the operation; only the flight recorder uses this
 
     [[nodiscard]] bool is_from_anybody() const { return !sends && peer == RUEDA_ANY_PEER; }
     /// For example "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is not the
@@ -39,9 +39,9 @@ struct MessageOperation {
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
     std::uint64_t number = 0;    ///< the number of this call among all calls of this rank
-    std::uint64_t recorded = 0;  ///< its number in the flight recorder
+    std::uint64_t recorded = 0;  ///< the number of its record in the flight recorder
     bool is_remote = false;      ///< the operation has begun, and the other rank is on another host
-    /// if this is a failure: the send ends with it as soon as the receiver no longer reads its memory
+    /// if this is a failure: the send ends with this failure as soon as the receiver no longer reads the send's memory
     Status ends_with;
     std::list<MessageOperation>::iterator place{};
 };

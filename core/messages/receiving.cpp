@@ -20,11 +20,11 @@
 namespace rueda::core {
 namespace {
 
-/// While this rank waits for no message of another host, it looks for one at this interval, because a sender there may
-/// wait until it learns that its message is kept.
+/// How often this rank looks for messages of other hosts while it waits for none. It must look, because a sender there
+/// may wait until it learns that its message is kept.
 constexpr std::int64_t kProbeNs = 5'000'000;
-/// If a rank of another host has sent nothing for this long, this rank asks it to send a notification when it shuts
-/// down.
+/// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
+/// it shuts down.
 constexpr std::int64_t kQuestionNs = 500'000'000;
 
 MessageArrival arrival_of(int sender, const Frame& frame) {
@@ -89,18 +89,18 @@ Status Messenger::hear_knocks() {
     return {};
 }
 
-/// Handles those ranks of this host that have shut down since the last call.
+/// Handles the ranks of this host that have shut down since the last call of this function.
 Status Messenger::hear_departures() {
-    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first says so and then
-    // reads this count.
+    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first announces the sleep
+    // and then reads this count.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // If this rank has shut down itself, it waits only until its last frames fit into the rings. So it ignores
-        // ranks with which it exchanged nothing.
+        // If this rank has shut down itself, it only waits until its last frames fit into the rings. It therefore
+        // ignores ranks with which it has exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);
@@ -112,7 +112,7 @@ Status Messenger::hear_departures() {
     return {};
 }
 
-/// Asks ranks of other hosts to report their shutdown, because they report it only to ranks that have asked.
+/// Asks ranks of other hosts to report their shutdown, because a rank reports it to another host only if it was asked.
 void Messenger::ask_for_departures() {
     const std::int64_t now_ns = base::monotonic_ns();
     if (now_ns < next_question_ns_) {
@@ -153,8 +153,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            // Messages that the leaving peer has lent are first read completely: its sends end only when this rank has
-            // notified it.
+            // Before the peer counts as gone, this rank finishes reading the messages in the peer's resident memory.
+            // The peer's sends of these messages end only when this rank has notified the peer.
             return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;
@@ -204,12 +204,12 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // on the same host, the door tells the peer
+            reply(peer, FrameKind::gone, 0);  // not needed on the same host, where the peer learns this from the door
         }
         return {};
     }
     MessageArrival arrival = arrival_of(peer.rank, frame);
-    if (forgotten_.contains(frame.set)) {  // the sender forgets the message too
+    if (forgotten_.contains(frame.set)) {  // the sender forgets the message, too
         if (arrival.is_resident) {
             reply(peer, FrameKind::dropped, frame.id);
         }
@@ -252,9 +252,10 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
     complete(operation, {}, peer.rank);
 }
 
-/// Whether the job was aborted. If it was, the memory of a resident message may already belong to its caller again. The
-/// acquire fence before the load ensures that everything read so far was read before this check. Pairs with
-/// AbortBlock::raise(), which comes before any rank gives memory back. ThreadSanitizer does not support fences.
+/// Whether the job was aborted. After an abort, the memory of a resident message may already belong to its caller
+/// again. The acquire fence before the load ensures that everything that was read so far was read before this check.
+/// Pairs with AbortBlock::raise(), which comes before any rank gives memory back. ThreadSanitizer does not support
+/// fences.
 bool Messenger::job_has_ended() const {
 #if !defined(RUEDA_THREAD_SANITIZER)
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -274,8 +275,8 @@ bool Messenger::read_resident(MessagePeer& peer) {
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
-    // If this rank was stopped for longer than the other ranks wait for it after an abort, the bytes that it read may
-    // be invalid. Then the receive does not complete here; fail_all() ends it.
+    // After an abort, the other ranks wait for this rank only for a limited time. If this rank was stopped for longer,
+    // the bytes that it read may be invalid. Then the receive does not complete here; fail_all() ends it.
     if (message.received_bytes == message.bytes && !job_has_ended()) {
         peer.readings.pop_front();
         finish_receiving(peer, id);
@@ -314,7 +315,8 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     }
     switch (kind) {
         case FrameKind::dropped:
-            message.state = SendingMessage::State::dropped;  // kept in this state until this rank learns the reason
+            message.state = SendingMessage::State::dropped;  // the operation stays in this state until this rank learns
+                                                             // the reason
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
@@ -354,8 +356,8 @@ void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message,
     }
 }
 
-/// Called because the sender shuts down or has removed the process set: the send of a resident message must end. If
-/// this rank is reading the message, it answers when it has read it.
+/// Called because the sender shuts down or has removed the process set, so its send of a resident message must end. If
+/// this rank is still reading the message, it answers after it has read everything.
 Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     if (frame.id > peer.last_heard_id) {
         return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,
@@ -378,18 +380,18 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     return {};
 }
 
-/// Called when everything that the leaving peer has written was read.
+/// Called when this rank has read everything that the leaving peer had written.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
-        // The peer waits for the answers about its resident messages. If the ring has no space for them, the peer waits
-        // until all ranks have shut down.
+        // The peer waits for the answers about its resident messages. If the ring has no space for these answers, the
+        // peer waits until all ranks have shut down.
         bool moved = false;
         RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
         peer.link->tell();
     }
     peer.is_gone = true;
     const int rank = peer.rank;
-    // Whole messages are not dropped, because their bytes are here.
+    // Messages that have arrived completely are not dropped, because this rank holds their bytes.
     matching_.drop_arrivals([rank](const MessageArrival& kept) { return kept.sender == rank && !kept.is_whole; });
     std::vector<MessageOperation*> ended;
     peer.take_out([](std::int32_t) { return true; }, ended);

@@ -32,17 +32,17 @@ namespace rueda::core {
 
 /// The result of one turn of the engine on a process set.
 enum class Turn {
-    idle,      ///< the log has no new calls
+    idle,      ///< the log has no new entries
     advanced,  ///< an operation made progress
     waiting,   ///< a batch is in progress and waits for another rank of this host
     polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
     holding,   ///< a batch is open and may still grow
 };
 
-/// Reads the log of a process set and runs the operations that are called. If all inputs were sent with the
+/// Reads the log of a process set and runs the operations that the log calls. If all inputs were sent with the
 /// announcements, this rank computes its result at once. Otherwise a task of the communicator runs the batch.
 ///
-/// Threads: the thread that drives progress. has_unread(): any thread.
+/// Threads: the thread that drives progress. Any thread may call has_unread().
 class BatchRunner {
 public:
     using Atomics = base::StdAtomics;
@@ -71,7 +71,7 @@ public:
     Turn step(bool urgent, bool asks_others) noexcept;
     /// Whether a batch is in progress.
     [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
-    /// What the task in progress says about its chunks. Threads: as step().
+    /// Returns the chunks of the task in progress (Task::chunks()). Threads: as for step().
     [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const {
         return has_batch() && !task_is_splits_ ? task_->chunks() : std::nullopt;
     }
@@ -124,12 +124,12 @@ private:
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
-    bool checks_;  // inputs or results are checked (InputInspection::is_on())
+    bool checks_;  // whether inputs or results are checked (InputInspection::is_on())
 
     ExecutionParts parts_;
     CalledBatch batch_;
     collectives::Task* task_ = nullptr;
-    bool task_is_splits_ = false;  // the current task exchanges only splits; a task for the data follows
+    bool task_is_splits_ = false;  // whether the current task exchanges only splits; then a task for the data follows
     std::uint64_t task_end_ = 0;   // the log position after the batch
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
     std::int64_t hold_until_ns_ = 0;

@@ -36,7 +36,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       parts_(view),
       batch_(view, parts.announced, parts.outputs) {}
 
-/// Any failure ends the job, because the other ranks depend on this rank's part in the called operations.
+/// A failure here ends the job, because the other ranks depend on this rank's share of the called operations.
 Turn BatchRunner::step(bool urgent, bool asks_others) noexcept {
     try {
         return take_turn(urgent, asks_others);

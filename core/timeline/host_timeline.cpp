@@ -21,10 +21,11 @@ namespace {
 /// How long the end of a timeline waits for the file system.
 constexpr std::chrono::seconds kPatience{2};
 
-/// How long shutdown() waits on the first rank for one file of all hosts. The other ranks do not wait.
+/// How long shutdown() waits, on the lowest rank of the first host, for the merge into one file. The other ranks do not
+/// wait.
 constexpr std::chrono::seconds kPatienceForMerge{10};
 
-/// A program may start and stop timelines for ever. So many of them are merged at the end.
+/// A program may start and stop any number of timelines. At most this many of them are merged at the end.
 constexpr std::size_t kMostMerged = 256;
 
 }  // namespace
@@ -85,8 +86,8 @@ void HostTimeline::stop(bool for_good) noexcept {
     }
 }
 
-/// The parts of executions are recorded by the thread that drives progress, which looks in the recorder. If no timeline
-/// is on, the recorder may be gone.
+/// Sets the flag in the recorder that makes the thread that drives progress record the parts of executions. If the
+/// timeline was off and stays off, the recorder is not touched, because its memory may be gone.
 void HostTimeline::set_on(bool is_on) {
     if (is_on_.exchange(is_on, std::memory_order_relaxed) != is_on) {
         base::RecorderWriter(arena_->recorder(arena_->rank())).set_notes_parts(is_on);
@@ -153,7 +154,7 @@ void HostTimeline::merge_written() {
     if (whole->wait(kPatienceForMerge)) {
         thread.join();
     } else {
-        thread.detach();  // it waits for the file system, and holds a share of what it uses
+        thread.detach();  // the thread still waits for the file system; it owns a share of everything that it uses
     }
     if (const std::vector<std::string> left = whole->left(); !left.empty()) {
         say_unmerged(left, whole->reason());

@@ -18,7 +18,7 @@
 namespace rueda::core {
 
 /// The timeline of a host (docs/design/0017-timeline.md). Every rank has this object, but only the lowest rank of the
-/// host records; the others only know that a timeline is on.
+/// host writes the timeline. The other ranks only know that a timeline is on.
 ///
 /// Threads: any.
 class HostTimeline {
@@ -30,20 +30,22 @@ public:
     HostTimeline(const HostTimeline&) = delete;
     HostTimeline& operator=(const HostTimeline&) = delete;
 
-    /// Starts to record to this file. If a timeline is on with this path, nothing changes. If one is on with another
-    /// path, it ends. Hosts after the first one append ".host1" and so on to the path.
+    /// Starts a timeline with this file. If a timeline with the same path is on, nothing changes. If a timeline with
+    /// another path is on, that timeline ends. Hosts other than the first append ".host1" and so on to the path.
     Status start(const std::string& path, bool marks_cycles, TimelineRecording::From from);
-    /// Ends the timeline, if there is one. Waits two seconds at most for the file system. Logs what went wrong.
+    /// Ends the timeline, if one is on. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
-    /// The same, and no timeline can be started any more. Returns whether no thread of a timeline is left behind. Such
-    /// a thread, which waits for a file system, reads the arena when it goes on, so the arena must then stay mapped.
+    /// Ends the timeline, and lets no other timeline be started. Returns whether no thread of a timeline is left
+    /// behind. A thread that is left behind waits for a file system, and reads the arena when it goes on, so the arena
+    /// must then stay mapped.
     [[nodiscard]] bool end() noexcept;
-    /// Makes one file of the parts of all hosts, for each timeline of this job. Only the lowest rank of the first host
-    /// does this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most. If a
-    /// timeline stays in parts, this logs why, and the command that merges them.
+    /// For each timeline of this job, merges the parts of all hosts into one file. Only the lowest rank of the first
+    /// host calls this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most.
+    /// If parts could not be merged, logs the reason and the command that merges them.
     void merge_hosts(bool was_aborted) noexcept;
 
-    /// Whether this rank has started a timeline. Relaxed: a scope that begins or ends at the same time may be left out.
+    /// Whether this rank has started a timeline. The load is relaxed: a scope that begins or ends at the same time as
+    /// the timeline may be left out.
     [[nodiscard]] bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
 
 private:
@@ -59,13 +61,13 @@ private:
     base::Logger logger_;
     std::atomic<bool> is_on_{false};
 
-    std::mutex mutex_;  // no other lock is taken while this one is held, except a recording's
+    std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
     std::string path_;  // under mutex_, as the rest
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
     std::thread thread_;
-    std::vector<std::string> written_;  // the timelines of a job on several hosts that have ended
+    std::vector<std::string> written_;  // timelines that have ended; only in a job on several hosts
     bool has_ended_ = false;
-    std::vector<std::weak_ptr<TimelineRecording>> left_behind_;  // only a recording's thread keeps it alive
+    std::vector<std::weak_ptr<TimelineRecording>> left_behind_;  // recordings that only their own threads keep alive
 };
 
 }  // namespace rueda::core

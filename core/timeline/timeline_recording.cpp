@@ -19,18 +19,21 @@ using std::chrono::steady_clock;
 /// How often the thread looks at the rings. A thread that wakes ten times a second takes no noticeable part of a core.
 constexpr std::chrono::nanoseconds kLongestPause = milliseconds(100);
 constexpr std::chrono::nanoseconds kShortestPause = milliseconds(1);
-/// The pauses aim at this part of a ring, so that a burst of four times as many operations is still read.
+/// The pauses are chosen so that this share of a ring is new after a pause. Even if four times as many operations come
+/// in a burst, none is lost.
 constexpr double kWantedPart = 0.25;
-/// A pause takes at least so many times as long as the work before it: at most a fifth of a core is used.
+/// A pause takes at least four times as long as the work before it, so the thread uses at most a fifth of a core.
 constexpr int kPauseForWork = 4;
-/// So many records are read from one rank before the next rank's turn. Then the operations of all ranks meet while few
-/// of them are held.
+/// This many records are read from one rank before the next rank's turn. The records of an operation from different
+/// ranks are then found soon after each other, so few operations must be held.
 constexpr std::size_t kRecordsAtATime = 256;
-/// An operation that another rank of the host has not ended after this time is written without that rank.
+/// If a rank of the host has not ended an operation this long after another rank, the operation is written without that
+/// rank.
 constexpr std::int64_t kPatienceForOthersNs = 2'000'000'000;
-/// At the end, the thread waits so long for the ends of operations that other ranks have ended already.
+/// When the timeline ends, the thread waits at most this long for operations that some ranks have ended and others have
+/// not.
 constexpr milliseconds kPatienceForLastEnds{200};
-/// Text is written when there is this much of it, and at the end of a round.
+/// Text is written to the file when there are this many bytes of it, and at the end of a round.
 constexpr std::size_t kTextAtATime = std::size_t{1} << 20U;
 
 }  // namespace
@@ -103,7 +106,7 @@ Result<double> TimelineRecording::round() {
         readers.push_back(reader_of(member, now));
         drains_[member].revisit(readers.back(), ended);
     }
-    // It stops at the records that are there now: a rank may be faster than this thread.
+    // A round reads at most one ring for each rank, because a rank may record faster than this thread reads.
     std::vector<std::size_t> read(drains_.size());
     for (bool goes_on = true; std::exchange(goes_on, false);) {
         for (std::size_t member = 0; member < drains_.size(); ++member) {
@@ -170,14 +173,15 @@ Status TimelineRecording::note_losses() {
     return {};
 }
 
-/// Every member notes a set before it announces an operation in it. If a set is so old that its note is gone, each
-/// rank's operations are written without waiting for the others.
+/// Returns the number of ranks of this host that are members of the set. Every member records the set before it
+/// announces an operation in it. If the set is so old that this record was overwritten, each rank's operations are
+/// written without waiting for the other ranks.
 std::size_t TimelineRecording::members_of(std::int32_t set_id) {
     const auto known = members_.find(set_id);
     if (known != members_.end()) {
         return known->second;
     }
-    constexpr std::size_t kMostSets = 1024;  // a program may add and remove sets for ever
+    constexpr std::size_t kMostSets = 1024;  // a program may add and remove any number of sets
     if (members_.size() >= kMostSets) {
         members_.clear();
     }
@@ -199,7 +203,7 @@ std::vector<base::TimelineOperation> TimelineRecording::open_operations() const 
     return open;
 }
 
-/// An operation that one rank has ended ends on the others too, a moment later.
+/// If one rank has ended an operation, the other ranks end it soon, too. Waits a short time for this.
 void TimelineRecording::await_last_ends() {
     const auto is_awaited = [this](const base::TimelineOperation& open) { return groups_.may_await(open.record); };
     const auto deadline = steady_clock::now() + kPatienceForLastEnds;

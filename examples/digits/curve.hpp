@@ -23,8 +23,8 @@ using Curve = std::vector<CurvePoint>;
 /// rueda::InvalidArgument or rueda::ResourceExhausted with path and reason.
 void write_csv(const std::filesystem::path& path, const Curve& curve);
 
-/// Reads the points before step `end` from a file of write_csv(). Returns an empty curve if the file does not exist.
-/// Throws rueda::InvalidArgument, with the line, if the file has another format.
+/// Reads the points before step `end` from a file that write_csv() wrote. Returns an empty curve if the file does not
+/// exist. Throws rueda::InvalidArgument, with the line, if the file has another format.
 Curve read_csv(const std::filesystem::path& path, std::int64_t end);
 
 /// Draws loss and accuracy over the steps as an SVG picture. Throws the same errors as write_csv().

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kMaxPixel = 16;
 // Limits the text's length, because a small gzipped file can become arbitrarily large. The limit is a fixed number of
-// lines of the greatest length: 64 times "16,", a label and a line break. The digits have 1797 lines.
+// lines of the greatest length: 64 times "16,", a label and a line break. The file of the digits has 1797 lines.
 constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
 constexpr std::size_t kMaxImages = 100'000;
 constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;

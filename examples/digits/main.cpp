@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// @file
-/// A complete data-parallel training with Rueda. Every process runs this program on its own share of the images. The
-/// calls of rueda:: make one training of the processes. The program is started with ruedarun, with mpirun, or alone.
+/// @file A complete data-parallel training with Rueda. Every process runs this program on its own share of the images.
+/// Through the calls of rueda::, the processes train one network together. The program is started with ruedarun, with
+/// mpirun, or alone.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -107,7 +107,7 @@ private:
         return loss_.numbers()[0];
     }
 
-    /// Returns the part of the held-out images that the network recognises. Each rank evaluates some of the images.
+    /// Returns the fraction of the held-out images that the network recognises. Each rank evaluates some of the images.
     double evaluate() {
         const rueda::Busy busy("evaluating");
         const training::Range mine = training::shard(data_.held_out.count(), rueda::rank(), rueda::size());
@@ -196,8 +196,8 @@ private:
     std::int64_t step_ = 0;
 };
 
-/// run_on_every_rank lets a failure on one rank (options, files, memory) fail on all ranks, so that no rank waits for a
-/// rank that has ended.
+/// If one rank fails, for example because of its options, files or memory, run_on_every_rank makes all ranks fail. So
+/// no rank waits for a rank that has ended.
 void run(int argc, char** argv) {
     std::optional<Options> options;
     std::string help;

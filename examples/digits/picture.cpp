@@ -39,8 +39,8 @@ struct Axes {
     Axis step, loss, accuracy;
 };
 
-/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is at least `value`. Such numbers are short
-/// beside the axis.
+/// Returns the smallest number of the series …, 1, 2, 2.5, 5, 10, … that is at least `value`. Such numbers make short
+/// labels for the axis.
 double round_up(double value) {
     double unit = 1e-6;
     for (;; unit *= 10) {
@@ -61,7 +61,8 @@ Axes axes_for(const Curve& curve) {
         loss = std::max(loss, std::min(point.loss, 1e6));
         accuracy = std::min(accuracy, point.accuracy.value_or(1.0));
     }
-    // A good run's accuracy is mostly above 90 %. On the whole range, its curve would look like a straight line.
+    // A good run's accuracy is mostly above 90 %. On an axis from 0 to 100 %, its curve would look like a straight
+    // line.
     const double lowest = accuracy >= 0.9 ? 0.9 : accuracy >= 0.5 ? 0.5 : 0.0;
     const double steps = curve.empty() ? 1.0 : static_cast<double>(curve.back().step + 1);
     return {{0, steps, kLeft, kRight}, {0, round_up(loss), kBottom, kTop}, {lowest, 1, kBottom, kTop}};

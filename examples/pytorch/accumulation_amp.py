@@ -6,7 +6,7 @@ GradScaler is optional.
     ruedarun -np 2 python accumulation_amp.py --accumulate 4
 
 The gradients of several batches are added up before they are reduced. With a scaler, scaler.step() looks for infinities
-in the reduced gradients. These are equal on all ranks, so either all ranks take a step or none does.
+in the reduced gradients. The reduced gradients are equal on all ranks, so either all ranks take a step or none does.
 """
 
 import argparse

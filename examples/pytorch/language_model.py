@@ -89,7 +89,7 @@ def main() -> None:
     alphabet = sorted(set(text))
     letters = torch.tensor([alphabet.index(letter) for letter in text])
 
-    torch.manual_seed(0)  # all ranks have the same model, of which each keeps its shard
+    torch.manual_seed(0)  # all ranks make the same model, and each rank keeps only its shard
     model = Model(len(alphabet), given.width, given.depth)
     for block in model.blocks:
         fully_shard(block)

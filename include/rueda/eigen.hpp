@@ -53,13 +53,13 @@ template <class Derived>
                   "the matrix is const, and would be written to: it can be an input, tensor_of(std::as_const(matrix))");
     return detail::view_of<TensorView>(matrix.derived());
 }
-/// Returns a matrix that must not be written as a tensor, without a copy. The tensor can only be an input.
+/// Returns the memory of a const matrix as a tensor, without a copy. The tensor can only be an input.
 template <class Derived>
 [[nodiscard]] InputView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
     return detail::view_of<InputView>(matrix.derived());
 }
-/// Returns a block or map that is a temporary object as a tensor, without a copy. If the memory of the block or map is
-/// writable, the tensor is writable too.
+/// Returns the memory of a block or map as a tensor, without a copy. The block or map may be a temporary object. If its
+/// memory is writable, the tensor is writable too.
 template <class Derived>
 [[nodiscard]] auto tensor_of(Eigen::DenseBase<Derived>&& matrix) {
     using View = std::conditional_t<(Derived::Flags & Eigen::LvalueBit) != 0, TensorView, InputView>;

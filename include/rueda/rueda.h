@@ -9,7 +9,7 @@
  *
  * "Collective" means that every rank of the job must call the function. Threads: any thread may call every function at
  * any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8. A rank may have only one pending operation with the same
- * name; a second one returns RUEDA_DUPLICATE_NAME.
+ * name; a call for a second one returns RUEDA_DUPLICATE_NAME.
  *
  * Memory: Rueda uses the input and the output of an operation from the call until the operation has completed. It has
  * completed when rueda_wait or a blocking function returns, or when rueda_poll reports it. If an operation fails after
@@ -160,8 +160,8 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
  *
  * If Rueda is already initialised, the call compares the communicators. If the new one has the same processes in the
  * same order, the call does nothing; otherwise it returns RUEDA_INVALID_ARGUMENT. Only MPI can compare communicators,
- * and Rueda's own thread may be inside MPI at this moment. If MPI provides less than MPI_THREAD_MULTIPLE, such a call
- * therefore returns RUEDA_UNSUPPORTED. If the job was aborted, the call returns RUEDA_ABORTED.
+ * and Rueda's own thread may be inside MPI during the comparison. If MPI provides less than MPI_THREAD_MULTIPLE, such a
+ * call therefore returns RUEDA_UNSUPPORTED. If the job was aborted, the call returns RUEDA_ABORTED.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
@@ -199,12 +199,12 @@ typedef struct rueda_init_options {
  */
 RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
- * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail
- * with a message that says so. The function returns when every rank has called it, or when a rank has died. If Rueda is
- * not initialised, the call does nothing. If a rank does not call the function, the other ranks report that rank in the
- * same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
+ * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail,
+ * and the message says that this rank has shut down. The function returns when every rank has called it, or when a rank
+ * has died. If Rueda is not initialised, the call does nothing. If a rank does not call the function, the other ranks
+ * report that rank in the same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
  *
- * If the job was aborted before every rank had called the function, it returns the code of the abort (usually
+ * If the job was aborted before every rank had called the function, the function returns the code of the abort (usually
  * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call does not
  * report it again. In both cases the rank has left the job.
  */
@@ -238,15 +238,15 @@ RUEDA_API int rueda_is_homogeneous(int* value);
 
 /**
  * Makes a process set of `count` ranks, in any order, and writes its number, which is the same on all ranks.
- * Collective: every rank of the job must call it with the same ranks, also ranks that are not members. Returns
- * RUEDA_MISMATCH if the ranks give different lists. Returns RUEDA_INVALID_ARGUMENT if a rank does not exist or is named
- * twice, if the list is empty, or if a set of these ranks already exists. All ranks get the same error, and no set is
- * made.
+ * Collective: every rank of the job must call this function, even if it is not in `ranks`, and all must pass the same
+ * ranks. Returns RUEDA_MISMATCH if the ranks give different lists. Returns RUEDA_INVALID_ARGUMENT if a rank does not
+ * exist or is named twice, if the list is empty, or if a set of these ranks already exists. All ranks get the same
+ * error, and no set is made.
  */
 RUEDA_API int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * Removes a process set. Collective: every rank of the job must call it. Operations that are pending in the set fail.
- * The set's number is never used again, not even in a later job of the same processes.
+ * Removes a process set. Collective: every rank of the job must call this function. Operations that are pending in the
+ * set fail. The set's number is never used again, not even in a later job of the same processes.
  */
 RUEDA_API int rueda_process_set_remove(int32_t process_set);
 /**
@@ -259,8 +259,8 @@ RUEDA_API int rueda_process_set_remove(int32_t process_set);
 RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
  * Makes this rank leave a set that rueda_process_set_add_among has made. The call does not wait for other ranks. The
- * set's operations that are pending on this rank fail, except messages. A message that its receiver still receives is
- * delivered; other messages fail some time after all members have left. On members that are still in the set,
+ * set's operations that are pending on this rank fail, except messages. A message is delivered if its receiver still
+ * receives it. All other messages fail, some time after all members have left. On members that are still in the set,
  * operations that need this rank fail. After all members have left, the set's memory is freed by the next call of this
  * function or of rueda_process_set_add_among, or at the end of the job.
  */
@@ -365,13 +365,13 @@ RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const ru
                               rueda_handle** handle);
 /**
  * Like rueda_allgather_async, but writes the result to memory of the caller, which saves an allocation. `out` must have
- * the dtype and the shape of `in`, except for the first dimension, which must be the sum over all ranks. `in` must be
- * this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while others let Rueda allocate
- * it.
+ * the dtype and the shape of `in`, except for the first dimension, which must be the sum of the first dimensions on all
+ * ranks. `in` must be this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while others
+ * let Rueda allocate it.
  *
- * A wrong first dimension or a wrong place of `in` depends on the other ranks' rows, so it is detected only when all
- * ranks have announced the operation. Only this rank then fails, with RUEDA_INVALID_ARGUMENT, and its `out` is
- * unchanged. The other ranks get their results.
+ * Whether the first dimension of `out` and the place of `in` are right depends on the other ranks' rows. A mistake is
+ * therefore detected only when all ranks have announced the operation. Only this rank fails in this case, with
+ * RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
  */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                          const rueda_options* options, rueda_handle** handle);
@@ -411,7 +411,7 @@ RUEDA_API int rueda_alltoall(const char* name, const rueda_tensor* in, const int
                              const rueda_options* options, rueda_handle** handle);
 /**
  * Like rueda_alltoall_async, but writes the result to memory of the caller, which saves an allocation. `out` must have
- * the dtype and the shape of `in`, except for the first dimension. This must be the number of rows that this rank
+ * the dtype and the shape of `in`, except for the first dimension, which must be the number of rows that this rank
  * receives from all ranks. `out` must not overlap `in`. If the number of rows is wrong, only this rank fails, as in
  * rueda_allgather_into_async. rueda_handle_received_splits works with the handle of the _async function.
  */
@@ -459,10 +459,10 @@ RUEDA_API int rueda_sparse_allreduce(const char* name, const rueda_tensor* indic
 
 /**
  * Concatenates the ranks' tensors on the root, along the first dimension. The first dimension may differ between ranks
- * and be 0; the other dimensions must be the same. Only the root uses `out`. There it must be memory for all rows that
- * does not overlap `in`, or NULL. If it is NULL, the result belongs to the root's handle (rueda_handle_output).
- * rueda_handle_received_splits works in both cases. If the number of rows is wrong, only the root fails, as in
- * rueda_allgather_into_async.
+ * and be 0; the other dimensions must be the same. Only the root uses `out`. On the root, `out` must be memory for all
+ * rows that does not overlap `in`, or NULL. If it is NULL, the result belongs to the root's handle
+ * (rueda_handle_output). rueda_handle_received_splits works in both cases. If the number of rows is wrong, only the
+ * root fails, as in rueda_allgather_into_async.
  */
 RUEDA_API int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                  const rueda_options* options, rueda_handle** handle);
@@ -572,8 +572,8 @@ RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t si
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /**
  * Writes the result of a completed operation, if Rueda has allocated the memory of the result. Rueda does this if the
- * caller passed no output to an allgather, alltoall, reducescatter or scatter, or on the root to a gather. Data and
- * shape are valid until the handle is released.
+ * caller passed no output to an allgather, alltoall, reducescatter or scatter, or if the root passed no output to a
+ * gather. Data and shape are valid until the handle is released.
  */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
@@ -675,15 +675,16 @@ RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
  */
 RUEDA_API int rueda_stack_signal(int32_t* number);
 /**
- * Makes stall reports also show the frames of an interpreter. It is for the binding of the interpreter's language. Call
- * it after rueda_init and after installing a handler for rueda_stack_signal() without SA_SIGINFO, as Python's
- * faulthandler.register does. This handler must write the traceback of the interrupted thread to the file `descriptor`.
+ * Makes stall reports also show the frames of an interpreter. The binding of the interpreter's language calls this
+ * function after rueda_init. Before this call, the binding must have installed a handler for rueda_stack_signal()
+ * without SA_SIGINFO, as Python's faulthandler.register does. This handler must write the traceback of the interrupted
+ * thread to the file `descriptor`.
  *
- * Rueda installs its own handler again, and its handler calls the interpreter's handler. For each stack, Rueda reads
- * the file and empties it, so the file must allow ftruncate and pread. The descriptor and the handler must stay valid
- * until this function is called with -1. After that, Rueda no longer calls the interpreter's handler. Later jobs of
- * this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no stack signal, or no such
- * handler.
+ * This function installs Rueda's own handler again, and Rueda's handler calls the interpreter's handler. For each
+ * stack, Rueda reads the file and empties it, so the file must allow ftruncate and pread. The descriptor and the
+ * handler must stay valid until this function is called with -1. After that, Rueda no longer calls the interpreter's
+ * handler. Later jobs of this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no
+ * stack signal, or no such handler.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

@@ -232,7 +232,8 @@ private:
 /// The process set of all ranks.
 inline ProcessSet world() { return {}; }
 
-/// Makes a process set. Collective: every rank of the job must call it with the same ranks. See rueda_process_set_add.
+/// Makes a process set. Collective: every rank of the job must call this function with the same `ranks`. See
+/// rueda_process_set_add.
 inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
     ProcessSet set;
     detail::check(rueda_process_set_add(ranks.data(), ranks.size(), &set.id));
@@ -241,7 +242,8 @@ inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
 inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
     return add_process_set(std::span(ranks.begin(), ranks.size()));
 }
-/// Removes a process set. Collective: every rank of the job must call it. Pending operations of the set fail.
+/// Removes a process set. Collective: every rank of the job must call this function. Pending operations of the set
+/// fail.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
 /// Makes a process set. Only the members of the set call this function, all with the same ranks. See
 /// rueda_process_set_add_among.
@@ -283,7 +285,7 @@ inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const 
 struct InitOptions {
     std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty: all
     RankLists process_sets = {};           ///< process sets that are made at the same time; all ranks must pass the
-                                           ///< same
+                                           ///< same sets
 };
 /// Joins the job and makes process sets. Returns the sets in the order of `options.process_sets`. See rueda_init_with.
 inline std::vector<ProcessSet> init_with(const InitOptions& options) {
@@ -408,8 +410,8 @@ std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
 /// The caller's reference to an operation. The destructor neither waits for the operation nor cancels it. The operation
 /// uses its tensors until it has completed, so call wait() before you free their memory.
 ///
-/// Handles are movable. A handle is empty if it was default-constructed or moved from. An empty handle can be
-/// destroyed, assigned to, and asked with empty(). All other functions throw InvalidArgument for an empty handle.
+/// Handles are movable. A handle is empty if it was default-constructed or moved from. The destructor, the assignment
+/// and empty() work with an empty handle; all other functions throw InvalidArgument.
 class Handle {
 public:
     Handle() = default;
@@ -582,8 +584,8 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather(name.c_name(), &c_in, &c, &handle));
     return Handle(handle);
 }
-/// Starts an allgather into `out`, whose first dimension must be the sum over all ranks. `in` must be this rank's rows
-/// in `out`, or must not overlap `out`. See rueda_allgather_into_async.
+/// Starts an allgather into `out`, whose first dimension must be the sum of the first dimensions of all ranks' `in`.
+/// `in` must be this rank's rows in `out`, or must not overlap `out`. See rueda_allgather_into_async.
 [[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                  const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -822,7 +824,7 @@ inline void alltoall_into(const TensorName& name, const InputView& in, const Ten
 }
 
 // The functions below have a root, which is given as its rank in the job. Only the root has an output, or a result in
-// the handle. A scatter is different: there, every rank has a result.
+// the handle. In a scatter, however, every rank has one.
 
 namespace detail {
 /// A C tensor that may be missing; the pointer is null if there is no output.

@@ -145,9 +145,9 @@ namespace detail {
 /// No memory can hold more elements than this.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 
-/// Returns the number of elements of a tensor with these extents. It is 1 without extents, and 0 if at least one extent
-/// is 0. Returns nothing if an extent is negative, or if the number is larger than `most`. All code in Rueda that
-/// multiplies extents calls this function, so that all parts agree.
+/// Returns the number of elements of a tensor with these extents. The number is 1 if there are no extents, and 0 if at
+/// least one extent is 0. Returns nothing if an extent is negative, or if the number is larger than `most`. All code in
+/// Rueda that multiplies extents calls this function, so that all parts agree.
 [[nodiscard]] constexpr std::optional<std::uint64_t> count_of_elements(std::span<const std::int64_t> extents,
                                                                        std::uint64_t most = kMostElements) noexcept {
     bool is_empty = false;

@@ -18,12 +18,13 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The newest records among which a look searches for an operation that has not ended. While a timeline is on, an
-/// operation that is executed may have 17 records of its parts.
+/// A look searches this many of the newest records for an operation that has not ended. The number must be greater than
+/// 17: while a timeline is on, an operation that is being executed may be followed by 17 records of its parts.
 constexpr std::size_t kLookedAtOperations = 64;
 
-/// How many threads of a process a look reads at most. Each costs about 10 us of processor time. /proc lists the oldest
-/// threads first. These are the ones that compute, because programs create their thread pools at the beginning.
+/// The maximum number of threads of a process that a look reads. Each of them costs about 10 us of processor time.
+/// /proc lists the oldest threads first. These are the threads that compute, because programs create their thread pools
+/// at the beginning.
 constexpr int kLookedAtThreads = 64;
 
 bool is_pending(const base::RecordedOperation& operation) {

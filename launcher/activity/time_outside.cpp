@@ -11,13 +11,13 @@ namespace {
 
 using base::RecordedOperation;
 
-/// With fewer looks, the result would be too inexact.
+/// With fewer looks than this, the result would be too inexact.
 constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
-/// Returns the time since which the list of operations is complete. (A scope, a declared activity, is recorded when it
-/// ends. All other records are made when they begin.)
+/// Returns the time since which the list of operations is complete. A scope (a declared activity) is recorded when it
+/// ends; operations, messages and steps are recorded when they begin.
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;
@@ -31,7 +31,7 @@ struct Span {
     std::int64_t end = 0;
 };
 
-/// Returns how much of the time between two moments at least one of the spans covers.
+/// Returns how much of the time from `from_ns` to `to_ns` is covered by at least one of the spans.
 std::int64_t covered_ns(std::vector<Span> spans, std::int64_t from_ns, std::int64_t to_ns) {
     std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
     std::int64_t sum = 0;
@@ -47,8 +47,8 @@ std::int64_t covered_ns(std::vector<Span> spans, std::int64_t from_ns, std::int6
     return sum;
 }
 
-/// Returns the part of the interval that lies outside all operations and recorded scopes (declared activities), from 0
-/// to 1.
+/// Returns which share of the interval, from 0 to 1, lies outside all operations and all recorded scopes (declared
+/// activities).
 double share_outside(std::span<const RecordedOperation> operations, std::int64_t from_ns, std::int64_t to_ns) {
     const std::int64_t from = complete_since(operations, from_ns);
     if (from >= to_ns) {
@@ -56,7 +56,7 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     }
     std::vector<Span> spans;
     for (const RecordedOperation& operation : operations) {
-        // A receive that the program has only posted does not occupy it.
+        // A receive that the program has started, but does not wait for, does not occupy the program.
         const bool is_waited_for = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
         if (base::RecordKind::is_collective(operation.kind) || is_waited_for || is_scope(operation)) {
             spans.push_back({operation.announced_ns, operation.ended_ns.value_or(to_ns)});
@@ -65,8 +65,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
 }
 
-/// Whether the look was within a scope that is recorded now. The look itself could not see the scope if the program
-/// declared it only at its end.
+/// Whether the look happened during a scope that was recorded later. A scope that the program declares only at its end
+/// is invisible at the time of the look.
 bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
     return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
         return is_scope(operation) && operation.announced_ns <= look.time_ns &&

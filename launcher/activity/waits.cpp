@@ -20,7 +20,7 @@ bool is_operation(const RecordedOperation& operation) {
     return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
 }
 
-/// Whether all ranks have announced the operation, as far as the operation's own rank knows.
+/// Whether all ranks have announced the operation, as far as the rank that recorded it knows.
 bool is_called(const RecordedOperation& operation) {
     return operation.batch.has_value() || operation.started_ns.has_value() || operation.ended_ns.has_value();
 }
@@ -43,7 +43,7 @@ std::int64_t count(const std::vector<base::RankRange>& ranks) {
     return sum;
 }
 
-/// The moment when a rank announced an operation. `index` is the rank's position in the list of ranks.
+/// When a rank announced an operation. `index` is the rank's position in the list of ranks.
 struct Announcement {
     std::size_t index = 0;
     std::int64_t ns = 0;
@@ -70,7 +70,8 @@ public:
 
     [[nodiscard]] RankWaits waits_of(std::size_t index) const {
         const std::vector<RecordedOperation>& operations = ranks_[index].operations;
-        // Operations before the first recorded one were overwritten, so nothing is known about the time before it.
+        // Operations before the first recorded operation were overwritten, so nothing is known about the time before
+        // the first one.
         const bool has_all = operations.empty() || operations.front().number == 0;
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
         std::vector<WaitSpan> spans;
@@ -123,9 +124,9 @@ private:
         });
     }
 
-    /// Whether the rank `index` has also announced `operation`, which rank `other` has announced and which has not
-    /// started there. The newest operation with this name on rank `index` may be an earlier one, which both ranks have
-    /// completed.
+    /// Whether the rank `index` has announced `operation`. The rank `other` has announced this operation, and has not
+    /// started it. The newest operation with this name on rank `index` may be an earlier operation, which both ranks
+    /// have completed.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -176,8 +177,8 @@ private:
         }
     }
 
-    /// Adds up the waits for each rank. If several waits overlap, the time counts only for the operation that was
-    /// announced first.
+    /// Adds up the waits for each rank. If several waits overlap, the overlapping time counts only for the operation
+    /// that was announced first.
     [[nodiscard]] RankWaits sum_up(std::vector<WaitSpan> spans, std::int64_t from) const {
         std::sort(spans.begin(), spans.end(), [](const WaitSpan& a, const WaitSpan& b) { return a.begin < b.begin; });
         std::map<std::int32_t, std::int64_t> sums;

@@ -26,8 +26,8 @@ bool counts_as_operation(const RecordedOperation& operation) {
     return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
 }
 
-/// Files of hundreds of ranks have millions of operations, so every function looks at each of them once, and compares
-/// keys without texts.
+/// Compares the recordings. Files of hundreds of ranks have millions of operations, so every function looks at each
+/// operation only once, and the keys that it compares contain no texts.
 class Analyzer {
 public:
     explicit Analyzer(const std::vector<Recording>& recordings)
@@ -62,16 +62,17 @@ public:
 private:
     [[nodiscard]] const Recording* of_rank(std::int32_t rank) const { return by_rank_[static_cast<std::size_t>(rank)]; }
 
-    /// What a ring has of a process set.
+    /// The oldest operation of a process set that a ring still has.
     struct OldestOfSet {
         std::int32_t set_id = 0;
         std::uint64_t ordinal = 0;
     };
 
-    /// Finds the members of each process set: ranks that recorded the set's list of members, and ranks that used the
-    /// set.
+    /// Finds the members of each process set. The members are the ranks in the recorded lists of members, and all ranks
+    /// that used the set.
     void find_members() {
-        std::set<std::pair<std::int32_t, std::string_view>> read;  // members of a set usually note the same text
+        std::set<std::pair<std::int32_t, std::string_view>> read;  // the members of a set usually recorded the same
+                                                                   // text
         for (const Recording& recording : recordings_) {
             for (const base::RecordedSet& set : recording.sets) {
                 if (read.emplace(set.id, set.ranks).second) {
@@ -134,25 +135,26 @@ private:
 
     // ---- what is pending --------------------------------------------------------------------------------------------
 
-    /// How many operations with a key a rank has called. A key may stand for several operations: every use of a name
-    /// before it has a slot has generation 0.
+    /// How many operations with the same key a rank has called. Several operations may have the same key, because the
+    /// generation is 0 for every use of a name until the name has a slot.
     struct Count {
         const Recording* recording = nullptr;
         std::uint32_t operations = 0;
     };
     struct Found {
         PendingOperation pending;
-        std::vector<Count> counts;  // in the order of the ranks; those that have called it
+        std::vector<Count> counts;  // of the ranks that have called the operation, ordered by rank
     };
 
-    /// A batch that one rank has begun and another has not seen has no position there, so the keys are those by
-    /// generation. The order is that of the first calls.
+    /// Operations are matched by generation: if one rank has begun a batch and another rank has not seen it, the other
+    /// rank has no position for this batch. The result is ordered by the first calls.
     [[nodiscard]] std::vector<PendingOperation> find_pending() const {
         std::vector<Found> found = collect_pending();
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // The rest had it, and this rank was about to: an end of the job that came between is no finding.
+            // If other ranks have ended the operation and no rank is missing, this rank was about to end it. That the
+            // job ended before is no finding.
             if (!one.pending.missing.empty() || !one.pending.unknown.empty() || !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
             }
@@ -224,7 +226,7 @@ private:
         }
     }
 
-    /// The calls are in the order of the ranks.
+    /// Whether the rank is one of those that called the operation. The calls are ordered by rank.
     static bool calls(const PendingOperation& pending, std::int32_t rank) {
         const auto call =
             std::lower_bound(pending.calls.begin(), pending.calls.end(), rank,
@@ -239,7 +241,7 @@ private:
         return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    /// Whether a rank that does not wait for the operation has called it nevertheless.
+    /// For a rank that does not wait for the operation: whether it has called the operation nevertheless.
     static bool has_called(const Recording& recording, const Found& found) {
         return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
     }
@@ -250,7 +252,7 @@ private:
         });
     }
 
-    /// Whether the ring of the rank still has everything that it has called since the others began to wait.
+    /// Whether the ring of the rank still has everything that the rank has called since the other ranks began to wait.
     [[nodiscard]] bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
         if (recording.counters.announced <= recording.operations.size() || recording.operations.empty()) {
             return true;
@@ -263,7 +265,7 @@ private:
 
     // ---- where ranks diverge ----------------------------------------------------------------------------------------
 
-    /// The calls of `pending` by ranks that are missing in `other`. Both lists are in the order of the ranks.
+    /// Returns the ranks that called `pending` and are missing in `other`. Both lists are ordered by rank.
     static std::vector<std::int32_t> ranks_missing_in(const PendingOperation& pending, const PendingOperation& other) {
         std::vector<std::int32_t> ranks;
         auto missing = other.missing.begin();
@@ -281,8 +283,8 @@ private:
         return ranks;
     }
 
-    /// Finds pairs of operations of a set in which ranks wait for each other. Each rank appears once for each set, with
-    /// the first operation in which it left the order of the other ranks.
+    /// Finds pairs of operations of a set where the ranks that called one of them wait for ranks that called the other.
+    /// A rank is named once for each set, with the first operation in which it left the order of the other ranks.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;
@@ -324,13 +326,13 @@ private:
         std::int64_t before_last_ns = 0;
     };
 
-    /// When a rank called an operation, in the clock that all ranks of the job share: that of the host if there is one,
-    /// else CLOCK_REALTIME.
+    /// Returns when a rank called an operation, by a clock that all ranks of the job share. On one host this is the
+    /// host's CLOCK_MONOTONIC; on several hosts it is CLOCK_REALTIME.
     [[nodiscard]] std::int64_t time_of(const Recording& recording, std::int64_t ns) const {
         return several_hosts_ ? ns + recording.realtime_offset_ns : ns;
     }
 
-    /// In the order of the first calls.
+    /// The result is ordered by the first calls.
     [[nodiscard]] std::vector<Calls> collect_calls() const {
         std::vector<Calls> all;
         std::unordered_map<OperationKey, std::size_t, OperationKeyHash> index;

@@ -13,11 +13,11 @@
 
 namespace rueda::launcher {
 
-/// A rank that called an operation that has not ended, or that the end of the job has failed.
+/// The call of an operation by one rank. The operation had not ended, or the end of the job made it fail.
 struct PendingCall {
     std::int32_t rank = 0;
-    std::uint64_t ordinal = 0;   ///< the number of the operation among all that the rank called in this set
-    std::int64_t waited_ns = 0;  ///< from the call until the file was written
+    std::uint64_t ordinal = 0;   ///< the operation's number among all operations that the rank called in this set
+    std::int64_t waited_ns = 0;  ///< from the call until the operation failed or the file was written
     bool is_executing = false;   ///< all ranks had called the operation, and it was being executed
 };
 
@@ -25,12 +25,13 @@ struct PendingOperation {
     std::int32_t set_id = 0;
     OperationText what;
     std::vector<PendingCall> calls;     ///< in the order of the ranks
-    std::vector<std::int32_t> missing;  ///< members that have not called it
-    std::vector<std::int32_t> unknown;  ///< members without a file, or whose ring does not reach back so far
-    std::uint64_t first_ordinal = 0;    ///< the least ordinal of the calls
+    std::vector<std::int32_t> missing;  ///< members that have not called the operation
+    std::vector<std::int32_t> unknown;  ///< members that have no file, or whose ring has already lost this part of the
+                                        ///< past
+    std::uint64_t first_ordinal = 0;    ///< the smallest ordinal of the calls
 };
 
-/// Two operations of a process set in which ranks wait for each other.
+/// Two operations of a process set. The ranks that called one of them wait for ranks that called the other.
 struct Divergence {
     std::int32_t set_id = 0;
     struct Side {
@@ -46,11 +47,13 @@ struct Divergence {
 struct Lateness {
     std::int32_t rank = 0;
     std::uint64_t compared = 0;   ///< number of compared operations
-    std::uint64_t last = 0;       ///< number of these operations in which the rank was the last, by more than kLateNs
+    std::uint64_t last = 0;       ///< number of compared operations that this rank called more than kLateNs after all
+                                  ///< other ranks
     std::int64_t awaited_ns = 0;  ///< how long the other ranks waited for this rank alone, over all these operations
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait
-    static constexpr std::int64_t kLateNs = 100'000;  ///< in a loop without work, ranks of one host differ by less
+    static constexpr std::int64_t kLateNs = 100'000;  ///< without work between their operations, the ranks of one host
+                                                      ///< differ by less than this
 };
 
 /// The last things that a rank did.
@@ -60,22 +63,23 @@ struct LastOfRank {
     std::string state;
     std::int64_t step = -1;
     std::string busy;
-    std::uint64_t operations = 0;       ///< that it has called, without sends and receives
-    std::uint64_t messages = 0;         ///< sends and receives that it has called
-    std::optional<OperationText> last;  ///< the last that ended, of all these
-    std::int64_t since_ns = 0;          ///< how long before the file was written
+    std::uint64_t operations = 0;       ///< operations that the rank has called, without sends and receives
+    std::uint64_t messages = 0;         ///< sends and receives that the rank has called
+    std::optional<OperationText> last;  ///< the operation, send or receive that ended last
+    std::int64_t since_ns = 0;          ///< the time from the end of `last` until the file was written
 };
 
 struct Analysis {
     std::int32_t size = 0;
-    std::string reason;                      ///< the reason in the first file
+    std::string reason;                      ///< why the files were written, as the first file says it
     std::vector<std::int32_t> without_file;  ///< ranks of the job that have no file
     std::vector<LastOfRank> ranks;
     std::vector<Divergence> divergences;
     std::vector<PendingOperation> pending;
     PendingMessages pending_messages;
     std::vector<Lateness> lateness;
-    bool several_hosts = false;  ///< then times of different hosts were compared by their CLOCK_REALTIME
+    bool several_hosts = false;  ///< whether the ranks are on several hosts; if so, times were compared by
+                                 ///< CLOCK_REALTIME
     [[nodiscard]] bool is_clean() const {
         return divergences.empty() && pending.empty() && pending_messages.messages.empty();
     }
@@ -84,8 +88,8 @@ struct Analysis {
 /// Compares the recordings of one job. There must be at least one, and they must be ordered by rank.
 [[nodiscard]] Analysis analyze(const std::vector<base::Recording>& recordings);
 
-/// Parses the text of a process set's members, which format_ranks() wrote. If the text was shortened or is damaged,
-/// returns the part that can be read. Ranks from `size` on are left out.
+/// Parses the list of a process set's members, which format_ranks() wrote. If the text was shortened or is damaged,
+/// returns the ranks that can be read. Ranks that are not less than `size` are left out.
 [[nodiscard]] std::vector<std::int32_t> parse_members(std::string_view text, std::int32_t size);
 
 }  // namespace rueda::launcher

@@ -19,7 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// More pending operations, or sends and receives, than this are counted only. A program of one thread has one.
+/// At most this many pending operations, and this many sends and receives, are listed. The others are only counted. A
+/// program of one thread has one at a time.
 constexpr std::size_t kMostPending = 20;
 
 std::string seconds(std::int64_t ns) {

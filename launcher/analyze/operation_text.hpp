@@ -10,19 +10,19 @@
 
 namespace rueda::launcher {
 
-/// An operation of a process set, as several ranks may have called it; or a send or a receive.
+/// Describes an operation of a process set, which several ranks may have called; or a send or a receive.
 struct OperationText {
     std::string kind;                         ///< "allreduce"
     std::string name;                         ///< "" for an operation without a name
-    std::uint32_t generation = 0;             ///< of an operation without a name: the number of the call
-    std::optional<base::MessageEnd> message;  ///< of a send or a receive
-    /// "allreduce 'x'", or "allreduce without a name (call 17)", or "receive from rank 0, tag 7".
+    std::uint32_t generation = 0;             ///< for an operation without a name: the number of the call
+    std::optional<base::MessageEnd> message;  ///< only for a send or a receive
+    /// Returns, for example, "allreduce 'x'", "allreduce without a name (call 17)" or "receive from rank 0, tag 7".
     [[nodiscard]] std::string describe() const;
 };
 
 [[nodiscard]] OperationText text_of_operation(const base::RecordedOperation& operation);
 
-/// Whether the operation had not ended when its rank ended, or when the file was written.
+/// Whether the operation had not ended when the file was written, or had failed because the job ended.
 [[nodiscard]] bool was_pending(const base::RecordedOperation& operation);
 
 }  // namespace rueda::launcher

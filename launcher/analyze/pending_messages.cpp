@@ -14,7 +14,7 @@ using base::RecordedOperation;
 using base::Recording;
 using base::RecordKind;
 
-/// One side of a message: the rank, whether it sends, the other rank (-1: any), the process set, the tag.
+/// One side of a message: the rank, whether this rank sends, the other rank (-1: any), the process set, the tag.
 using MessageSide = std::tuple<std::int32_t, bool, std::int32_t, std::int32_t, std::int32_t>;
 
 class MessageFinder {
@@ -63,7 +63,8 @@ private:
                 .other_side = other_side_of(recording.rank, operation)};
     }
 
-    /// A receive from any rank is called if one rank sends. If a rank has no file, that rank may be the one that sends.
+    /// Returns whether the other side of the message was called. For a receive from any rank, it was called if one rank
+    /// sends to this rank. If no rank does, but some rank has no file, that rank may be the sender.
     [[nodiscard]] PendingMessage::OtherSide other_side_of(std::int32_t rank, const RecordedOperation& operation) const {
         const std::int32_t peer = operation.message.peer;
         if (peer >= 0) {
@@ -103,7 +104,7 @@ private:
 
     const std::vector<Recording>& recordings_;
     std::set<std::int32_t> ranks_;
-    std::set<MessageSide> sides_;  // of the messages that were pending
+    std::set<MessageSide> sides_;  // the sides of the messages that were pending
 };
 
 }  // namespace

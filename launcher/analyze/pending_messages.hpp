@@ -10,11 +10,11 @@
 
 namespace rueda::launcher {
 
-/// A send or a receive that had not ended, or that the end of the job has failed.
+/// A send or a receive that had not ended, or that failed because the job ended.
 struct PendingMessage {
     enum class OtherSide : std::uint8_t {
         called,      ///< the other rank waits for the same message
-        not_called,  ///< the other rank does not wait for it
+        not_called,  ///< the other rank does not wait for this message
         unknown,     ///< the other rank has no file
     };
 
@@ -23,7 +23,7 @@ struct PendingMessage {
     OperationText what;
     std::uint64_t bytes = 0;
     std::int64_t waited_ns = 0;  ///< until the file was written
-    bool is_blocking = false;    ///< a thread of the program waited for it
+    bool is_blocking = false;    ///< whether a thread of the program waited for the message
     OtherSide other_side = OtherSide::unknown;
 };
 
@@ -34,7 +34,7 @@ struct CrossedSends {
 };
 
 struct PendingMessages {
-    std::vector<PendingMessage> messages;  ///< by rank, and in the order of the calls
+    std::vector<PendingMessage> messages;  ///< ordered by rank, and for one rank by its calls
     std::vector<CrossedSends> crossed;
 };
 

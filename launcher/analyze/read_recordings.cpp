@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How far apart the ranks of one job may begin. They begin within the start timeout, a minute by default, and the
-/// clocks of hosts may differ.
+/// The ranks of one job begin at most this long after each other. They begin within the start timeout, a minute by
+/// default, and in addition the clocks of hosts may differ.
 constexpr std::int64_t kMostApartNs = 600'000'000'000;
 
 Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
@@ -44,11 +44,11 @@ Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
 
 using RankFiles = std::vector<std::pair<std::int32_t, fs::path>>;
 
-/// Nearly all of the time for hundreds of ranks is spent here, in parsing, so several threads read. If a file cannot be
-/// read, the failure is that of the lowest rank.
+/// Reads all files with several threads, because for hundreds of ranks nearly all of the time is spent in parsing. If
+/// files cannot be read, returns the failure of the lowest of their ranks.
 Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings) {
     std::vector<Status> results(files.size());
-    std::atomic<std::size_t> next{0};  // relaxed: each thread uses only what belongs to its indices
+    std::atomic<std::size_t> next{0};  // relaxed: each thread uses only the elements whose indices it took
     const auto work = [&] {
         for (std::size_t i = next.fetch_add(1, std::memory_order_relaxed); i < files.size();
              i = next.fetch_add(1, std::memory_order_relaxed)) {
@@ -61,7 +61,7 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
     };
     {
         const std::size_t threads = std::min<std::size_t>(std::thread::hardware_concurrency(), files.size());
-        std::vector<std::jthread> others;  // the end of this block waits for them
+        std::vector<std::jthread> others;  // the end of this block waits for these threads
         for (std::size_t thread = 1; thread < threads; ++thread) {
             others.emplace_back(work);
         }

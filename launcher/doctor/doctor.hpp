@@ -52,7 +52,7 @@ struct PluginFacts {
 struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
-    std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun, so that plugins do not matter
+    std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun; no plugin can then be used
     std::optional<int> ranks;            ///< the number of ranks that will run on this host
     double usable_cores = 1;
     double cores_in_mask = 1;

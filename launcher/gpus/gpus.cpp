@@ -109,8 +109,8 @@ public:
         unsigned count = 0;
         int result = device_processes(device, &count, nullptr);
         std::vector<NvmlProcess> processes;
-        // More processes may start between the two calls, so the buffer gets some more space. If this is still too
-        // small, the missing processes are found in the next interval.
+        // More processes may start between the two calls, so the buffer gets some more space. If the buffer is still
+        // too small, the missing processes are found in the next interval.
         if (result == kInsufficientSize && count <= kMostProcesses) {
             constexpr unsigned kMore = 16;
             count += kMore;
@@ -128,8 +128,9 @@ public:
 
 private:
     bool find_all(void* library) {
-        // Version 2 of nvmlDeviceGetComputeRunningProcesses is preferred to version 3. Both have the same form in most
-        // drivers, but in the first drivers of the series 535 the entry of a process has eight bytes more in version 3.
+        // nvmlDeviceGetComputeRunningProcesses has a version 2 and a version 3, and version 2 is preferred. In most
+        // drivers an entry of the list of processes has the same form in both versions. But in the first drivers of the
+        // series 535, an entry of version 3 has eight bytes more than one of version 2.
         return find(library, "nvmlInit_v2", init) && find(library, "nvmlShutdown", shutdown) &&
                find(library, "nvmlDeviceGetCount_v2", device_count) &&
                find(library, "nvmlDeviceGetHandleByIndex_v2", device_by_index) &&

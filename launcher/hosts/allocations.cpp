@@ -111,7 +111,8 @@ Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment) {
     RUEDA_RETURN_IF_FAILED(places.status());
     const Result<std::vector<int>> slots = slurm_slots(environment, expanded.value().size(), places.value());
     RUEDA_RETURN_IF_FAILED(slots.status());
-    // Inside a step, SLURM_NTASKS describes the step and not the allocation, so it is ignored.
+    // Inside a step, SLURM_NTASKS describes the step and not the allocation. So it is ignored if this process runs
+    // inside a step.
     const bool in_step = !value_of(environment, {"SLURM_STEP_ID"}).empty();
     Result<std::optional<int>> ranks = number_of(environment, "SLURM_NTASKS", 1);
     RUEDA_RETURN_IF_FAILED(ranks.status());

@@ -220,8 +220,8 @@ bool append_range(std::string_view range, const std::vector<std::string>& beginn
     return names.size() <= kMostHosts;
 }
 
-/// Expands one item of Slurm's list. Several brackets are combined: "r[1-2]n[1-2]" stands for four names. As in Slurm's
-/// order, the last bracket changes fastest.
+/// Expands one item of Slurm's list. Several brackets are combined: "r[1-2]n[1-2]" stands for four names. The names are
+/// in the same order as in Slurm: the number of the last bracket changes fastest.
 bool expand_item(std::string_view item, std::vector<std::string>& names) {
     std::vector<std::string> heads = {""};
     while (!item.empty()) {

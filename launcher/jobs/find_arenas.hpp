@@ -18,12 +18,12 @@ struct Holder {
 /// The shared memory of a job or of one of its process sets. It was found because processes have it open as a file.
 struct FoundArena {
     std::uint64_t inode = 0;
-    std::string path;  ///< /proc/<pid>/fd/<n>; usable as long as this process has the file open
+    std::string path;  ///< /proc/<pid>/fd/<n>; usable as long as the process <pid> has the file open
     std::vector<Holder> holders;
 };
 
 /// Searches the open files of all processes of this user on this host, in the order of the process numbers. Processes
-/// that must not be inspected, or that end during the search, are left out.
+/// that the system does not allow to inspect, or that end during the search, are left out.
 [[nodiscard]] std::vector<FoundArena> find_arenas();
 
 /// Returns the last number in the line "NSpid:" of /proc/<pid>/status, which is the process's number in its own

@@ -16,8 +16,8 @@ struct Job {
     std::string id;  ///< "j" and the inode of the job's memory; it stays the same until the job ends
     ArenaView arena;
     std::vector<Holder> holders;
-    std::string path;  ///< opens the job's memory again; it is usable until the process that find_jobs() found first
-                       ///< ends
+    std::string path;  ///< a path by which the job's memory can be opened again, until the process that find_jobs()
+                       ///< found first has ended
 };
 
 /// A job whose memory this program cannot read.

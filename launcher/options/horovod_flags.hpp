@@ -15,11 +15,11 @@ namespace rueda::launcher {
 /// What ruedarun does with a flag of horovodrun.
 struct HorovodFlag {
     bool takes_value = false;
-    /// The option of ruedarun with the same effect, for example "--output-dir". It gets the flag's value.
+    /// The option of ruedarun with the same effect, for example "--output-dir". This option gets the flag's value.
     std::string_view option;
-    /// If there is no such option: the environment variable with the same effect.
+    /// The environment variable with the same effect, if ruedarun has no option with this effect.
     std::string_view variable;
-    /// The value of the variable. If this is empty, the variable gets the flag's value.
+    /// The value of the variable. If this text is empty, the variable gets the flag's value.
     std::string_view fixed_value;
     /// A text that is appended to the flag's value, for example "M" for mebibytes.
     std::string_view unit;

@@ -184,7 +184,7 @@ private:
     }
 
     /// Divides the arguments into ruedarun's options and the program with its arguments. CLI11 cannot do this: it would
-    /// take an unknown option for the program, and would search for ruedarun's options after it.
+    /// take an unknown option for the program, and would take arguments of the program for ruedarun's options.
     Status find_program(std::span<const std::string> arguments) {
         std::size_t at = 0;
         while (at < arguments.size()) {

@@ -21,11 +21,11 @@ inline constexpr int kMostRanksOfAHost = 1024;
 /// more ranks.
 inline constexpr int kMostRanks = 16384;
 
-/// How long the other ranks may continue after a rank failed. They need some time to print their errors. It must be
-/// short, because the user waits meanwhile.
+/// How long the other ranks may continue after a rank failed. They need some time to print their errors. But the time
+/// must be short, because the user waits meanwhile.
 inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
-/// How long the ranks may continue after an abort of the job. It is shorter than kDefaultGrace, because ruedarun has
-/// already notified every rank that it can reach.
+/// How long the ranks may continue after an abort of the job. This time is shorter than kDefaultGrace, because ruedarun
+/// has already notified every rank that it can reach.
 inline constexpr std::chrono::milliseconds kDefaultGraceAfterAbort{3000};
 
 /// The options on the command line and in the files that it names. Their values are checked as far as possible without

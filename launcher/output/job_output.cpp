@@ -19,11 +19,11 @@ namespace rueda::launcher {
 
 namespace {
 
-/// If the queue has more bytes than this, ruedarun reads no more output from the ranks, so that they must wait. The
-/// limit is enough text to keep a terminal busy.
+/// If the queue has more bytes than this, ruedarun stops reading the ranks' output, so a rank that writes more must
+/// wait. This many bytes are enough to keep a terminal busy.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
-/// In bytes. If poll() reports that a pipe is writable, a write of this size does not block (PIPE_BUF).
+/// The size in bytes of a write that does not block if poll() has reported that the pipe is writable (PIPE_BUF).
 constexpr std::size_t kSafeWrite = 4096;
 
 constexpr std::size_t kReadSize = std::size_t{64} << 10;

@@ -43,7 +43,7 @@ public:
     void put_bytes(std::string_view bytes);
     void add_to(PollSet& set);
     /// Whether the reader has closed the pipe, or the file cannot grow any more. In this case a rank that writes must
-    /// get SIGPIPE, as if it wrote there directly.
+    /// get SIGPIPE, as if it wrote directly to this pipe or file.
     [[nodiscard]] bool is_broken() const { return broken_; }
     [[nodiscard]] bool is_empty() const { return queue_.empty(); }
     [[nodiscard]] bool is_full() const;

@@ -25,7 +25,8 @@ struct OutputPiece {
 /// newest state of a progress bar remains. "\r\n" counts as a newline.
 class LineSplitter {
 public:
-    /// In bytes. A longer line is split into pieces of this size, so that no program can fill ruedarun's memory.
+    /// The maximum length in bytes of a line. A longer line is split into several lines of this length, so that no
+    /// program can fill ruedarun's memory.
     static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
     [[nodiscard]] std::vector<OutputPiece> feed(std::string_view bytes);

@@ -121,8 +121,9 @@ void add_yielding(CommandBuilder& builder, std::optional<bool> more_ranks_than_c
                                        : "every rank has a core of its own");
 }
 
-/// Fails if the file name contains a blank. Open MPI splits the arguments for ssh at every blank and supports no quotes
-/// (opal_argv_split of plm_rsh_args in orte/mca/plm/rsh of 4.1, and of plm_ssh_args in PRRTE's plm/ssh).
+/// Fails if the file name contains a blank. Open MPI splits the arguments for ssh at every blank and supports no
+/// quotes. (Open MPI 4.1 calls opal_argv_split for plm_rsh_args in orte/mca/plm/rsh. PRRTE does the same for
+/// plm_ssh_args in plm/ssh.)
 Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) {
     if (file.find_first_of(" \t\n") == std::string::npos) {
         return {};
@@ -147,9 +148,10 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     if (request.as_root) {
         builder.add("allow-run-as-root", {"--allow-run-as-root"}, "this is root, as in many containers");
     }
-    // Without --oversubscribe, mpirun refuses to start more ranks than the host has whole cores. It ignores hardware
-    // threads and the CPU quota of containers. ruedarun counts the cores itself, and sets mpi_yield_when_idle below if
-    // there are more ranks than cores. "slot" gives consecutive numbers to the ranks of a host.
+    // Without --oversubscribe, mpirun refuses to start more ranks than the host has whole cores. When mpirun
+    // counts the cores, it ignores hardware threads and the CPU quota of containers. ruedarun counts the cores itself,
+    // and sets mpi_yield_when_idle below if there are more ranks than cores. "slot" gives consecutive numbers to the
+    // ranks of a host.
     if (is_prrte) {
         builder.add("map-by", {"--map-by", "slot:OVERSUBSCRIBE"}, "how many ranks fit is ruedarun's decision");
     } else {

@@ -29,8 +29,8 @@ struct MpiLauncher {
 struct MpiRequest {
     int ranks = 1;
     std::vector<HostShare> shares;                      ///< empty: all ranks are on this host
-    std::optional<bool> more_ranks_than_cores = false;  ///< empty: on each host, the supervisors (parents of ranks)
-                                                        ///< decide (host_settings.hpp)
+    std::optional<bool> more_ranks_than_cores = false;  ///< empty: the supervisors (parents of ranks) find it out on
+                                                        ///< each host (host_settings.hpp)
     bool as_root = false;
     std::vector<std::string> interfaces;  ///< network interfaces to use; if empty, MPI chooses
     std::optional<int> ssh_port;

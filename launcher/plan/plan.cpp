@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// Variables that say which rank a process is. They are removed from the environment: if another job had left them
-/// there, every rank of this job would think that it is that job's rank.
+/// Variables that say which rank a process is. They are removed from the environment. They may come from another job,
+/// and every rank of this job would then take itself for the same rank of that other job.
 constexpr std::array<std::string_view, 10> kIdentityVariables = {
     "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
@@ -44,9 +44,10 @@ constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRAR
 constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
     "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 
-/// Exceptions from the prefixes above. A launcher sets these variables for one rank or for itself. If ruedarun runs
-/// inside a rank of another job, these variables describe that other job. Other hosts do not need the launcher's
-/// settings, because mpirun reads them on this host and passes them to its daemons.
+/// Variables that other hosts do not get although their names begin with one of the prefixes above. A launcher sets
+/// these variables for one rank or for itself. If ruedarun runs inside a rank of another job, these variables describe
+/// that other job. Other hosts do not need the launcher's settings, because mpirun reads them on this host and passes
+/// them to its daemons.
 constexpr std::array<std::string_view, 14> kLaunchersOwnPrefixes = {"I_MPI_HYDRA_",
                                                                     "I_MPI_INFO_",
                                                                     "I_MPI_MPIRUN",
@@ -138,8 +139,8 @@ private:
 
     [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
 
-    /// Adds a note if ruedarun runs in the shell of `srun -n 4 --pty bash`. The variables of such a shell look like the
-    /// variables of one of several ranks. The user may expect that ruedarun becomes this rank.
+    /// Adds a note if ruedarun runs in the shell of `srun -n 4 --pty bash`. This shell has the variables of one of
+    /// several ranks, so the user may expect that ruedarun becomes this rank. But ruedarun starts the ranks itself.
     void note_shell_of_srun() {
         const std::string tasks = text_of(around_.environment, "SLURM_STEP_NUM_TASKS");
         if (is_in_shell_of_srun(around_.environment) && !tasks.empty() && tasks != "1") {
@@ -411,7 +412,8 @@ private:
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, kSupervisorOption};
         // If a user pastes the printed command, no ruedarun controls the job. The parent process of each rank (its
-        // supervisor) then sets torchrun's variables itself, except those that are named here.
+        // supervisor) then sets torchrun's variables itself, except those whose names are added here to the
+        // supervisor's arguments.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {
                 request.program.emplace_back(name);

@@ -93,8 +93,9 @@ inline constexpr const char* kSupervisorOption = "--rank-supervisor";
 /// they identify themselves (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 
-/// The variable that tells `rueda top` the hosts of a job on several hosts. Its value is a token that no other job has,
-/// and the hosts, for example "3f0c…@a,b". A second variable would also have to travel to the other hosts.
+/// The variable that tells `rueda top` the hosts of a job on several hosts. Its value consists of a token that no other
+/// job has, and of the hosts, for example "3f0c…@a,b". Both are in one variable, because each variable has to be sent
+/// to the other hosts.
 inline constexpr const char* kJobVariable = "RUEDARUN_JOB";
 
 /// The variable with the number of the attempt, counted from 0. Programs can find out from it that they were restarted.

@@ -69,10 +69,10 @@ std::string first_host_of_step(const Environment& environment) {
 }
 
 /// Returns a port that all tasks of the step can compute without communication. If Slurm has reserved ports for the
-/// step (MpiParams=ports=), it is the first of these. Otherwise it is computed from the numbers of job and step, so
-/// that steps of one job, and jobs with similar numbers, get different ports. The range is below the ports that Linux
-/// gives to programs that ask for any port (32768 and above). The number of the job is multiplied by 61. As 61 has no
-/// common factor with kCount, jobs with different numbers modulo kCount get different ports.
+/// step (MpiParams=ports=), the result is the first reserved port. Otherwise the port is computed from the numbers of
+/// job and step, so that steps of one job, and jobs with similar numbers, get different ports. The range is below the
+/// ports that Linux gives to programs that ask for any port (32768 and above). The number of the job is multiplied by
+/// 61. As 61 has no common factor with kCount, jobs with different numbers modulo kCount get different ports.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
     constexpr std::uint64_t kCount = 20000;
@@ -206,8 +206,8 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         return std::optional<SrunTask>();
     }
     if (is_in_shell_of_srun(environment)) {
-        // With --pty, only task 0 has the terminal. There srun runs a shell, in which the user may type ruedarun. If
-        // this process belongs to another task, srun has started ruedarun directly, which is an error.
+        // `srun --pty` connects only task 0 to the terminal. In task 0, srun runs a shell, in which the user may type
+        // ruedarun. In any other task, srun has started ruedarun directly, which is an error.
         if (*rank != 0) {
             return failure(ErrorCode::invalid_argument,
                            "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "

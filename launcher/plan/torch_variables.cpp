@@ -15,7 +15,7 @@ namespace rueda::launcher {
 namespace {
 
 bool is_torchruns_own(std::string_view name) {
-    // Of the names that begin with ROLE_, only these three belong to torchrun. The user may have others.
+    // Only these three of the names that begin with ROLE_ belong to torchrun. Other such names may be the user's own.
     constexpr std::array<std::string_view, 3> kRoleNames = {"ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"};
     return name.starts_with("TORCHELASTIC_") ||
            std::find(kRoleNames.begin(), kRoleNames.end(), name) != kRoleNames.end();

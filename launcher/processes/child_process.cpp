@@ -188,8 +188,8 @@ void end_leftover_children() {
     constexpr std::chrono::milliseconds kPause{5};
     const Clock::time_point begin = Clock::now();
     std::set<pid_t> asked;
-    // These pids cannot belong to other processes: the kernel does not reuse the pid of a child before its exit status
-    // is collected.
+    // A pid that children_of_this_process() returns cannot belong to another process: the kernel does not reuse the pid
+    // of a child before the child's exit status is collected.
     while (reap_all() && Clock::now() < begin + kLongest) {
         const bool polite = Clock::now() < begin + kPolite;
         for (const pid_t pid : children_of_this_process()) {

@@ -13,7 +13,8 @@
 namespace rueda::launcher {
 
 /// How many processes the kernel has killed because memory ran out, and the file that contains this number. A parent
-/// sees only SIGKILL as the end of such a process. The difference between two counts shows the reason.
+/// sees only that its child was killed by SIGKILL. If the number has grown since the child was started, lack of memory
+/// was the reason.
 struct OomKills {
     std::uint64_t processes = 0;
     std::string counted_in;  ///< the file; empty if there is none

@@ -38,8 +38,8 @@ void raise_descriptor_limit(int ranks) {
     }
 }
 
-/// Tells the ranks the hosts of the job. For a job on one host, removes the variable: it may come from an outer job, in
-/// one of whose ranks ruedarun runs.
+/// Tells the ranks the hosts of the job. For a job on one host, removes the variable: if ruedarun runs in a rank of an
+/// outer job, the variable describes the outer job.
 Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     if (plan.shares.empty()) {
         return EnvironmentChange{kJobVariable, std::nullopt};
@@ -76,7 +76,7 @@ Status MpiRanks::start(JobOutput& output) {
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
         // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended, and
-        // mpirun's long messages about this would hide that line.
+        // the user would not notice those lines among mpirun's long messages about the same.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
@@ -179,9 +179,9 @@ void MpiRanks::welcome_when_all_have_reported() {
     }
 }
 
-/// Returns an address of rank 0's host that other hosts can reach. Usually it is the address from which rank 0's parent
-/// (its supervisor) has connected. If rank 0 runs on ruedarun's own host, it is the address to which a supervisor of
-/// another host has connected.
+/// Returns an address of rank 0's host that other hosts can reach. Usually this is the address from which rank 0's
+/// parent (its supervisor) has connected. If rank 0 runs on ruedarun's own host, this is the address of ruedarun's host
+/// to which a supervisor of another host has connected.
 std::string MpiRanks::master_address() const {
     if (is_on_this_host()) {
         return kMasterOfOneHost;
@@ -246,7 +246,7 @@ void MpiRanks::take_report(int rank, const Frame& frame) {
 }
 
 void MpiRanks::take_output(int rank, const Frame& frame) {
-    if (!is_on_this_host()) {  // a rank on this host writes to its own descriptors
+    if (!is_on_this_host()) {  // a rank on ruedarun's host writes to the descriptors that it got, not over the link
         output_->feed(rank, frame.value == kStandardError, frame.payload);
         rank_at(rank).unacknowledged += frame.payload.size();
     }
@@ -256,7 +256,7 @@ void MpiRanks::lose(int rank) {
     if (!is_on_this_host()) {
         output_->close_remote_rank(rank);
     }
-    RankEnd end = end_of(rank, SIGKILL);  // the wait status is unknown; SIGKILL is the most likely one
+    RankEnd end = end_of(rank, SIGKILL);  // the real wait status is unknown; a kill by SIGKILL is the most likely one
     end.lost = true;
     end_rank(std::move(end));
 }
@@ -299,8 +299,8 @@ void MpiRanks::signal_ranks(int signal_number) {
         all_have_reported = all_have_reported && (rank.has_reported || rank.ended);
         if (rank.link.is_open() && !rank.ended && welcomed_) {
             rank.link.send(FrameKind::deliver, signal_number);
-        } else if (!welcomed_ && rank.has_reported && ends_ranks(signal_number)) {  // the program has not started, so
-                                                                                    // the signal ends the rank
+        } else if (!welcomed_ && rank.has_reported && ends_ranks(signal_number)) {  // no program runs yet, so the rank
+                                                                                    // counts as ended by the signal
             RankEnd end = end_of(number, signal_number);
             end.by_launcher = true;
             end_rank(std::move(end));

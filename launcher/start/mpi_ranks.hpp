@@ -40,7 +40,8 @@ private:
         FrameLink link;        ///< open from the supervisor's first frame until the supervisor has exited
         std::string host;      ///< the name that the supervisor reported, for messages
         std::string host_key;  ///< equal for all ranks of one host
-        pid_t pid = 0;         ///< the number on the rank's own host; 0: the program has not started
+        pid_t pid = 0;         ///< the process number of the program on the rank's own host; 0: the program has not
+                               ///< started
         bool has_reported = false;
         bool ended = false;
         std::array<bool, 2> output_stopped{};

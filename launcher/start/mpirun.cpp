@@ -62,7 +62,7 @@ bool Mpirun::ended(pid_t pid) {
     if (pid != pid_ || pid == 0) {
         return false;
     }
-    while (errors_.is_open()) {  // prints mpirun's last lines, which must come before the line about its end
+    while (errors_.is_open()) {  // prints mpirun's last lines, which must come before the line about mpirun's end
         pollfd ready{errors_.value(), POLLIN, 0};
         if (::poll(&ready, 1, 0) != 1) {
             break;

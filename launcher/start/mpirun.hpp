@@ -21,8 +21,8 @@ public:
     /// How long to wait after release() before mpirun gets SIGTERM. Open MPI 4 exits within 0.1 s, or about 1 s if it
     /// has to clean up.
     static constexpr std::chrono::milliseconds kLeaves{2000};
-    /// The same time if a rank has failed. After a failure, Open MPI 4 on several hosts often does not exit, because
-    /// its parameters tell it not to kill the other ranks. Only SIGKILL ends it.
+    /// How long to wait instead of kLeaves if a rank has failed. After a failure, Open MPI 4 on several hosts often
+    /// does not exit, because its parameters tell it not to kill the other ranks. Only SIGKILL ends it.
     static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
 
     /// Called with the text that mpirun writes to its standard error. mpirun's standard output is ruedarun's own.

@@ -49,8 +49,8 @@ struct ConnectionEnds {
 };
 [[nodiscard]] ConnectionEnds ends_of_connection(int socket);
 
-/// Compares two texts. The time does not depend on the position of the first difference, so it reveals nothing about
-/// the secret.
+/// Compares two texts. How long the comparison takes does not depend on the position of the first difference, so this
+/// time reveals nothing about the secret.
 [[nodiscard]] bool is_same_secret(std::string_view left, std::string_view right);
 
 }  // namespace rueda::launcher

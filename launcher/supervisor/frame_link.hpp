@@ -27,9 +27,10 @@ struct Frame {
 /// Frames that cannot be sent now go into a queue. Threads: only one thread may use an object.
 class FrameLink {
 public:
-    /// In bytes: the largest payload of one frame. A longer text is sent in several frames.
+    /// The largest payload of one frame, in bytes. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
-    /// In bytes: if the queue is longer, senders that can wait must wait. A program's output can wait.
+    /// A length of the queue in bytes. If the queue is longer, senders that can wait, such as a program's output, must
+    /// wait.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
     /// The time limit of expect_answers(). The kernel of the other host acknowledges data, so a busy process causes no

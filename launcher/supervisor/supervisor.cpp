@@ -199,8 +199,8 @@ private:
         kill_at_ = Clock::now() + kOrphanTime;
     }
 
-    /// Starts the program. It writes to the descriptors that ruedarun sent. Without them, it writes to pipes, whose
-    /// content this process sends to ruedarun.
+    /// Starts the program. If ruedarun has sent descriptors, the program writes to them. Otherwise the program writes
+    /// to pipes, whose content this process sends to ruedarun.
     void start_with_outputs() {
         if (program_.pid() != 0 || ended_) {
             return;

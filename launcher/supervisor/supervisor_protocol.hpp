@@ -17,7 +17,7 @@ enum class FrameKind : std::uint32_t {
     welcome = 2,       ///< from ruedarun: start the program as one of `value` ranks; payload: its variables
                        ///< (torch_variables.hpp)
     started = 3,       ///< from the supervisor; value: the program's pid
-    start_failed = 4,  ///< from the supervisor, as its last frame; value: the errno
+    start_failed = 4,  ///< from the supervisor, as its last frame; value: the errno of the failed start
     ended = 5,         ///< from the supervisor; value: the program's wait status, payload: the rest of its RankEnd
     deliver = 6,       ///< from ruedarun: send the signal `value` to the program
     leave = 7,         ///< from ruedarun: all ranks have ended, so the supervisor must exit
@@ -31,7 +31,7 @@ enum class FrameKind : std::uint32_t {
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
-/// frames in order. The limit ensures that a report never waits behind much output that ruedarun cannot print yet.
+/// frames in order. Without this limit, a report could wait behind much output that ruedarun cannot print yet.
 inline constexpr std::int32_t kOutputCredit = 128 << 10;
 
 inline constexpr std::int32_t kStandardOutput = 1;

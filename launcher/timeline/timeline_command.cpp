@@ -36,8 +36,9 @@ int refuse_files(const std::string& text) {
     return static_cast<int>(TimelineExit::failed);
 }
 
-/// The file that the user named. A regular file gets its new content at once when the merge is complete, because it may
-/// be one of the parts. Anything else, for example /dev/stdout, must not be replaced by a file. Threads: one.
+/// The file that the user named. If it is a regular file, it may be one of the parts, so it keeps its old content until
+/// the merge is complete, and is then replaced as a whole. Anything else, for example /dev/stdout, must not be replaced
+/// by a file. Threads: one.
 class OutputFile {
 public:
     Status open(const std::string& path) {

@@ -27,9 +27,9 @@ struct LaunchedJob {
 /// This mark, followed by a job's token, names the job on all its hosts.
 inline constexpr std::string_view kTokenMark = "token:";
 
-/// Takes the job that the user means out of the list. `wanted` is the job's id, kTokenMark and the job's token, or the
-/// number of one of the job's processes. If `wanted` is "", the list must have exactly one job. Fails with
-/// InvalidArgument; the message says what the user can do.
+/// Takes the job that the user means out of the list. `wanted` is one of three texts: the job's id; kTokenMark followed
+/// by the job's token; or the number of one of the job's processes. If `wanted` is "", the list must have exactly one
+/// job. Fails with InvalidArgument; the message says what the user can do.
 [[nodiscard]] Result<Job> choose_job(JobList list, const std::string& wanted);
 
 }  // namespace rueda::launcher

@@ -17,8 +17,8 @@ constexpr std::int64_t kLongestLookNs = 100'000'000;
 
 constexpr std::chrono::milliseconds kFirstInterval{500};
 
-/// Returns whether the process of any rank is not known. Such a rank has ended, or it was not yet in the job when the
-/// job was found.
+/// Returns whether there is a rank whose process is not known. Such a rank has ended, or it was not yet in the job when
+/// the job was found.
 bool has_late_ranks(const TopView& view) {
     const std::vector<RankSample>& ranks = view.job.ranks;
     return std::any_of(ranks.begin(), ranks.end(), [](const RankSample& rank) { return !rank.process; });

@@ -19,7 +19,8 @@ namespace rueda::launcher {
 struct HostPicture {
     std::string host;
     std::optional<TopView> view;  ///< the newest
-    std::int64_t arrived_ns = 0;  ///< when the view arrived or the host was first asked, by this host's CLOCK_MONOTONIC
+    std::int64_t arrived_ns = 0;  ///< when the view arrived, by this host's CLOCK_MONOTONIC; before the first view:
+                                  ///< when the host was first asked
     bool is_over = false;         ///< nothing more comes
     std::string problem;          ///< why nothing more comes, or what is wrong with the host's last line; otherwise ""
 };

@@ -40,8 +40,8 @@ std::string cell_text(const std::optional<double>& value, F&& format) {
 
 std::string name_of(std::int32_t whom) { return whom == kOtherHosts ? "other hosts" : fmt::format("rank {}", whom); }
 
-/// Returns the ranks that this rank waited for, for example "rank 2". If there are several, returns the part of the
-/// interval for each, for example "rank 2 40%, rank 3 10%".
+/// Returns the ranks that this rank waited for, for example "rank 2". If there are several, the text also has the part
+/// of the interval for each of them, for example "rank 2 40%, rank 3 10%".
 std::string waited_for(const RankRow& row) {
     const double all = [&row] {
         std::int64_t sum = 0;
@@ -65,7 +65,8 @@ std::string waited_for(const RankRow& row) {
 }
 
 std::string step_time(const RankRow& row) {
-    // If the current step already takes much longer than earlier steps, its time until now is shown instead of theirs.
+    // If the current step already takes much longer than earlier steps took, the time since it began is shown instead
+    // of the time of an earlier step.
     if (row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
         *row.in_step_seconds > 1) {
         return ">" + format_duration(*row.in_step_seconds);

@@ -13,20 +13,21 @@ namespace rueda::launcher {
 
 namespace {
 
-/// First condition for a straggler: on average, the other ranks waited for it during at least this part of the
-/// interval. With a smaller limit, the small differences that every job has would mark ranks by chance.
+/// First condition for a straggler: on average over the other ranks, a rank waited for the straggler during at least
+/// this part of the interval. With a smaller limit, the small differences that every job has would mark ranks by
+/// chance.
 constexpr double kStragglerShare = 0.10;
 
-/// Second condition for a straggler: the time that it waited itself is at most this part of the time that the others
-/// waited for it. If ranks take turns in being late, none of them is the cause. On a machine with eight runnable
-/// threads for each core, two equal ranks waited for each other 38 % and 14 % of the time.
+/// Second condition for a straggler: the time that the straggler itself waited is at most this part of the time that
+/// the other ranks waited for it. If ranks take turns in being late, none of them is the cause. For example, on a
+/// machine with eight runnable threads for each core, two equal ranks waited for each other 38 % and 14 % of the time.
 constexpr double kStragglersOwnShare = 0.25;
 
-/// A rank seems bound by its input if it neither computed nor was in Rueda or in a declared scope during this part of
-/// the interval. A program that computes hardly sleeps outside Rueda.
+/// A rank seems bound by its input if, during at least this part of the interval, it neither computed nor was in Rueda
+/// or in a declared scope. A program that is busy with computing spends almost no time asleep outside of Rueda.
 constexpr double kInputShare = 0.3;
 
-/// The view names a rank's oldest pending operation if it has waited at least this long.
+/// The view names a rank's oldest pending operation if the operation has been pending for at least this long.
 constexpr std::int64_t kLongWaitNs = 1'000'000'000;
 
 /// How many operations of each rank are compared, beginning with the newest. The limit bounds the work for a sample on
@@ -53,7 +54,7 @@ std::optional<double> step_seconds(const base::RecordedCounters& before, const b
     return after.step_ns ? std::optional(seconds(*after.step_ns)) : std::nullopt;
 }
 
-/// Names the operation that has waited longest, if it has waited at least kLongWaitNs.
+/// Names the operation that has been pending for the longest time, if this time is at least kLongWaitNs.
 std::string long_wait(const std::vector<base::RecordedOperation>& operations, std::int64_t now_ns) {
     const auto oldest = std::find_if(operations.begin(), operations.end(), is_pending);
     if (oldest == operations.end() || now_ns - oldest->announced_ns < kLongWaitNs) {
@@ -123,7 +124,7 @@ void judge_input(RankRow& row) {
         return;
     }
     // The rank may have slept because it waited for its GPU. The samples do not show when in the interval the GPU was
-    // busy, so the code assumes that it was busy only while the rank slept.
+    // busy, so the code assumes that the GPU was busy only while the rank slept.
     row.idle_share = std::max(0.0, row.outside->sleeps - gpu_utilization(row).value_or(0));
     // If a rank used no operation during the interval, the rank may be a server, for example, and its sleep means
     // nothing.

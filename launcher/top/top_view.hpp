@@ -42,8 +42,8 @@ struct RankRow {
     std::string process;  ///< the state of the process: "running", "sleeping", "stopped by a signal", …; "gone" if the
                           ///< process has ended
     std::int64_t step = -1;
-    std::optional<double> step_seconds;     ///< average time of the steps that ended in the interval; if there are
-                                            ///< none, the time of the last step before it
+    std::optional<double> step_seconds;     ///< average time of the steps that ended in the interval; if none ended,
+                                            ///< the time of the last step before the interval
     std::optional<double> in_step_seconds;  ///< time since the rank began its last step
     std::optional<double> waiting_share;
     std::vector<Wait> waits;  ///< the longest first
@@ -74,8 +74,8 @@ struct TopView {
     std::vector<std::string> problems;  ///< for each host that could not be shown, the reason
 };
 
-/// Compares two samples. `looks` is indexed by RankSample::member. If it is empty, the view says nothing about waits
-/// for input. `gpus` contains the GPUs of this host. Pure function.
+/// Compares two samples. `looks` is indexed by RankSample::member. If `looks` is empty, the view says nothing about
+/// waits for input. `gpus` contains the GPUs of this host. Pure function.
 [[nodiscard]] TopView compare(const TopSample& before, const TopSample& after, std::span<const std::vector<Look>> looks,
                               std::span<const GpuUse> gpus = {});
 

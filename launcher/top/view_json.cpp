@@ -71,7 +71,7 @@ Json json_of(const RankRow& row) {
             {"waits_for_own_threads", row.waits_for_own_threads}};
 }
 
-/// The largest number with a fraction that is accepted. No time, rate or share is larger.
+/// The maximum value of a number with a fraction. No time, rate or share is larger.
 constexpr double kMostReal = 1e15;
 /// About 30 years. In nanoseconds, this time fits into 64 bits.
 constexpr double kMostSeconds = 1e9;

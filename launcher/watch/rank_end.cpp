@@ -36,8 +36,8 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    // ruedarun has found the program's file. If a file is missing nevertheless, it may be the interpreter that the
-    // first line of the program names.
+    // ruedarun has found the program's file before the start. If the system nevertheless reports that a file is
+    // missing, the missing file may be the interpreter that the first line of the program names.
     const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
     return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
                                          std::generic_category().message(error_number), error_number, hint));

@@ -29,13 +29,14 @@ struct RankEnd {
     pid_t pid = 0;
     int wait_status = 0;
     std::string start_error;  ///< if not empty: the reason why the program could not be started
-    /// Whether mpirun sent a signal to the rank. This end is then only a consequence: if ruedarun finds out why mpirun
-    /// sent the signal, it reports that reason as the cause of the failure.
+    /// Whether mpirun sent a signal to the rank. If so, the end of this rank is only a consequence: if ruedarun finds
+    /// out why mpirun sent the signal, it reports that reason as the cause of the failure.
     bool by_launcher = false;
     std::string host{};  ///< the rank's host; empty for this host
-    bool lost = false;   ///< whether the connection to the rank's parent was lost before it reported the end
-    /// If not empty: before its end, the rank reported this reason why the job was aborted. The end of this rank is
-    /// then not the cause, whatever its status is.
+    bool lost = false;   ///< whether the connection to the rank's parent was lost before the parent reported the rank's
+                         ///< end
+    /// If not empty: before its end, the rank reported this reason why the job was aborted. In this case the end of
+    /// this rank is not the cause of the job's end, whatever the rank's exit status is.
     std::string abort_reason{};
     /// For a killed rank: how many processes the kernel killed for lack of memory while the rank ran.
     OomKills oom_kills{};

@@ -37,8 +37,8 @@ public:
     /// Sends a notification to all ranks that have not ended. Ranks that start later get all notifications in
     /// context.notifications.
     virtual void notify_ranks(const RankNotifications::Item& item) = 0;
-    /// Call this when a rank has failed. From then on, the group waits for a shorter time if a host does not answer.
-    /// Further calls have no effect.
+    /// Call this when a rank has failed. From then on, if a host does not answer, the group gives up on it after a
+    /// shorter time than before. Further calls have no effect.
     virtual void watch_closely() = 0;
     /// Returns the ends of ranks that were noticed since the last call.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;

@@ -50,8 +50,8 @@ std::string RankLine::address(int rank, int ranks) const {
 
 void RankLine::notify(std::string_view notification) const {
     if (own_end_.is_open()) {
-        // If the send fails, the program has ended, or the socket is full because the program has not read earlier
-        // notifications. Both do no harm.
+        // The send may fail because the program has ended, or because the socket is full of notifications that the
+        // program has not read. In both cases the lost notification does no harm.
         static_cast<void>(
             ::send(own_end_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     }

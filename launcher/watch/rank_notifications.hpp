@@ -10,9 +10,9 @@
 
 namespace rueda::launcher {
 
-/// Decides which ends of ranks the other ranks are notified of, and writes the notifications. Only the first few ends
-/// are sent. All n ends would make n × n messages, and the first few contain all that matters. Threads: only one thread
-/// may use an object.
+/// Writes the notifications by which the other ranks learn how a rank ended. Only the first few ends are sent. All n
+/// ends would make n × n messages, and the first few contain all that matters. Threads: only one thread may use an
+/// object.
 class RankNotifications {
 public:
     /// The maximum number of notifications about ranks that ended with exit status 0, and also the maximum about other

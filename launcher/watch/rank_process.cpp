@@ -16,8 +16,8 @@ Status RankProcess::open_line(int rank, int ranks) {
 }
 
 Status RankProcess::start(ChildSpec spec, int& error_number) {
-    spec.environment.erase(base::kLauncherVariable);  // a job may be started by a rank of another job, which has this
-                                                      // variable
+    spec.environment.erase(base::kLauncherVariable);  // the environment may come from a rank of another job, and then
+                                                      // contains that rank's variable
     if (!line_address_.empty()) {
         spec.environment[base::kLauncherVariable] = line_address_;
         spec.kept_fd = line_.child_fd();

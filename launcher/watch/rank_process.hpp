@@ -22,7 +22,8 @@ class RankProcess {
 public:
     explicit RankProcess(base::FileReader read = base::read_small_file) : oom_watch_(std::move(read)) {}
 
-    /// Opens a socket over which the program is notified when other ranks end. If it is used, call it before start().
+    /// Opens a socket over which the program is notified when other ranks end. Calling this function is optional. If it
+    /// is called, this must happen before start().
     [[nodiscard]] Status open_line(int rank, int ranks);
     /// Starts the program. If the system refuses to run it, stores the errno in `error_number`.
     [[nodiscard]] Status start(ChildSpec spec, int& error_number);

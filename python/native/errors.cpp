@@ -44,8 +44,8 @@ void raise(int status, const std::string& text) {
 }
 
 void raise_last(int status) {
-    // The library's texts contain names of C++ functions. The functions have the same names in Python, but "rueda." in
-    // front instead of "rueda::".
+    // The library's texts contain names of C++ functions. In Python the functions have the same names, but with
+    // "rueda." in front instead of "rueda::".
     std::string text = rueda_last_error();
     for (std::size_t at = text.find("rueda::"); at != std::string::npos; at = text.find("rueda::", at)) {
         text.replace(at, 7, "rueda.");

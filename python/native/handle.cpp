@@ -29,8 +29,8 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Reads the argument `timeout=…`, in seconds, which is the only one. `seconds` becomes -1 if the argument is None or
-/// missing. Returns false with a Python error set.
+/// Reads the only argument, `timeout=…`, in seconds. `seconds` becomes -1 if the argument is None or missing. Returns
+/// false with a Python error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
     if (count + named > 1 ||
@@ -121,8 +121,8 @@ void call_all(int /*status*/, const char* /*message*/, void* data) {
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const Ref self = Ref::taken(static_cast<PyObject*>(data));
-        // The list is taken out before the callbacks run. If one of them adds another callback, add_done_callback()
-        // finds no list, and the new callback is called at once.
+        // The list is taken out of the handle before the callbacks run. If one of the callbacks adds another callback,
+        // add_done_callback() finds no list, and the new callback is called at once.
         const Ref callbacks = std::move(operation_of(self.borrow()).callbacks);
         for (Py_ssize_t i = 0, count = PyList_Size(callbacks.borrow()); i < count; ++i) {
             call_with(PyList_GetItem(callbacks.borrow(), i), self.borrow());

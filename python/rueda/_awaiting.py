@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Implements `await handle`. A thread waits for the operations that asyncio event loops await, and wakes the loops.
 
-The thread first blocks on an operation for a short time, because most operations end within this time. To operations
-that take longer, it adds callbacks, and then it sleeps. It still checks these operations from time to time. A check
+The thread first blocks on an operation for a short time, because most operations end within this time. The thread adds
+callbacks to operations that take longer, and then sleeps. It still checks these operations from time to time. A check
 also accepts messages that other ranks have sent to this rank, so that those ranks can continue (_messages.py).
 """
 

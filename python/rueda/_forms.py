@@ -28,7 +28,7 @@ def blocking_form_of(start: Callable[P, Handle[Result]]) -> Callable[[Callable[[
     """Decorates a function that has only a name and a docstring.
 
     The decorated function calls ``start`` with its arguments, waits for the handle, and returns the result. In a
-    completion callback it raises InvalidArgument and starts no operation, because nothing may wait there.
+    completion callback it raises InvalidArgument and starts no operation, because a callback must not wait.
     """
 
     def decorate(documented: Callable[[], None]) -> Callable[P, Result]:

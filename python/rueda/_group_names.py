@@ -16,10 +16,10 @@ from rueda.errors import DuplicateName
 _NAMES = 64
 
 # For each process set, by its number: how many groups without a name were started. Each set has its own count, because
-# the members of one set may also belong to other sets, and each member to different ones.
+# a member of one set may also belong to other sets, in which the other members are not.
 _started: dict[int, int] = {}
-# A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks during
-# this time. The lock is reentrant, because a signal handler may start a group at this time.
+# A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks while a
+# thread holds the lock. The lock is reentrant, because a signal handler of this thread may start a group, too.
 _lock = threading.RLock()
 
 

@@ -113,9 +113,9 @@ _members: list[int] | None = None
 
 
 def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> list[int]:
-    """Joins the job of a communicator. If this process is already in a job, both must have the same ranks in the same
-    order. The C interface can compare two communicators or two lists, but not a communicator with a list, so this
-    function makes that comparison.
+    """Joins the job of a communicator. If this process is already in a job, this job and the communicator must have the
+    same ranks in the same order. The C interface can compare two communicators or two lists, but not a communicator
+    with a list, so this function makes that comparison.
     """
     global _members
     members = _launch_ranks(mpi, comm)
@@ -214,7 +214,7 @@ def _abort_of(error: BaseException) -> None:
 
 
 # The process id of the worker that installed the hook. A forked worker inherits the value of its parent, so the value
-# must be compared with the own process id.
+# must be compared with the id of the current process.
 _watched: int | None = None
 
 

@@ -9,7 +9,7 @@ operation raises ``Aborted``.
 
 A send completes when the receiver has received the message. A send of up to 8 KiB may complete earlier: when the
 message has arrived at a receiver that waits for something else. Two ranks may therefore both send a small message first
-and receive afterwards. For larger messages, both ranks must use send_async() for this.
+and receive afterwards. To do this with larger messages, both ranks must use send_async().
 """
 
 from __future__ import annotations

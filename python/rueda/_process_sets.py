@@ -113,12 +113,12 @@ global_process_set = ProcessSet._of(0)
 
 
 def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Makes a process set. Every rank of the job must call this function with the same ranks, also ranks that are not
-    members.
+    """Makes a process set. Every rank of the job must call this function with the same ``ranks``, even if it is not a
+    member.
 
     Args:
-        ranks: ranks of the job, in any order, each once. Or a ProcessSet that is not registered in a job; in this case
-            the function returns this object.
+        ranks: ranks of the job, in any order, each once. A ProcessSet that is not registered in a job is also allowed;
+            in this case the function returns this object.
 
     Raises:
         Mismatch, on all ranks: the ranks gave different lists.
@@ -168,8 +168,8 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     Several such sets may have the same ranks, even all ranks. Each set has its own order of operations.
 
     Args:
-        ranks: ranks of the job, in any order, each once, including this rank. Or a ProcessSet that is not registered in
-            a job; in this case the function returns this object.
+        ranks: ranks of the job, in any order, each once, including this rank. A ProcessSet that is not registered in a
+            job is also allowed; in this case the function returns this object.
 
     Raises:
         Mismatch: the members gave different ranks.

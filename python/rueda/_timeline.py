@@ -25,7 +25,7 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
             exists, it is replaced. In a job on several hosts, the other hosts append ``.host1`` and so on, until
             ``shutdown()`` on rank 0 merges the files.
         mark_cycles: whether to mark the beginning of each batch with an event ``CYCLE_START``, for tools that look for
-            Horovod's cycles. Rueda has none.
+            Horovod's cycles. Rueda itself has no cycles.
 
     Raises:
         InvalidArgument: the file cannot be written. Only the ranks that write get this error.

@@ -3,8 +3,8 @@
 """Lets stall reports show the Python frames of a rank's main thread (docs/design/0015-stacks.md).
 
 Python's faulthandler has a signal handler that writes the traceback of the interrupted thread without the GIL. The
-handler therefore works while a C extension holds the GIL. The native library has its own handler for the signal, and
-calls faulthandler's handler from it.
+handler therefore works while a C extension holds the GIL. The native library has its own handler for the signal, which
+calls faulthandler's handler.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # shellcheck shell=bash
 # Finds missing packages of the distribution and installs them. Needs lib/steps.sh.
 
-# packages_of COLUMN GROUP…: prints the names of these groups in that column of packages.txt (1 Debian, 2 Fedora, 3
-# Arch). Prints each name once.
+# packages_of COLUMN GROUP…: prints the names of the packages in the given groups, each name once. COLUMN is the column
+# of packages.txt: 1 Debian, 2 Fedora, 3 Arch.
 packages_of() {
     local column=$(($1 + 1))
     shift
@@ -52,7 +52,7 @@ install_with_apt() {
     "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"
 }
 
-# install_by_hand COMMAND NAMES…: tells the user what to install, if this script cannot install it.
+# install_by_hand COMMAND NAMES…: tells the user what to install. Called if this script cannot install the packages.
 install_by_hand() {
     printf '  %s\n' "$1 ${*:2}" >&2
     die "$kCannotInstall" "then run scripts/${0##*/} again (or with --no-install, to go on with what is there)"

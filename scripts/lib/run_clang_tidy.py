@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs clang-tidy over the sources of the given rooms, several files at a time. Skips files that were clean before and
-have not changed.
+"""Runs clang-tidy over the sources of the given rooms (folders of the source tree), several files at a time. Skips
+files that were clean before and have not changed.
 
 A file's key is computed from its preprocessed text, its command, and .clang-tidy. For each clean file, the cache folder
 has an empty file whose name is the key.

@@ -165,10 +165,10 @@ build_plain_wheel() {
         -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
-# Adds the licences of the libraries that are linked into the wheel. On Debian and Ubuntu, MPICH's library has the name
-# libmpich.so.12. On other systems MPICH's library has the name libmpi.so.12, and the libraries of Intel MPI and MVAPICH
-# have the same name. Therefore the wheel has two copies of the plugin for MPICH. librueda.so first tries the copy in
-# its own folder, then the copy in the folder rueda.
+# Adds to the wheel the licences of the libraries that are linked into it, and a second copy of the plugin for MPICH. On
+# Debian and Ubuntu, MPICH's library has the name libmpich.so.12. On other systems, the libraries of MPICH, Intel MPI
+# and MVAPICH have the name libmpi.so.12. Each copy of the plugin is for one of these names. librueda.so first tries the
+# copy in its own folder, then the copy in the folder rueda.
 complete_wheel() {
     local unpacked=$kWheel/unpacked library
     local -a trees

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /*
- * The functions of the C interface as existing programs were compiled with them. Compiling this file is the test: if
- * the header declares a function differently, the compiler reports "conflicting types". Add a line for each new
- * function. Never change a line: if a function has to change, its new form gets a new name.
+ * The functions of the C interface, with the declarations with which existing programs were compiled. Compiling this
+ * file is the test: if the header declares a function differently, the compiler reports "conflicting types". Add a line
+ * for each new function. Never change a line: if a function has to change, its new form gets a new name.
  */
 #include "rueda/rueda.h"
 

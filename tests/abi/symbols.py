@@ -6,7 +6,7 @@ difference."""
 import re
 import subprocess
 
-# Symbols that sanitizers add to every file that they build.
+# Symbols that a compiler adds to every file that it compiles with a sanitizer.
 INSTRUMENTATION = re.compile(r"^(__)?(asan|ubsan|tsan|sanitizer|odr_asan|start___|stop___|sancov|___asan)")
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how the parts of a timeline are read in pieces and merged into one timeline.
+// Tests how PartReader reads the parts of a timeline piece by piece, and how the parts become one timeline.
 #include "base/timeline/merge_parts.hpp"
 
 #include <catch2/catch.hpp>
@@ -54,7 +54,7 @@ TimelineOperation operation_of(std::int32_t rank, std::uint32_t batch, std::int6
     return made;
 }
 
-/// The file of a host with one rank, as the library writes it.
+/// Returns the part that the library writes for a host with one rank.
 std::string part_of(const TimelineHeader& header, const std::vector<TimelineOperation>& operations) {
     std::string text = format_header(header);
     TraceEvents events(false);

@@ -73,8 +73,8 @@ TEST_CASE("a recorder gives back what was recorded", "[recorder]") {
     CHECK(ended.status == static_cast<std::uint8_t>(ErrorCode::ok));
     CHECK(ended.announced_ns <= *ended.started_ns);
     CHECK(*ended.started_ns <= *ended.ended_ns);
-    // The clocks were compared for a short time only, so the times are not exact. A wrong unit would be wrong by much
-    // more.
+    // The rate of the counter was measured over a short time only, so the times are not exact. A wrong unit would cause
+    // a much larger error.
     CHECK(ended.announced_ns >= before - 1'000'000);
     CHECK(*ended.ended_ns <= after + 1'000'000);
     CHECK(RecorderReader(*recorder.memory).sets() == std::vector<RecordedSet>{{3, "ranks 0, 2"}});
@@ -136,7 +136,7 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
         CHECK(pending[1].message == MessageEnd{3, 5});
         CHECK_FALSE(pending[1].is_blocking);
     }
-    CHECK(RecorderReader(*recorder.memory).pending().count == 0);  // these are operations of process sets
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);  // these count only operations of process sets
     const std::uint64_t announced = recorder.memory->operations[received].announced.load();
     recorder.writer.start(received, announced + 100);
     recorder.writer.end_message(received, announced + 150, ErrorCode::ok, 2);
@@ -149,13 +149,13 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
     CHECK(ended[0].message == MessageEnd{2, -2'000'000'000});
     CHECK(*ended[0].started_ns <= *ended[0].ended_ns);
     CHECK(ended[1].message == MessageEnd{3, 5});
-    CHECK(ended[1].started_ns == ended[1].ended_ns);  // the transfer was not seen to start
+    CHECK(ended[1].started_ns == ended[1].ended_ns);  // no start of the transfer was recorded
     CHECK(ended[2].status == static_cast<std::uint8_t>(ErrorCode::aborted));
     CHECK_FALSE(ended[2].started_ns);
     const RecordedCounters counters = RecorderReader(*recorder.memory).counters();
     CHECK(counters.announced == 3);
     CHECK(counters.messages == 3);
-    // These are sums over operations of process sets.
+    // These are sums over operations of process sets only.
     CHECK(counters.failed == 0);
     CHECK(counters.ended == 0);
     CHECK(counters.bytes == 0);
@@ -208,7 +208,7 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK(operations.back().ordinal == RankRecorder::kOperations + kMore);
     CHECK(recorder.read(3).front().ordinal == RankRecorder::kOperations + kMore - 2);
 
-    // The end of an operation whose place in the ring was taken must change nothing.
+    // An operation whose place in the ring was taken by a newer one ends. This must change nothing.
     const std::uint64_t successor = RankRecorder::kOperations + 2;  // this operation has the place of operation 2
     recorder.writer.start(2, ticks_now(), 5);
     recorder.writer.end(2, ticks_now(), ErrorCode::ok);
@@ -494,7 +494,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     INFO(read.status().message());
     REQUIRE(read.is_ok());
     CHECK(read.value() == recording);
-    CHECK(text.find("\"version\":1") != std::string::npos);  // an older reader leaves the messages out
+    CHECK(text.find("\"version\":1") != std::string::npos);  // a reader of an earlier Rueda ignores the messages
 
     std::string twice = text;
     twice.replace(twice.find("\"number\":100"), 12, "\"number\":0  ");

@@ -129,7 +129,7 @@ TEST_CASE("the operations of a batch are one span of the row of executions", "[t
     trace.add_alone(operation(0, "a", 1, 10, 40, 7), 0, text);
     trace.add_alone(operation(0, "b", 2, 10, 50, 7), 0, text);
     trace.settle(text);
-    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // more of the batch may come
+    CHECK(find(events_of(text), 0, "CYCLE_START").empty());  // other operations of this batch may follow
     trace.add_alone(operation(0, "c", 3, 10, 45, 7), 0, text);
     trace.add_alone(operation(0, "d", 4, 60, 70, 8), 0, text);
     trace.finish(100, text);
@@ -219,7 +219,7 @@ TEST_CASE("sends and receives have rows of their own", "[timeline]") {
     REQUIRE(transfers.size() == 3);
     CHECK(begin_of(transfers[0]) == 40);
     CHECK(end_of(transfers[0]) == 50);
-    // In the row of the message, and in the row of all waits.
+    // One wait is in the row of the message, and one in the row of all waits.
     std::vector<std::int32_t> rows;
     for (const Json& wait : find(events, 2, "waiting for rank 0")) {
         rows.push_back(wait["tid"]);
@@ -230,7 +230,7 @@ TEST_CASE("sends and receives have rows of their own", "[timeline]") {
     CHECK(find(events, 2, "waiting for rank 2").empty());
     CHECK(find(events, 2, "NEGOTIATE_SEND").empty());
 
-    // The file gives the messages back.
+    // The messages can be read from the file again.
     const std::string whole =
         "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
     const Result<TimelinePart> part = parse_timeline(whole);
@@ -277,7 +277,7 @@ TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
     CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["waited_ns"] == 64);
     CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["steps"] == 99);
 
-    // They are copied when files are merged.
+    // These events are copied when files are merged.
     const std::string whole =
         "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
     const Result<TimelinePart> read = parse_timeline(whole);
@@ -304,7 +304,7 @@ TEST_CASE("groups are released when they are complete, old, repeated or too many
     std::vector<OperationGroup> ready;
     OperationGroups groups(4);
     groups.add(operation(0, "x", 1, 2, 3, 1), 2, 1, ready);
-    groups.add(operation(0, "x", 1, 2, 3, 2), 2, 2, ready);  // the same name in another batch
+    groups.add(operation(0, "x", 1, 2, 3, 2), 2, 2, ready);  // another use of the same name, in another batch
     CHECK(ready.empty());
     groups.add(operation(1, "x", 1, 2, 3, 1), 2, 3, ready);
     REQUIRE(ready.size() == 1);
@@ -318,7 +318,7 @@ TEST_CASE("groups are released when they are complete, old, repeated or too many
     ready.clear();
 
     TimelineOperation early = operation(0, "first use", 1, 2, 3);
-    early.record.batch.reset();  // without a batch, the key does not tell the use of the name
+    early.record.batch.reset();  // without a batch, the key does not tell which use of the name this is
     groups.add(early, 2, 1, ready);
     groups.add(early, 2, 1, ready);
     CHECK(ready.size() == 1);
@@ -379,7 +379,7 @@ TEST_CASE("a file gives back its operations", "[timeline]") {
     CHECK(part.value().operations[1].record == open.record);
     CHECK(part.value().others.size() == 1);
 
-    // If its writer is killed, a file may end at any byte after the first lines.
+    // If the process that writes a file is killed, the file may end at any byte after the first lines.
     for (std::size_t length = whole.find('\n', 3) + 1; length < whole.size(); ++length) {
         CHECK(parse_timeline(std::string_view(whole).substr(0, length)).is_ok());
     }

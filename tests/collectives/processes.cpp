@@ -58,7 +58,7 @@ Child start(const std::function<std::string(int)>& body, int rank) {
     return child;
 }
 
-/// Reads until the child's end of the pipe is closed, at the latest when the child ends.
+/// Reads until the child's end of the pipe is closed, which happens at the latest when the child ends.
 bool read_until_closed(int fd, std::string& text, std::chrono::steady_clock::time_point deadline) {
     while (true) {
         const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

@@ -16,7 +16,8 @@ namespace rueda::tests {
 [[nodiscard]] std::vector<std::string> run_processes(int count, const std::function<std::string(int)>& body,
                                                      std::chrono::seconds limit = std::chrono::seconds(60));
 
-/// Does the same as run_processes() with threads of this process. If a body hangs, CTest's timeout ends the test.
+/// Like run_processes(), but runs the bodies in threads of this process. If a body hangs, CTest's timeout ends the
+/// test.
 [[nodiscard]] std::vector<std::string> run_threads(int count, const std::function<std::string(int)>& body);
 
 /// Returns a name for an abstract socket that no other test, and no other run, uses.

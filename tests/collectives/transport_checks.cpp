@@ -116,8 +116,8 @@ std::string exercise_transport(Transport& transport, int rank, int size, std::si
     if (const auto result = exchange.finish_all(); result != "ok") {
         return result;
     }
-    // One pair of ranks after another exchanges a long message, to save memory. Each rank exchanges with lower ranks
-    // first.
+    // To save memory, each rank exchanges a long message with only one other rank at a time, and begins with the
+    // lowest.
     std::string result = "ok";
     for (int peer = 0; peer < size && result == "ok"; ++peer) {
         if (peer != rank) {

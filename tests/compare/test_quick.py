@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs benchmarks/compare with Rueda and Open MPI as users run it. Also runs calls that the command must refuse."""
+"""Runs benchmarks/compare with Rueda and Open MPI as users run it. Also tests arguments that the command must
+refuse."""
 
 import json
 import os
@@ -86,7 +87,7 @@ class Quick(unittest.TestCase):
             for operation in ("allreduce", "broadcast", "allgather"):
                 for size in (4, 8192):
                     self.assertIn((runner, operation, "", size), kinds)
-            for operation in ("reducescatter", "alltoall"):  # two ranks cannot divide a tensor of one element
+            for operation in ("reducescatter", "alltoall"):  # one element cannot be divided between two ranks
                 self.assertIn((runner, operation, "", 8192), kinds)
         self.assertIn(("bound", "allreduce", "", 8192), kinds)
         for row in rows:

@@ -74,8 +74,9 @@ void simple_cases(Client& client) {
     }
 }
 
-/// Returns whether all ranks of the set are on one host, with the same answer on all ranks. The allreduce is necessary:
-/// if a set covers several hosts, one of these hosts may have as many ranks as the set has members.
+/// Returns whether all ranks of the set are on one host. All ranks get the same answer. A rank cannot decide this
+/// alone, because a host may have as many ranks as the set has members although some members are on other hosts.
+/// Therefore the ranks make an allreduce.
 bool are_on_one_host(Client& client) {
     const Buffer alike(client, DType::int32, {1}, false);
     set_element(alike.tensor(), 0, client.local_size() == client.size() ? 1 : 0);
@@ -86,7 +87,7 @@ bool are_on_one_host(Client& client) {
 /// Checks the bits of the result on one host, where each rank combines one part of the tensor.
 void tree_of_one_host(Client& client) {
     if (!are_on_one_host(client)) {
-        return;  // tests/python/test_adasum_properties.py tests several hosts, because it knows the ranks of each host
+        return;  // tests/python/test_adasum_properties.py, which knows the ranks of each host, tests several hosts
     }
     std::uint32_t salt = 0;
     for (const DType dtype : kFloats) {

@@ -79,8 +79,9 @@ public:
     /// The number of this set's ranks on this rank's host.
     [[nodiscard]] virtual int local_size() const = 0;
 
-    // The operations in both forms. If `out` is null, Rueda allocates the output. `root` is a rank of this client. In
-    // operations with a root, `out` is also null on ranks that have no output.
+    // The operations; `form` chooses between an asynchronous call and a blocking call. If `out` is null, Rueda
+    // allocates the output. `root` is a rank of this client. In operations with a root, `out` is also null on ranks
+    // that have no output.
     virtual Result<PendingPointer> call_allreduce(Form form, const std::string& name, const Tensor& in,
                                                   const Tensor& out, const Reduce& reduce) = 0;
     virtual Result<PendingPointer> call_broadcast(Form form, const std::string& name, const Tensor& tensor,

@@ -29,15 +29,15 @@ struct JobConfiguration {
     int ranks = 0;
     Layout layout;  ///< the host of each rank: "aab" means two ranks on host a and one on host b; empty means one host
     base::Config config = test_config();
-    /// The suite takes seconds. But if other programs use all cores, each wait of a rank for another rank takes a time
-    /// slice.
+    /// Usually the suite ends within seconds. The deadline is long because, when other programs use all cores, a rank
+    /// that waits for another rank waits for a whole time slice each time.
     std::chrono::seconds deadline{280};
     bool in_a_set = false;
     bool groups_and_roots = false;
 };
 
-/// Runs the scenarios in the world and, on a second thread, in a set of all ranks except the last. The operations of
-/// both have the same names, but must not wait for each other.
+/// Runs the scenarios in the world and, on a second thread, in a set of all ranks except the last. The operations in
+/// the world have the same names as those in the set, but must not wait for them.
 void run_in_two_sets(RankContext& context, RuntimeClient& world) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size() - 1));
     std::iota(ranks.begin(), ranks.end(), 0);

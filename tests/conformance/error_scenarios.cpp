@@ -146,7 +146,7 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
     const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
     const std::string odd_text = text.substr(odd_at + odd.size());
-    // The message does not mention a factor of 1 or the compression none.
+    // The message does not mention a factor that is 1, or a compression that is `none`.
     RUEDA_RANK_CHECK(about.usual_text == "1" || about.usual_text == "none" ||
                      usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
@@ -241,8 +241,8 @@ void mismatch_among_others(Client& client) {
     }
 }
 
-/// Rank 0 starts an operation, and tries what is not allowed while it is pending. Then the other ranks start the
-/// operation.
+/// Rank 0 starts an operation. While this operation is pending, rank 0 tries what is not allowed. Then the other ranks
+/// start the operation.
 template <class Try>
 void while_pending(Client& client, const std::string& name, Try&& try_it) {
     std::array<float, 3> values{};
@@ -352,8 +352,8 @@ void timeouts(Client& client) {
             const std::string text = expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s");
             RUEDA_RANK_CHECK(text.starts_with("tensor 'late': not completed after 0.25 s: "));
             RUEDA_RANK_CHECK(text.ends_with("; the operation goes on"));
-            // Of this host, the text names the ranks that have announced the tensor and the ranks that have not. Of
-            // other hosts, it names only the ranks that may not have announced it.
+            // About this host, the text says which ranks have announced the tensor and which have not. About other
+            // hosts, it says only which ranks have possibly not announced the tensor.
             RUEDA_RANK_CHECK(text.find("not announced it, rank 0 has") != std::string::npos ||
                              text.find("on other hosts, may not have") != std::string::npos);
             RUEDA_RANK_CHECK(text.find(fmt::format("rank {}", client.size() - 1)) != std::string::npos ||

@@ -290,8 +290,8 @@ void barriers(Client& client) {
     RUEDA_RANK_CHECK(times[0] <= times[1]);
 }
 
-/// Unnamed operations of different kinds must match by the order of the calls, even if more than 64 of them are
-/// pending, which is the number of slots for unnamed operations.
+/// Unnamed operations of different kinds must match by the order of the calls. This must hold even if more than 64 of
+/// them are pending: there are 64 slots for unnamed operations.
 void unnamed(Client& client) {
     constexpr int kOperations = 200;
     for (int round = 0; round < 2; ++round) {

@@ -50,7 +50,7 @@ public:
     }
 
 private:
-    Handle handle_;  // empty after a blocking call that returned no handle; its operation has ended
+    Handle handle_;  // empty if a blocking call returned no handle; in this case the operation has ended
 };
 
 /// A blocking call that writes into the caller's memory returns no handle.

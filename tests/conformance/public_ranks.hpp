@@ -33,7 +33,8 @@ namespace rueda::tests {
         options);
 }
 
-/// Returns the message of the failure that the call must throw, or a text that says what happened instead.
+/// Returns the message of the failure that the call must throw. If the call throws nothing or something else, returns a
+/// text that says so.
 template <class Failure>
 [[nodiscard]] std::string refused(const std::function<void()>& call) {
     try {

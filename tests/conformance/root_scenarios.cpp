@@ -71,7 +71,8 @@ void gather_once(Client& client, const Case& of, const std::string& name) {
     const bool gives_output = of.round % 2 == 0;
     const Buffer mine(client, of.dtype, {rows[static_cast<std::size_t>(client.rank())], of.row},
                       is_resident(of.residency, client.rank(), of.round));
-    // On the other ranks, Rueda must ignore `out`. It has a wrong shape and must stay unchanged.
+    // On the ranks that are not the root, `out` has a wrong shape. Rueda must ignore this tensor and leave it
+    // unchanged.
     const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     const Buffer out(client, of.dtype, {is_root ? all : 2, of.row},
                      is_resident(of.residency, client.rank(), of.round + 1));

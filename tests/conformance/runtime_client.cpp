@@ -60,7 +60,7 @@ rueda_options c_options(const Reduce& reduce) {
 
 rueda_options default_options() { return RUEDA_OPTIONS_INIT; }
 
-/// An output that the caller may leave to Rueda.
+/// The output tensor as the C interface takes it. The pointer is null if Rueda shall allocate the output.
 struct Output {
     explicit Output(const Tensor* out)
         : tensor(out != nullptr ? c_tensor(*out) : rueda_tensor{}), is_given(out != nullptr) {}

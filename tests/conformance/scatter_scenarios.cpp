@@ -114,8 +114,8 @@ private:
     PendingPointer pending_;
 };
 
-/// Numbers of rows and lengths of a row. The cases have no rows, fewer rows than ranks, sizes around the limit of
-/// inline inputs (80 bytes), rows that cannot be divided evenly, and several tiny chunks.
+/// Numbers of rows and lengths of a row. There is a case for each of these: no rows, fewer rows than ranks, sizes
+/// around the limit of inline inputs (80 bytes), rows that cannot be divided evenly, and several tiny chunks.
 struct Extents {
     std::int64_t rows;
     std::int64_t row;
@@ -205,8 +205,8 @@ void small_reducescatters(Client& client) {
     }
 }
 
-/// Returns whether this rank makes a blocking call in this round; other ranks may not block. Sometimes lets a rank be
-/// late, so that the other ranks are asleep when it arrives.
+/// Returns whether this rank makes a blocking call in this round. The answer can differ between ranks. Sometimes lets a
+/// rank be late, so that the other ranks are asleep when it arrives.
 bool blocks_or_is_late(const Client& client, int round) {
     if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -241,8 +241,8 @@ void large_reducescatters(Client& client) {
     }
 }
 
-/// Returns the number of rows that rank `from` sends to rank `to` in a round. Some rounds have no rows, rows only from
-/// each rank to itself, rows only for one rank, or some zeros.
+/// Returns the number of rows that rank `from` sends to rank `to` in a round. In some rounds nobody sends rows. In
+/// others each rank sends rows only to itself, or all ranks send rows only to one rank, or some of the numbers are 0.
 std::int64_t split_of(int from, int to, int size, int round) {
     switch (round) {
         case 0:

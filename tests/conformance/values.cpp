@@ -122,8 +122,8 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// The allowed relative error: half a unit in the last place, and another rounding for types whose results are computed
-/// in the type itself.
+/// The allowed relative error: half a unit in the last place. Types whose results are computed in the type itself are
+/// rounded once more, so for them it is twice as large.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:

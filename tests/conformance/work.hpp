@@ -98,7 +98,7 @@ private:
     std::vector<Buffer> buffers_;
     Tensor result_;  ///< memory for the result, if this rank allocates it (and not Rueda)
     PendingPointer pending_;
-    PendingPointer sent_;  ///< of a message: the send; pending_ is the receive
+    PendingPointer sent_;  ///< if the work is a message: the send (`pending_` is the receive)
 };
 
 /// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the

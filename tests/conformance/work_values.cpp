@@ -229,8 +229,8 @@ private:
                 return {product, std::fabs(product) * 1.1L * (n * step + roundings * narrow.relative) +
                                      roundings * narrow.least * 8};
             default:
-                // docs/compression.md derives this bound. The magnitude of a part is at most the magnitude of the
-                // inputs.
+                // docs/compression.md derives this bound. The bound uses the sum of the partial results' magnitudes;
+                // `magnitudes`, the sum of the inputs' magnitudes, is at least as large.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes * (roundings > 0 ? 2.1L * narrow.relative : 0) +

@@ -51,7 +51,8 @@ def plain_mpirun(processes, program):
 
 
 def make_data(path):
-    """Writes a thousand images of ten blurred patterns, which are as easy to learn as the digits."""
+    """Writes a thousand images: ten patterns, each of which is blurred in many ways. These images are as easy to learn
+    as the digits."""
     numbers = random.Random(1)
     patterns = [[numbers.choice((0, 3, 13, 16)) for _ in range(64)] for _ in range(10)]
     with open(path, "w", encoding="ascii") as file:
@@ -128,8 +129,8 @@ class DigitsTest(unittest.TestCase):
             self.assertEqual(content(self.path(run), name), content(self.path(other), name), name)
 
     def refused(self, command, *words, status=2):
-        """Requires that the program fails with a single line that contains the words. The launcher may print further
-        lines."""
+        """Requires that the program fails and prints one line, and that this line contains the words. The launcher may
+        print further lines."""
         done = self.start(command)
         self.assertEqual(done.returncode, status, done.stderr)
         lines = [line for line in done.stderr.splitlines() if "digits: " in line]

@@ -68,7 +68,8 @@ class WrongData(DigitsTest):
     def test_a_small_file_that_inflates_without_end_is_refused_with_little_memory(self):
         with open(self.path("bomb.csv.gz"), "wb") as file:
             file.write(gzip.compress(b"0" * (300 << 20), compresslevel=6))  # 0.3 MB
-        # Prints the largest memory that the program used, in KiB, including its libraries.
+        # This script runs the program. Then it prints the largest amount of memory, in KiB, that the program and its
+        # libraries used.
         script = (
             "import resource, subprocess, sys\n"
             "status = subprocess.run(sys.argv[1:]).returncode\n"
@@ -82,7 +83,7 @@ class WrongData(DigitsTest):
             "more than 19500000 bytes of text",
             "at most 100000 lines",
         )
-        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)  # without the limit, the program used 535 MB
+        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)  # without the limit on the text's size: 535 MB
 
     def test_missing_file_and_folder(self):
         self.refused(direct(2, self.program("run", data=self.path("none.csv"))), "none.csv", "No such file", "--data")

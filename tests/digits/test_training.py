@@ -53,7 +53,7 @@ class Agreement(DigitsTest):
             self.assertLessEqual(abs(accuracies[processes] - accuracies[1]), 0.01)
 
     def test_a_share_without_images_changes_nothing(self):
-        # With 3 images for 4 processes, one process has no image in each step.
+        # In each step, 4 processes share 3 images, so one process has no image.
         self.train(direct, 1, "one", "--epochs", "1", "--batch", "3", "--lr", "0.001")
         self.train(direct, 4, "four", "--epochs", "1", "--batch", "3", "--lr", "0.001")
         for loss, other in zip(losses(self.path("one"))[:50], losses(self.path("four"))[:50]):

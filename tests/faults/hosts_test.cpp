@@ -295,7 +295,8 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             const auto start_all = [&] {
                 std::vector<PendingPointer> pending;
                 for (int i = 0; i < kTensors; ++i) {
-                    // Each host starts the operations in another order, so the hosts give a name different slots.
+                    // The two hosts start the operations in opposite orders, so a name gets a different slot on each
+                    // host.
                     const int number = client.rank() < 2 ? i : kTensors - 1 - i;
                     const Tensor tensor{&values[static_cast<std::size_t>(number)], DType::float32, {1}};
                     pending.push_back(expect_value(

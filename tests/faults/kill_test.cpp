@@ -113,7 +113,7 @@ Status scatter_until_failure(Client& client) {
     }
 }
 
-/// Adds and removes process sets, and runs operations between. Each set leaves out a different rank.
+/// Adds and removes process sets, and runs operations between these changes. Each set leaves out a different rank.
 Status change_sets_until_failure(RuntimeClient& world) {
     for (int round = 0;; ++round) {
         std::vector<int> ranks;
@@ -170,7 +170,8 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         context.report("text", status.message());
     };
     context.report("pid", ::getpid());
-    // The kill must come after this point. A rank that dies earlier is unknown to the others, whose start times out.
+    // The kill must come after this point. If a rank dies earlier, the other ranks cannot notice the death, and their
+    // start times out.
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     context.phase(name_of(Moment::init));
@@ -309,7 +310,7 @@ TEST_CASE("a rank is killed while another one has work without a break", "[fault
     CHECK(std::stod(result.ranks[0].value("aborted")) - killed_at < kPromiseSeconds);
 }
 
-/// FAULT_ROUNDS sets the number of kills, and FAULT_SEED chooses them.
+/// FAULT_ROUNDS sets the number of kills, and FAULT_SEED sets the seed from which they are drawn.
 TEST_CASE("a rank is killed", "[faults]") {
     const std::uint32_t seed = number_from_environment("FAULT_SEED", 1);
     const std::uint32_t rounds = number_from_environment("FAULT_ROUNDS", 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank announces values that no correct rank would announce. The other ranks must name this rank, and must not access
-// memory outside their arena and tensors.
+// A rank announces values that no correct rank would announce. The errors of the other ranks must name this rank. The
+// other ranks must access only the arena and their tensors.
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -106,8 +106,9 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    // With these numbers of generations, the wrong announcement is in each of the two places, with and without a change
-    // of the place's owner.
+    // A rank has one place for even generations and one for odd generations. If the job has two ranks, they also swap
+    // their places every second generation. With these numbers of generations, the wrong announcement uses both places
+    // of the rank, and is made with and without swapped places.
     for (const std::uint64_t generations : {2U, 4U, 5U}) {
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),
@@ -172,7 +173,7 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
 }
 
-/// The log reports a mismatch, but the places of all ranks say that the ranks have joined.
+/// The last rank marks every rank as joined in the negotiation table, and then appends a mismatch to the log.
 void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
     constexpr std::uint64_t kGenerations = 3;
     constexpr std::int64_t kRows = 6;
@@ -193,8 +194,9 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank must not end the job before the other ranks have read the entry. It has no operation in the slot,
-        // and its background thread reads the log only a few times a second.
+        // This rank must not end the job before the other ranks have read the log entry. This rank has no operation in
+        // the slot, so it ends the job when it reads the entry itself. While it waits here, only its background thread
+        // reads the log, and only a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }
@@ -272,7 +274,8 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
     }
 }
 
-/// Rank 1 writes to the place of rank 0, like a rank that is one generation late. Rank 0 must use its own data.
+/// Rank 1 writes into the place of rank 0 in the negotiation table, like a rank that is one generation late. Rank 0
+/// must not use what its place says, but its own data.
 void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
     constexpr std::int64_t kRows = 4;
     constexpr std::uint64_t kGenerations = 3;

@@ -93,7 +93,7 @@ TEST_CASE("a limit of address space", "[faults]") {
     // limit leaves enough memory for such an arena.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
-        config.resident_limit_bytes = 0;  // the default: computed from the memory that the limit leaves
+        config.resident_limit_bytes = 0;  // 0 is the default: what the limit leaves decides the value
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {
                                                  if (!on_one_rank || context.rank() == 1) {

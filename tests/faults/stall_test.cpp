@@ -120,7 +120,8 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(told >= 0.6);
                         RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
-                        // The wait of this rank may have begun after the wait of the other rank.
+                        // The time counts from the first wait of a rank. The wait of this rank may have begun later,
+                        // and may be shorter.
                         RUEDA_RANK_CHECK(late || seconds >= 0.3);
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
@@ -238,7 +239,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // This rank first learns from the log that rank 0 shuts down, and later sees the abort.
+                // This rank first reads in the log that rank 0 shuts down. Later it sees that the job was aborted.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -351,8 +352,8 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
         {.as = RanksAs::processes}));
 }
 
-/// Binds two names to slots. The second name must be announced while the first one is pending, because otherwise it
-/// would get the first one's slot.
+/// Binds two names to slots. The second name must be announced while the first name is pending. Otherwise the second
+/// name would get the slot of the first name.
 void bind_both(RankContext& context, RuntimeClient& client) {
     std::array<float, 2> values{};
     if (client.rank() == 2) {

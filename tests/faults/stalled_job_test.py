@@ -68,8 +68,8 @@ class StalledJob(unittest.TestCase):
         return job
 
     def check_cause(self, job: Job, kind: str, text: str, ranks: list[int], of_rank: int = 0) -> dict:
-        """Checks that the cause is in the log, right after the first sentence, and in the file. Returns the first
-        report."""
+        """Checks that the log has the cause right after the report's first sentence, and that the report in the file
+        has it, too. Returns the first report."""
         lines = job.errors.splitlines()
         causes = [number for number, line in enumerate(lines) if "Probable cause: " + text in line]
         self.assertTrue(causes, job.errors)
@@ -144,7 +144,7 @@ class StalledJob(unittest.TestCase):
         self.assertEqual(whats, {"send to rank 1, tag 5": [0], "send to rank 0, tag 5": [1]})
 
     def test_message_of_another_rank(self) -> None:
-        """Rank 0 reports that rank 1 waits, and rank 1 prints one line."""
+        """Rank 0 writes the report about rank 1's wait. Rank 1 only prints one line, which refers to this report."""
         job = self.run_job("receive_in_rank_1")
         self.assertNotIn("stall.rank.1.json", job.files)
         first = job.reports()[0]
@@ -180,13 +180,13 @@ class StalledJob(unittest.TestCase):
                 self.assertEqual(first["ranks"][0]["rank"], 1)
 
     def test_no_folder(self) -> None:
-        """If the folder cannot be created, each rank complains once, and the job ends in the same way as with no such
-        setting."""
+        """If the folder cannot be created, each rank complains once, and the job ends as if RUEDA_DIAGNOSTICS_DIR were
+        not set."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
             self.assertEqual(ranks.count("0"), 1, job.errors)
-            # Rank 1 writes at the end of the job, but may be killed first.
+            # Rank 1 complains only at the end of the job, and may be killed before that.
             self.assertLessEqual(ranks.count("1"), 1, job.errors)
 
 

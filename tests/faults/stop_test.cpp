@@ -61,7 +61,8 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
             config.abort_grace_seconds = grace;
             auto client = RuntimeClient::create(config, std::move(plane).value());
             client.status().throw_if_failed();
-            // Only this rank starts the operation, and no thread waits for it before the end.
+            // No other rank starts an operation with this name, and no thread waits for the operation before the end of
+            // the test.
             const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
             const auto unawaited =
                 expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),

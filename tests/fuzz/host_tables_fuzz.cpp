@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Another rank of the host writes any values into the negotiation tables and the progress words during operations.
-// Nevertheless, each turn of a rank must return, and each pending operation must end exactly once. No rank may access
-// memory outside the arena and its callers' memory.
+// Nevertheless, each turn of a rank must return, and each pending operation must end exactly once. A rank may access
+// only the arena and the memory of its operations.
 #include <unistd.h>
 
 #include <array>
@@ -185,11 +185,11 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    std::deque<Call> calls_;  // declared before the set, which uses the calls until its destruction
+    std::deque<Call> calls_;  // declared before `set_`, because the set uses the calls until the set is destroyed
     ProcessSet set_;
 };
 
-/// A field of a table that any rank reads.
+/// A field of the host's tables. The input chooses a field and overwrites it.
 struct Target {
     void* memory = nullptr;
     std::size_t bytes = 0;
@@ -337,8 +337,8 @@ private:
 
 }  // namespace
 
-/// Makes allocations fail that are too large for the machine, instead of ending the process: a result may have any
-/// announced size.
+/// With these options, an allocation that is too large for the machine fails, and AddressSanitizer does not end the
+/// process. This is needed because the input may announce any size of a result.
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier): AddressSanitizer's name
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

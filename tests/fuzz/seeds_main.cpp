@@ -104,8 +104,9 @@ T value_of(Result<T> result) {
 constexpr int kRanks = 3;
 constexpr int kListener = 1;  // the rank that the target plays
 
-/// A control plane that records what the other ranks send, in the target's format: a length byte and the message. The
-/// length byte 255 means "the same message as this rank's", and stands for longer messages.
+/// A control plane that records what the other ranks send, in the target's format: a length byte and the message. If a
+/// message is longer than 254 bytes, only the length byte 255 is recorded. The target reads it as "the same message as
+/// the tested rank's".
 class Recorder final : public collectives::ControlPlane {
 public:
     explicit Recorder(std::unique_ptr<collectives::ControlPlane> plane) : plane_(std::move(plane)) {}

@@ -52,7 +52,7 @@ void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::si
     }
 }
 
-/// Returns a text with all frames and the end of the stream.
+/// Returns a text that contains all received frames and, if the reception failed, its error.
 std::string frames_of_rendezvous(std::span<const std::byte> bytes, std::size_t cut) {
     const Sockets sockets(SOCK_STREAM);
     collectives::FrameReceiver receiver;

@@ -27,7 +27,8 @@ using Numbers = std::vector<std::int64_t>;
 const Numbers kShape{5, 4, 2};
 const std::vector<int> kRanks{0, 3, 4};
 
-/// Makes this rank's contribution: rows at the places 4 and 1, with `along` dimensions.
+/// Makes this rank's contribution: values at two places of a tensor of shape kShape. A place has `along` indices, for
+/// the first dimensions of this shape.
 std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<std::int64_t>& values) {
     static const std::vector<std::int32_t> indices{4, 1, 1, 3};
     const Numbers extents{2, static_cast<std::int64_t>(along)};

@@ -140,9 +140,10 @@ private:
         std::memcpy(arena_->cell(0, 0), &for_itself, sizeof for_itself);
         std::memcpy(arena_->cell(0, 0) + sizeof for_itself, &for_me, sizeof for_me);
     }
-    /// Steps the task while it makes progress. If `others_write`, rank 0 writes between the steps.
+    /// Calls the task's step() until the task is done, but at most kMostSteps times. Returns whether the task is done.
+    /// If `others_write` is true, rank 0 writes to its cells after each call.
     bool finish(Task& task, bool others_write) {
-        constexpr int kMostSteps = 3;  // a step makes up to a thousand actions
+        constexpr int kMostSteps = 3;  // one call of step() makes up to a thousand actions
         constexpr int kIdle = 8;
         int idle = 0;
         for (int i = 0; i < kMostSteps && idle < kIdle; ++i) {
@@ -184,8 +185,9 @@ private:
         expect(all_whole && std::equal(said.begin(), said.end(), splits_.begin() + kRanks));
         return true;
     }
-    /// Allocates the output like the task's caller. The number of rows must not be negative or overflow. If this number
-    /// is large, the result is discarded.
+    /// Allocates the output, like the caller of the task. Returns false if a number of rows is negative, or if the sum
+    /// of these numbers overflows. If the sum is large, or if the input says so, allocates no output, so that the rows
+    /// are discarded.
     bool make_output() {
         constexpr std::int64_t kMostKept = 4096;
         std::int64_t rows = 0;

@@ -93,7 +93,8 @@ void meet_in_a_list(SomebodysPlane& plane) {
     expect(agreed.is_ok() || agreed.code() == ErrorCode::mismatch || agreed.code() == ErrorCode::internal);
 }
 
-/// Plays a rank that gets its leader's memory or, if `is_leader`, the leader of another host.
+/// Runs the exchange through which ranks get the memory of their host. The tested rank gets this memory from its leader
+/// or, if `is_leader` is true, is itself the leader of its host.
 void share_memory(SomebodysPlane& plane, bool is_leader) {
     const std::vector<collectives::RankFacts> all = {collectives::own_facts("one"),
                                                      collectives::own_facts(is_leader ? "two" : "one"),

@@ -13,7 +13,8 @@ DATA = os.environ.get("DIGITS_DATA", "")
 
 
 def make_data(path):
-    """Writes a thousand blurred images of ten patterns, which are as easy to learn as the digits."""
+    """Writes a thousand images: ten patterns, each of which is blurred in many ways. These images are as easy to learn
+    as the digits."""
     numbers = random.Random(1)
     patterns = [[numbers.choice((0, 3, 13, 16)) for _ in range(64)] for _ in range(10)]
     with open(path, "w", encoding="ascii") as file:

@@ -12,7 +12,7 @@ import unittest
 
 from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING, TIMEOUT, HostsTest, main, mpirun, test_hosts
 
-LIMIT = 5  # from the fault until the last survivor's error, in seconds; RUEDA_HOST_TIMEOUT is 3
+LIMIT = 5  # the longest time from the fault to a survivor's error, in seconds; RUEDA_HOST_TIMEOUT is 3 s
 
 
 class Faults(HostsTest):
@@ -57,9 +57,9 @@ class Faults(HostsTest):
     def errors(self, survivors, begin, partners=()):
         """Requires that every surviving rank gets its error in time. Returns the errors.
 
-        The ranks in `partners` exchange data with the victim and may fail otherwise. If a connection breaks inside a
-        message, Open MPI 4 ends the process without an error, or MPI_Test never returns (rare). This function ends a
-        rank that is still in MPI_Test.
+        The ranks in `partners` exchange data with the victim, so they may fail without an error: if a connection breaks
+        inside a message, Open MPI 4 ends the process or, rarely, never returns from MPI_Test. If a partner has no error
+        when the time is over, this function kills it.
         """
         deadline = begin + LIMIT + 1
         errors = {}

@@ -31,7 +31,8 @@ class LimitedLinks(HostsTest):
         self.run_job(layout, CONFORMANCE, *SCENARIOS)
 
     def seconds_of_transfer(self, *layout):
-        """Returns the times (small, large) that each rank printed. hosts_rank has compared every element."""
+        """Runs a small and a large allreduce. Returns a pair for each rank: the seconds of the small one, and of the
+        large one. hosts_rank has checked every element of the results."""
         lines = self.run_job(layout, HOSTS_RANK, "transfer", str(self.floats)).splitlines()
         found = [re.fullmatch(r"rank \d+: small ([\d.]+) large ([\d.]+)", line) for line in lines]
         self.assertEqual(len(found), sum(layout), lines)
@@ -41,8 +42,8 @@ class LimitedLinks(HostsTest):
         return times
 
     def check_limit(self, *layout):
-        # Each of two hosts sends half of its partial sum, and then half of the result: together, the bytes of one
-        # tensor.
+        # Each of two hosts sends half of its partial sum, and then half of the result. Together these are as many bytes
+        # as the tensor has.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
         # A result needs one message to the other host and one answer, so the delay passes once in each direction.
         round_trip = 2 * self.delay_ms / 1000

@@ -21,7 +21,7 @@ RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
 GRACE = 5  # in seconds; ruedarun's default
 HOST_TIMEOUT = 3  # in seconds; the default of RUEDA_HOST_TIMEOUT
-LIMIT = 1  # from the end of a rank until the last of the other ranks gets its error, in seconds
+LIMIT = 1  # the longest time from the end of a rank to another rank's error, in seconds
 
 
 class NotificationTest(unittest.TestCase):
@@ -61,8 +61,8 @@ class NotificationTest(unittest.TestCase):
         return file.read_text().splitlines() if file.exists() else []
 
     def check_seconds_of_silence(self, text, host_timeout):
-        """Checks for how long a host was silent according to the errors. A rank gives up after RUEDA_HOST_TIMEOUT, but
-        a busy machine may delay this."""
+        """Checks the number of seconds for which, according to the errors in `text`, a host has not answered. A rank
+        gives up after RUEDA_HOST_TIMEOUT, but a busy machine may delay this."""
         found = [float(seconds) for seconds in re.findall(r"has not answered for (\d+\.\d) s", text)]
         self.assertTrue(found, text)
         self.assertGreaterEqual(min(found), host_timeout, text)
@@ -86,8 +86,8 @@ class NotificationTest(unittest.TestCase):
         return output.splitlines()
 
     def expect_errors(self, ranks, begin, text):
-        """Requires that each of the ranks got this error in time. `begin` is the time of the event that caused the
-        error."""
+        """Requires that each of the ranks got an error with this text in time. `begin` is the time of the event that
+        caused the error."""
         for rank in ranks:
             errors = [line for line in self.lines(rank) if line.startswith("error ")]
             self.assertEqual(len(errors), 1, f"rank {rank}: {self.lines(rank)}")

@@ -56,7 +56,7 @@ std::vector<base::UniqueFd> use_up_descriptors() {
 }
 
 struct Seen {
-    int turns_without = 0;  ///< turns of the event loop while no descriptor is free
+    int turns_without = 0;  ///< number of turns of the event loop while no descriptor is free
     int accepted_without = 0;
     int accepted_after = 0;
     std::vector<std::string> lines = {};

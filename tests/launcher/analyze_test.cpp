@@ -65,7 +65,8 @@ public:
         recording.operations.push_back(operation);
         return recording.operations.back();
     }
-    /// The rank calls a blocking send or receive; in milliseconds. Without an end it is pending.
+    /// The rank calls a blocking send or receive. Times are in milliseconds. A send or receive without an end is
+    /// pending.
     RecordedOperation& message(std::int32_t rank, std::uint8_t kind, base::MessageEnd end, std::int64_t at_ms,
                                std::int64_t end_ms = -1) {
         Recording& recording = ranks[static_cast<std::size_t>(rank)];
@@ -168,7 +169,8 @@ TEST_CASE("two ranks of hundreds wait in many operations", "[analyze]") {
         CHECK(pending.unknown.empty());
     }
     CHECK(analysis.pending[0].first_ordinal == 21);
-    REQUIRE(analysis.divergences.size() == 1);  // the first operation in which the two left each other
+    REQUIRE(analysis.divergences.size() == 1);  // the first operation that one of the two ranks called and the other
+                                                // did not
     CHECK(analysis.divergences[0].most.what.name == "layer0");
     CHECK(analysis.divergences[0].most.ranks == Ranks{7, 8});
     CHECK(analysis.divergences[0].other.what.name == "other");

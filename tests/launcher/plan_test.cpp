@@ -205,7 +205,7 @@ TEST_CASE("hosts with the same name have different keys", "[unit]") {
     CHECK(own == host_key({}));
     CHECK(own == host_key({{"RUEDA_HOSTNAME", host_name()}}));
     CHECK(own.starts_with(host_name() + " "));
-    // Blanks separate five parts: the name of the host, the boot, and three namespaces.
+    // The key has five parts with blanks between them: the host's name, the id of its boot, and three namespaces.
     CHECK(std::count(own.begin(), own.end(), ' ') == 4);
     CHECK(own != host_key({{"RUEDA_HOSTNAME", "another"}}));
     CHECK(host_key({{"HOROVOD_HOSTNAME", "b"}}) == host_key({{"RUEDA_HOSTNAME", "b"}}));

@@ -720,7 +720,8 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            # A pasted command for one rank per host does not tell a host about the other hosts.
+            # With one rank on each host, a pasted command does not tell the ranks on a host about the other hosts, so
+            # three variables are not set.
             expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
@@ -911,7 +912,8 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # The other ranks call abort(). This function sends the same frame that the library sends after a notification.
+    # The two other ranks of this job call `abort()` of LINE, which sends the same frame that the library sends after a
+    # notification.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
         code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
@@ -1292,7 +1294,7 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
             done = self.run_it(*words, *python(self.WHERE))
             self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
-        # mpirun's own host must come first, whatever its place in the list.
+        # The host on which mpirun runs must come first, even if the list names another host first.
         (self.folder / "hosts.txt").write_text("rueda-h1 slots=1  # a remark\nrueda-h0:2\n")
         done = self.run_it("--hostfile", "hosts.txt", "--verbose", *python(self.WHERE))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
@@ -1379,7 +1381,7 @@ class SeveralHosts(BothWays, LauncherTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # a separate process group, like a terminal's foreground group
+            start_new_session=True,  # the job gets a process group of its own, as in a terminal
         )
         self.pids_in("pid.0", "pid.1")
         os.killpg(process.pid, signal.SIGINT)
@@ -1433,7 +1435,7 @@ class SeveralHosts(BothWays, LauncherTest):
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
         self.assertNotIn(secret, pathlib.Path(f"/proc/{mpirun[0]}/cmdline").read_bytes())
-        # The greeting of the supervisor of rank 0.
+        # With these bytes, the supervisor of rank 0 greets ruedarun.
         hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0))
         wrong_secret = hello + len(secret).to_bytes(4, "little") + b"x" * len(secret)
         known_rank = hello + len(secret).to_bytes(4, "little") + secret
@@ -1573,8 +1575,9 @@ class Recipes(LauncherTest):
         self.assertEqual(containers["Launcher"]["image"], containers["Worker"]["image"])
         cores = containers["Worker"]["resources"]["limits"]["cpu"]
         text = Document.PAGE.read_text()
-        self.assertIn(f"the limit of {cores}, divided by its ranks, here `slotsPerWorker`, so ", text)
-        self.assertIn(f"`slotsPerWorker`, so {cores // job['spec']['slotsPerWorker']}.", text)
+        threads = cores // job["spec"]["slotsPerWorker"]
+        said = f"the limit is {cores} cores and `slotsPerWorker` is the number of ranks, so `OMP_NUM_THREADS` is {threads}."
+        self.assertIn(said, " ".join(text.split()))
 
     def test_the_trainer_of_the_job_is_in_the_image(self):
         words = self.job()["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]

@@ -93,7 +93,7 @@ double dot_of(DType dtype, const Bytes& a, const Bytes& b, std::uint32_t owners,
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// The weights of the source vectors from number `begin` on, in a combination of these vectors.
+/// A combination of consecutive source vectors, of which the first has the number `begin`: one weight for each vector.
 struct Node {
     std::size_t begin;
     std::vector<double> weights;
@@ -133,7 +133,8 @@ Node join(const Matrix& dots, Node a, const Node& b) {
     return a;
 }
 
-/// Combines pairs until the number of items is a power of two, and then all items in pairs until one is left.
+/// First combines pairs at the front until the number of items is a power of two. Then repeatedly combines all items in
+/// pairs, until one item is left.
 template <class T, class Join>
 T by_tree(std::vector<T> items, Join&& combine) {
     std::size_t even = 1;

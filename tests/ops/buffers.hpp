@@ -36,9 +36,9 @@ inline std::vector<ReduceOp> ops_of(DType dtype) {
                                    : std::vector(std::begin(kOps), std::end(kOps));
 }
 
-/// Memory that begins `shift` bytes after an address aligned to 64, and ends with its allocation, so that
-/// AddressSanitizer reports an access one byte beyond the end. With a margin, patterns before and after the memory show
-/// writes beyond it.
+/// Memory that begins `shift` bytes after an address that is a multiple of 64. Without a margin, the memory ends where
+/// its allocation ends, so that AddressSanitizer reports an access even one byte beyond the end. With a margin, a
+/// pattern fills the `margin` bytes before and after the memory, and shows writes beyond the memory.
 class Buffer {
 public:
     Buffer(std::size_t bytes, std::size_t shift, std::size_t margin)
@@ -72,7 +72,7 @@ private:
 
 /// Returns random elements. Half of them have arbitrary bits (NaNs, infinities, subnormals, extreme values). The others
 /// are moderate numbers, whose sums and products stay finite and show every rounding. For bool, half of the elements
-/// are false, and the others are any other byte.
+/// are the byte 0 (false), and each of the others is any other byte.
 inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& random) {
     Bytes bytes(count * size_of(dtype));
     for (std::size_t i = 0; i < count; ++i) {

@@ -88,8 +88,8 @@ TEST_CASE("levels: an average of float16 that fits does not overflow on the way"
 }
 
 TEST_CASE("levels: the order of the groups shows in the bits", "[levels]") {
-    // Step by step in rank order, the sum is 1, because rounding loses each 2^-24. In two groups, the sum is 1 + 2^-23,
-    // because 2^-24 + 2^-24 is added at once.
+    // If the four values are added one after another, the sum is 1, because rounding loses each 2^-24. If they are
+    // added in two groups, the sum is 1 + 2^-23, because the second group adds 2^-24 + 2^-24 at once.
     std::vector<Bytes> sources;
     for (const float value : {1.0F, 0x1p-24F, 0x1p-24F, 0x1p-24F}) {
         Bytes bytes(4);

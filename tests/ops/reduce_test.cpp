@@ -38,8 +38,10 @@ std::string difference(const Reduction& r, std::size_t sources, const std::byte*
 /// The layout of the memory of one call.
 struct Placement {
     std::size_t destinations = 1;
-    std::size_t misalignment = 0;  ///< of the first source, in bytes; the other buffers have multiples of it, modulo 64
-    bool in_place = false;         ///< whether the first destination is the last source
+    /// The first source begins this number of bytes after a multiple of 64. For each other buffer, the number is a
+    /// multiple of this one, modulo 64.
+    std::size_t misalignment = 0;
+    bool in_place = false;  ///< whether the first destination is the last source
     Store store = Store::cached;
 };
 
@@ -198,8 +200,8 @@ TEST_CASE("every target of this machine is chosen when asked for") {
     INFO(fmt::format("{}", fmt::join(names, " ")));
     CHECK(std::string(simd_target()) == names.front());
 #if defined(__x86_64__)
-    // The tests compare at least one vector instruction set with the scalar code. With a single target they would
-    // compare nothing.
+    // The tests compare at least one vector instruction set with the scalar code. If the list had only the scalar code,
+    // the tests would compare nothing.
     CHECK(names.size() >= 2);
 #endif
 }

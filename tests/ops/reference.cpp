@@ -169,8 +169,8 @@ std::uint16_t encode(DType dtype, double value) {
     if (exponent > f.max_exponent) {
         return static_cast<std::uint16_t>(sign + infinity);
     }
-    // Counts units in the last place, and rounds to even. A carry moves into the exponent, which is correct up to
-    // infinity.
+    // Computes the number of units in the last place, rounded to even. If the rounding carries into the exponent, the
+    // bits are still those of the right number (or of infinity).
     const int rounded = static_cast<int>(std::nearbyint(std::ldexp(magnitude, f.fraction_bits - exponent)));
     return static_cast<std::uint16_t>(sign + (exponent - f.min_exponent) * units + rounded);
 }

@@ -214,7 +214,8 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
         // Intermediate sums are float32, so 65504 + 65504 − 65504 is 65504.
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF, 0xFBFF}) == 0x7BFF);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);  // 65504 + 15.99 is rounded to 65504
-        // 65504 + 16 is halfway, and rounded to even (infinity)
+        // 65504 + 16 is halfway between 65504 and the next number, 65536. Rounding to even gives 65536, which is
+        // infinity.
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);
         CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);          // subnormals
         CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);          // the sum becomes a normal number

@@ -35,7 +35,7 @@ call("rueda_init")
 rank, size = ctypes.c_int(), ctypes.c_int()
 call("rueda_rank", ctypes.byref(rank))
 call("rueda_size", ctypes.byref(size))
-# The default reduction is the average, so the factor size gives the sum.
+# The default reduction is the average. Because the values are multiplied by the number of ranks, the result is the sum.
 value = (ctypes.c_double * 1)((rank.value + 1) * size.value)
 shape = (ctypes.c_int64 * 1)(1)
 tensor = Tensor(ctypes.addressof(value), shape, 1, FLOAT64)

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Notices when an operation becomes more expensive: callgrind counts its instructions from enqueue to completion.
 
-The difference of two runs with different numbers of rounds leaves out everything that happens once. The limits are the
-counts of a g++ 12 build with the checks of the preset "ci", plus one seventh for other compilers and processors. A
-change that makes an operation more expensive must raise the limit and give the reason. The environment variables
-VALGRIND and PROGRAM name the programs.
+Two runs differ only in the number of rounds, so the difference of their counts leaves out everything that happens once.
+The limits are the counts of a g++ 12 build with the checks of the preset "ci", plus one seventh for other compilers and
+processors. If a change makes an operation more expensive, the same change must raise the limit and give the reason. The
+environment variables VALGRIND and PROGRAM contain the paths of valgrind and of the program that is measured.
 """
 
 import os
@@ -19,17 +19,18 @@ PROGRAM = os.environ["PROGRAM"]
 VALGRIND = os.environ["VALGRIND"]
 TENSORS = 161
 
-# The limits are instructions for one operation on one float32 of one rank. Some of the costs:
+# A limit is a number of instructions for one operation on one float32 of one rank. Some costs that the limits contain:
 # - An asynchronous operation checks for compression, completion callbacks and messages (about 100 instructions).
 # - On a busy machine the caller or the background thread completes an asynchronous operation (about 50 instructions
 #   more).
-# - Notes for stall reports need about 20 instructions (blocking), or 120 of 2,963 instructions (asynchronous).
-# - The flight recorder needs 193 instructions (blocking) or 197 (asynchronous). They take 19 ns, mostly because they
-#   read the processor's counter twice.
-# - A message is a send or a receive of a rank to itself: half of a pair. The flight recorder takes 96 of its 5,637
-#   instructions.
+# - Notes for stall reports need about 20 instructions in a blocking operation, and 120 of the 2,963 instructions of an
+#   asynchronous one.
+# - The flight recorder needs 193 instructions in a blocking operation, and 197 in an asynchronous one. They take 19 ns,
+#   mostly because they read the processor's counter twice.
+# - In "message", a rank sends to itself and receives from itself. The limit is for one of the two calls. The flight
+#   recorder takes 96 of the 5,637 instructions of a call.
 LIMITS = {"slot": 1895, "name": 2065, "asynchronous": 3400, "message": 6440}
-# Other tests at the same time add some hundred instructions, so the lowest count of a few runs is used.
+# Other tests that run at the same time add some hundred instructions. Therefore the lowest count of a few runs is used.
 RUNS = 4
 
 

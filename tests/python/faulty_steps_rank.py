@@ -16,7 +16,7 @@ import time
 import numpy as np
 import rueda
 
-SIZES = (7, 5_000, 100_000, 400_000)  # the sizes travel in the announcement, or in one chunk, or in many chunks
+SIZES = (7, 5_000, 100_000, 400_000)  # such tensors travel in the announcement, in one chunk, or in many
 
 
 def tensors():

@@ -21,8 +21,8 @@ def say(text: str) -> None:
 
 
 def interrupt_once_in_shutdown() -> None:
-    """Sends SIGINT to this process, as Ctrl-C does, when the main thread is in shutdown(). Another thread notices this
-    by an operation that can no longer start."""
+    """Sends SIGINT to this process, as Ctrl-C does, while the main thread is in shutdown(). To find the right time, a
+    second thread starts operations until one is refused because shutdown() has begun."""
 
     def send() -> None:
         while True:

@@ -46,8 +46,9 @@ class Tree:
     """Computes the paper's definition. First, pairs at the front are combined until the number of vectors is a power of
     two (docs/design/0007-adasum.md)."""
 
-    #: The largest ratio, over all combined vectors, of the size of a vector's inputs to the size of the vector. If the
-    #: inputs almost cancel out, the relative error grows by this ratio.
+    #: For each vector that is combined with another vector, a ratio is computed: the sum of the squares of the input
+    #: vectors that it was made from, divided by the square of this vector itself. `cancelled` is the largest of these
+    #: ratios. If the inputs almost cancel out, the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):
@@ -60,7 +61,8 @@ class Tree:
         return (1 - product / (2 * a_square)) * a + (1 - product / (2 * b_square)) * b, inputs
 
     def of(self, vectors):
-        """Combines the vectors. Each vector has a partner number: the sum of the squares of its inputs."""
+        """Combines the vectors. Together with each vector, keeps a number: the sum of the squares of the input vectors
+        that the vector was made from."""
         vectors = [(v, float(v @ v)) for v in (np.ravel(v).astype(np.longdouble) for v in vectors)]
         folded = len(vectors) - (1 << (len(vectors).bit_length() - 1))
         vectors = [self.pair(*vectors[2 * i : 2 * i + 2]) for i in range(folded)] + vectors[2 * folded :]

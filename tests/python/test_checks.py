@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests RUEDA_CALL_SITES, RUEDA_VERIFY and RUEDA_CHECK_NAN in jobs of several processes, on one host and on two.
 
-The environment variable RUEDARUN names the launcher. All hosts are this machine under different names (RUEDA_HOSTNAME),
-which needs Open MPI's mpirun.
+The environment variable RUEDARUN names the launcher. The two hosts are this machine under different names
+(RUEDA_HOSTNAME). Jobs on two hosts need Open MPI's mpirun.
 """
 
 import os

@@ -15,7 +15,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-LIMIT = 5  # from the end of a rank to the last survivor's error, in seconds
+LIMIT = 5  # the longest time from the end of a rank to a survivor's error, in seconds
 # With these flags, ranks survive another rank's end, as under ruedarun. MPI also copies no messages directly between
 # processes, because MPI would end a rank whose peer dies during such a copy.
 MPIRUN = (

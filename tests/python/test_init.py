@@ -127,7 +127,7 @@ class Init(unittest.TestCase):
     def test_sets_of_a_job_of_some_ranks(self):
         members = [0, 1, 3]
         if LAUNCHED in members:
-            last_two = rueda.ProcessSet([1, 2])  # these are ranks of the job
+            last_two = rueda.ProcessSet([1, 2])  # ranks of the job, not of the launcher
             rueda.init(members, [last_two])
             self.assertEqual(last_two.included(), LAUNCHED != 0)
             if last_two.included():

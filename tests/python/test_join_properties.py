@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Gives the ranks random numbers of batches with random operations. Checks which operations continue without the joined
-ranks, which are refused, and with which result the operations end that were pending at the join. Runs in process sets,
-on any layout of two or more ranks."""
+ranks, and which are refused. Some operations are pending when a rank joins; their results are checked, too. Runs in
+process sets, on any layout of two or more ranks."""
 
 import random
 import unittest
@@ -55,8 +55,8 @@ def step_of(same: random.Random, sets: int) -> list[Drawn]:
 
 
 def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
-    """Returns the operations in this rank's own order. Unnamed operations keep their order, because they match by
-    it."""
+    """Returns the operations in this rank's own order. Unnamed operations keep their order, because the ranks match
+    unnamed operations by their order."""
     mixed = own.sample(drawn, len(drawn))
     unnamed = iter([one for one in drawn if one.name is None])
     return [next(unnamed) if one.name is None else one for one in mixed]

@@ -25,7 +25,7 @@ rueda.init()
 rank, size = rueda.rank(), rueda.size()
 everybody = list(range(size))
 
-# Two pairs of ranks create their sets at the same time. The sets may have any numbers.
+# Two pairs of ranks create their sets at the same time. It does not matter which ids the sets get.
 mine = [r for r in everybody if r // 2 == rank // 2]
 pair = rueda.add_process_set_among(reversed(mine))
 assert pair.ranks == mine and pair.included() and pair.rank() == mine.index(rank)
@@ -54,7 +54,7 @@ for index in order:
 for index in reversed(order):
     assert started[index].result()[0] == 100.0 * index * size + sum(everybody)
 
-# Sets of the whole job must still work. Their number must be new on every rank.
+# Sets that all ranks of the job create must still work. Such a set must get an id that no rank uses for another set.
 if size > 2:
     known = rueda.add_process_set(everybody[:2])
     assert known.process_set_id not in {one.process_set_id for one in (pair, *chain.values(), *twins)}

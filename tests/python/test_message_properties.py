@@ -88,7 +88,8 @@ class MessageProperties(JobTest):
         return send(message.tensor(), message.target, message.tag, process_set=self.sets[message.set_index])
 
     def receive(self, message, blocking):
-        """Receives into new memory. Returns the inbox, the end of the receive, and the memory."""
+        """Receives into new memory. Returns the inbox, the sender (or, if `blocking` is false, a handle of the
+        receive), and the memory."""
         out = np.zeros(message.count, message.dtype)
         peer = None if message.tag in TAGS_OF_ANYBODY else message.source
         receive = rueda.receive if blocking else rueda.receive_async
@@ -118,7 +119,8 @@ class MessageProperties(JobTest):
         messages = self.plan(seed, min(count, 30) if blocking_sends else count, small=blocking_sends)
         mine = [message for message in messages if message.target == me]
         sends = self.shuffled([message for message in messages if message.source == me], own)
-        # All receives from any rank that fit the same messages have the same size, so their order does not matter.
+        # A message from any sender may fit several receives that accept any sender. Such receives have the same size,
+        # so their order does not matter.
         receives = self.shuffled(mine, own)
         received, handles = [], []
         if way == "all at once":

@@ -70,8 +70,8 @@ class Parts(unittest.TestCase):
         rueda.shutdown()
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
-        """The same ranks in the same order are the same job, given as a communicator or as a list. Other ranks, or the
-        same ranks in a different order, are a different job."""
+        """If the second call has the same ranks in the same order, it means the same job, whether a communicator or a
+        list gives the ranks. If it has other ranks or a different order, it means a different job."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD

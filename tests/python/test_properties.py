@@ -62,7 +62,7 @@ def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
 
 @dataclass
 class Starter:
-    """Starts an operation among the members of a set. Has the handle and the expected result."""
+    """Starts an operation among the members of a set. begin() returns the handle and the expected result."""
 
     operation: Operation
     name: str

@@ -129,7 +129,7 @@ class OnOneRank(ErrorTest):
             rueda.allreduce_(dropped, "dropped", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
         self.works("pending")
-        rueda.barrier()  # this operation starts later than the operation for which no rank waited
+        rueda.barrier()  # starts later than the operation whose handle was dropped
         self.assertEqual(dropped[0], rueda.size())
         self.works("dropped")
 

@@ -57,7 +57,8 @@ class SparseAllreduce(unittest.TestCase):
             indices, total = rueda.sparse_allreduce([2, 2], value, [3], f"sparse {dtype}")
             self.assertEqual((indices.dtype, indices.tolist(), total.dtype), (np.int64, [2], np.dtype(dtype)))
             self.assertEqual(total.tolist(), [-6 if dtype == "int32" else 8])
-        # The sum must be rounded once at the end. Rounded in each step, 2048 + 1 + 1 would stay 2048 in float16.
+        # The sum must be rounded once at the end. If the sum were rounded in each step, 2048 + 1 + 1 would stay 2048 in
+        # float16.
         _, total = rueda.sparse_allreduce(np.zeros(3, int), np.array([2048, 1, 1], np.float16), (1,), op=rueda.Sum)
         self.assertEqual(total[0], np.float16(2050 * rueda.size()))
 

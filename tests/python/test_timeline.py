@@ -193,7 +193,7 @@ rueda.shutdown()
         self.assertIn("merged already", again.stderr)
 
     def test_merges_the_parts_that_it_gets(self):
-        """The output may be one of the parts."""
+        """The merged timeline may replace the file of one of the parts."""
         if MPIRUN is None:
             self.skipTest("no mpirun")
         # Each host has a path of its own, as if the hosts had no common file system.

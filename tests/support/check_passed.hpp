@@ -8,7 +8,7 @@
 
 namespace rueda::tests {
 
-/// Requires of a Catch test that every rank has passed. The report describes what became of each rank.
+/// A Catch check that every rank has passed. A failure's report describes what became of each rank.
 inline void check_passed(const RanksResult& result) {
     INFO(result.text());
     CHECK(result.passed());

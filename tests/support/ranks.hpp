@@ -87,7 +87,7 @@ private:
 struct RanksOptions {
     RanksAs as = RanksAs::threads;
     /// The time limit of the run. At the deadline the watchdog prints each rank's phase, and kills the ranks'
-    /// processes. If the ranks are threads, it ends the whole test.
+    /// processes. If the ranks are threads, the watchdog ends the whole test.
     std::chrono::milliseconds deadline = std::chrono::seconds(60);
     /// Runs on the caller's thread while the ranks run. This function may use Catch's assertions.
     std::function<void(RunningRanks&)> meanwhile = nullptr;

@@ -182,7 +182,7 @@ struct Task {
     bool has_result = true;
 };
 
-/// Reads `count`, or `count@microseconds` if a simulated backward pass computes for this time before the tensor.
+/// Reads `count`, or `count@microseconds` if a simulated backward pass computes for this time before it has the tensor.
 void read_tensor(const std::string& word, Case& c) {
     std::size_t digits = 0;
     c.counts.push_back(std::stoull(word, &digits));
@@ -191,9 +191,8 @@ void read_tensor(const std::string& word, Case& c) {
     }
 }
 
-/// Reads the lines of the plan: `label operation seconds fewest most has_result tensor tensor …`. In place of an
-/// operation, `standing` measures an idle rank and then a waiting rank (memory and CPU use), each for the given
-/// seconds.
+/// Reads the lines of the plan: `label operation seconds fewest most has_result tensor tensor …`. If `operation` is
+/// `standing`, the line measures memory and CPU use of an idle rank, and then of a waiting rank, for `seconds` each.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -340,7 +339,7 @@ Seconds cpu_time() {
     return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-/// Returns the largest value of the ranks, without the first `left_out` ranks. All ranks must call this function.
+/// Returns the largest `mine` of all ranks except the first `left_out` ranks. All ranks must call this function.
 double largest(double mine, const Place& place, int left_out) {
     seat_of(place.rank).value = mine;
     line_up(place);
@@ -537,7 +536,7 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 extern "C" {
 
 struct compare_callbacks {
-    /// `compute_us` has the argument of compare_compute() for each tensor, or is null without computation. The peer
+    /// `compute_us` has the argument of compare_compute() for each tensor, or is null if nothing is computed. The peer
     /// calls compare_compute() before it submits the tensor.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);

@@ -23,8 +23,8 @@ struct Case {
     std::vector<double> compute_us;     ///< computing time before each tensor; empty if nothing is computed
 };
 
-/// A library that runs the operations. It is created in the launched process. The harness synchronises the ranks before
-/// each run().
+/// A library that runs the operations. The object is created in the launched process. The harness synchronises the
+/// ranks before each run().
 class Peer {
 public:
     virtual ~Peer() = default;
@@ -74,7 +74,7 @@ void bind_to_own_core(const Place& place);
 /// With more ranks than cores it yields at once.
 void line_up(const Place& place);
 
-/// Runs `body`. If it throws, prints a line and returns status 1.
+/// Runs `body`. If `body` throws, prints a line and returns status 1.
 [[nodiscard]] int guarded(std::string_view program, int (*body)(int, char**), int argc, char** argv);
 
 }  // namespace compare

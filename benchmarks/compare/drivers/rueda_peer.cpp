@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Measures Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced by
-// the blocking call with its slot. The tensors of a set are enqueued by name, as a trainer does, and then awaited.
+// a blocking call, with a slot for the tensor's name. The tensors of a set are enqueued by name, as a trainer does, and
+// then awaited.
 #include <memory>
 #include <optional>
 #include <stdexcept>

@@ -127,8 +127,8 @@ class Horovod(Peer):
 
 
 def _or_end(body: Callable[..., None]) -> Callable[..., None]:
-    """Prints an exception of a callback and ends the process, which the conductor notices. ctypes would ignore the
-    exception."""
+    """Prints an exception of a callback and ends the process, so that the conductor (the script that starts the ranks)
+    notices the failure. ctypes itself would ignore the exception."""
 
     def guarded(*arguments: Any) -> None:
         try:

@@ -72,8 +72,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """A goal: Rueda in `memory` should be `ratio` times as fast as the fastest peer of the families in `against` (all
-    families if empty)."""
+    """A goal: Rueda should be `ratio` times as fast as the fastest peer of the families in `against`. If `against` is
+    empty, peers of all families count."""
 
     ratio: float
     against: tuple[str, ...] = ()

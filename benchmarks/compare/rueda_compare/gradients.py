@@ -92,7 +92,7 @@ def counts(name: str) -> list[int]:
 
 def shares(name: str) -> list[float]:
     """Returns each tensor's share of the backward pass. The layers of such models take about the same time (He et al.,
-    section 3.3), so all weights have equal shares. Tensors of one dimension (biases, normalisations) have none."""
+    section 3.3), so all weights have equal shares. Tensors of one dimension (biases, normalisations) have no share."""
     shapes = list(_SHAPES[name]())[::-1]
     weights = sum(len(shape) > 1 for shape in shapes)
     return [1 / weights if len(shape) > 1 else 0.0 for shape in shapes]

@@ -47,7 +47,7 @@ _DEFAULT = (Setting("default"),)
 
 class Family:
     """A library. `ways` are its ways to reduce a set of tensors, which are all measured. Single tensors are measured
-    only with the first one."""
+    only with the first way."""
 
     name: str
     ways: tuple[str, ...] = ("",)
@@ -115,7 +115,8 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two ways hold each batch open for 1 or 5 ms. Some libraries look for ready tensors once in such a cycle.
+    # The last two ways hold each batch open for 1 or 5 ms. They imitate libraries that look for ready tensors only once
+    # in such a time (a cycle).
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),

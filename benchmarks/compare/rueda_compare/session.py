@@ -169,8 +169,8 @@ def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]
 
 
 class QuietMachine:
-    """A lock (flock(2)) on a file that other users of the machine also lock, or no lock if `lock` is None. It is kept
-    over several starts of peers, but only for a limited time."""
+    """A lock (flock(2)) on a file that other users of the machine also lock, or no lock if `lock` is None. The lock is
+    kept over several starts of peers, but only for a limited time."""
 
     _KEEPS_SECONDS = 30
 

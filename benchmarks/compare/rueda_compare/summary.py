@@ -145,7 +145,7 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """Returns a table of backward passes in ms, with a line for each runner, by exposed time."""
+    """Returns a table of backward passes in ms, with a line for each runner, sorted by exposed time."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]

@@ -33,8 +33,8 @@ constexpr std::uint64_t kRegion = kHugePage;
 
 #if defined(RUEDA_ONE_MAPPING)
 /// In builds with ThreadSanitizer, and only there, the ranks of one process (threads in a test) share one mapping of
-/// the memory. ThreadSanitizer works with virtual addresses. With a mapping for each rank, it would not see races and
-/// synchronisation between the ranks.
+/// the memory. ThreadSanitizer works with virtual addresses. If each rank had its own mapping, ThreadSanitizer would
+/// not see races and synchronisation between the ranks.
 struct SharedMapping {
     std::byte* address = nullptr;
     int users = 0;
@@ -130,10 +130,10 @@ Result<base::UniqueFd> Arena::create_memory(const ArenaPlan& plan) {
         return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving an arena of {}: ftruncate",
                                                                          base::format_bytes(offsets(plan).end)));
     }
-    // Every process of this user can open the file through /proc. If one of them truncated the file, the next access of
-    // each rank would cause a SIGBUS. The seals prevent this: nobody can change the size. F_SEAL_WRITE cannot be used,
-    // because it would forbid the mappings of the ranks. If the kernel cannot seal this file, the job runs without
-    // seals.
+    // Every process of this user can open the file through /proc. If one of these processes truncated the file, the
+    // next access of each rank would cause a SIGBUS. The seals prevent this: nobody can change the size. F_SEAL_WRITE
+    // cannot be used, because it would forbid the mappings of the ranks. If the kernel cannot seal this file, the job
+    // runs without seals.
     static_cast<void>(fcntl(memory.value(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
     return memory;
 }
@@ -224,7 +224,8 @@ void Arena::detach_head() {
         to.pid.store(from.pid.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.global_rank.store(from.global_rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.process_start.store(from.process_start.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        // All ranks get the state `left`, the other ranks too: it no longer matters to this process when they end.
+        // All ranks get the state `left`, not only this rank: it no longer matters to this process when the other ranks
+        // end.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
     if (mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, head_) == MAP_FAILED) {

@@ -31,7 +31,7 @@ struct MessageRingState {
 
 /// The layout of a record in the ring: its length, a mark, and its bytes. The bytes are contiguous, and padded to whole
 /// cache lines. If a record does not fit before the end of the ring, it is written at the beginning of the ring. A
-/// record without content, the filler, then covers the rest.
+/// record without content, the filler, then covers the rest of the ring.
 struct MessageRingRecord {
     static constexpr std::uint64_t kHeaderBytes = 8;
     static constexpr std::uint32_t kMessage = 1;
@@ -75,8 +75,8 @@ public:
                 if (bytes_ - (position_ - read_) < filler + needed) {
                     return static_cast<std::byte*>(nullptr);
                 }
-                // If the reader still sees 1, it wakes a writer that does not wait, which does no harm. So relaxed is
-                // enough.
+                // If the reader still sees 1 in `starved`, it wakes a writer that does not wait, which does no harm. So
+                // relaxed is enough.
                 state_->starved.store(0, std::memory_order_relaxed);
             }
         }
@@ -99,8 +99,8 @@ public:
 
 private:
     Status look() {
-        // The writer may overwrite bytes that the reader has read, so this load needs acquire: it is paired with the
-        // store in MessageRingReader::pop(). It is seq_cst because reserve() uses it in Dekker's pattern.
+        // The writer may overwrite bytes that the reader has read, so this load needs acquire: the load is paired with
+        // the store in MessageRingReader::pop(). The load is seq_cst because reserve() uses it in Dekker's pattern.
         const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
         if (read < read_ || read > position_ || read % base::kCacheLine != 0) {
             return failure(ErrorCode::internal, "a ring of messages was read up to {}, of {} that were written", read,
@@ -163,8 +163,8 @@ public:
             position_ += taken;
         }
     }
-    /// Frees the space of the record that front() returned. If it returns true, the writer waits for space, and the
-    /// caller must wake the writer's rank.
+    /// Frees the space of the record that front() returned. If this function returns true, the writer waits for space,
+    /// and the caller must wake the writer's rank.
     [[nodiscard]] bool pop() {
         position_ = end_;
         state_->read.store(position_, std::memory_order_seq_cst);  // paired with the load in MessageRingWriter::look()
@@ -187,13 +187,13 @@ template <class Atomics>
 struct alignas(base::kCacheLine) Doorstep {
     typename Atomics::template Atomic<std::uint64_t> knocks{0};
 
-    /// A member calls this function after it published a message for the rank. If it returns true, the rank may be
-    /// asleep, and the caller must wake it. If it returns false, the member's bit was already set. The call that set
-    /// the bit wakes the rank, and the rank has not cleared the bit yet.
+    /// A member calls this function after it published a message for the rank. If this function returns true, the rank
+    /// may be asleep, and the caller must wake the rank. If this function returns false, the member's bit was already
+    /// set. The call that set the bit wakes the rank, and the rank has not cleared the bit yet.
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
-        // The load is seq_cst, so it comes after the member's publication of its message. If the bit is still set at
-        // this time, the rank will clear the bit and check the rings only later, and will find the message.
+        // The load is seq_cst, so it comes after the member's publication of its message. If the load finds the bit
+        // set, the rank has yet to clear it. The rank checks the rings after that, so it will find the message.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }

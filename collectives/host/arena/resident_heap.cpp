@@ -220,8 +220,9 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
         fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
     }
-    // A small block in a range that was used before usually has its pages already. A large block beside it may have
-    // returned a few pages, but so few pages need no check of the memory limit.
+    // The memory limit is checked if the block needs many new pages. A small block in a range that was used before
+    // usually has its pages already. At most a few of them are missing, if a large block beside it was freed; they need
+    // no check.
     if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
         RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
     }

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kMaxText = 1024;
 
-/// Identifies the object that a descriptor refers to. Each rank compares this with the leader's object after it
-/// received a descriptor.
+/// Identifies the object that a descriptor refers to. After a rank has received a descriptor, it compares this value
+/// with the value for the leader's object.
 struct ObjectId {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -154,8 +154,8 @@ public:
             return system_failure(ErrorCode::unsupported, "shm_open");
         }
         name_ = name;
-        // Reserves the memory now. If /dev/shm is full, this call fails. Without it, the first access would cause a bus
-        // error.
+        // Reserves the memory now. If /dev/shm is full, this call fails. Without this call, the first access to the
+        // memory would cause a bus error.
         const int error = ::posix_fallocate(fd.value(), 0, static_cast<off_t>(bytes));
         if (error != 0) {
             return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving {} bytes in /dev/shm", bytes),
@@ -259,8 +259,8 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Passes a new object, by its name. If all ranks of a host already have the leader's object, this host keeps that
-    /// object.
+    /// Passes a new shared-memory object, by its name. If all ranks of a host already have the leader's object, this
+    /// host keeps that object.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;

@@ -15,8 +15,8 @@ namespace rueda::collectives {
 [[nodiscard]] Result<std::string> random_token();
 
 /// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. The server
-/// has its own thread, which receives no signals. It cannot stop after a fixed number of connections, because ranks may
-/// fail before they connect. Threads: the same thread starts and destroys the server.
+/// has its own thread, which receives no signals. The server cannot stop after a fixed number of connections, because
+/// ranks may fail before they connect. Threads: the same thread starts and destroys the server.
 class DescriptorServer {
 public:
     /// Starts a server. `fd` must stay open until the server is destroyed.

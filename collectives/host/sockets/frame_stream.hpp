@@ -34,8 +34,8 @@ private:
 enum class SendEnd {
     sent,
     timed_out,
-    /// The other side sent something or closed the connection before this side had sent everything. Its answer can be
-    /// read now.
+    /// The other side sent something or closed the connection before this side had sent everything. The caller can now
+    /// read what the other side sent, if anything.
     interrupted,
 };
 

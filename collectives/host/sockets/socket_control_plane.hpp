@@ -31,8 +31,8 @@ struct SocketControlPlaneOptions {
 ///
 /// If a rank never connects, the start fails with `Timeout` on all ranks that have connected, and names the missing
 /// ranks. If a rank dies during an operation, the operation fails with `Aborted` on all other ranks. If a rank does not
-/// call the operation, it fails with `Timeout`. After a failure the control plane cannot be used any more, and every
-/// call returns the same failure.
+/// call an operation, the operation fails with `Timeout` on the other ranks. After a failure the control plane cannot
+/// be used any more, and every call returns the same failure.
 [[nodiscard]] Result<std::unique_ptr<ControlPlane>> open_socket_control_plane(const SocketControlPlaneOptions& options);
 
 }  // namespace rueda::collectives

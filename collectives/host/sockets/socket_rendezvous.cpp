@@ -42,7 +42,7 @@ Status check_private_folder(const std::string& path) {
     return {};
 }
 
-/// Removes the name of a path socket when it goes out of scope, if the name was not removed before.
+/// The destructor of this object removes the name of a path socket, if the name still exists.
 class PathGuard {
 public:
     explicit PathGuard(std::string path) : path_(std::move(path)) {}
@@ -221,8 +221,8 @@ private:
 };
 
 Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, Deadline deadline) {
-    // Rank 0 may start later than this rank, so this rank tries again, first after 1 ms. A process takes milliseconds
-    // to start.
+    // Rank 0 may start later than this rank, so this rank tries again. The first pause is 1 ms, because a process takes
+    // milliseconds to start.
     std::chrono::milliseconds pause(1);
     std::optional<Deadline> silent_since;
     while (true) {
@@ -330,8 +330,9 @@ Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options) 
     if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
         return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
     }
-    // The Hello fits into any socket's send buffer. If rank 0 answers or closes before everything was sent, its answer
-    // gives the reason.
+    // Normally the Hello is sent at once, because it fits into any socket's send buffer. If rank 0 sends something or
+    // closes the connection before the Hello was sent, send_bytes() returns without an error, and await_welcome() below
+    // reports what happened.
     const auto sent = send_bytes(socket.value(), encode_hello({options.rank, options.size}),
                                  deadline_in(options.start_timeout), true);
     if (!sent.is_ok()) {

@@ -19,8 +19,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 }
 [[nodiscard]] inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
-/// Returns the time until the deadline in the form that poll(2) takes. It is rounded up, so a wait never ends before
-/// its deadline. It is 0 after the deadline.
+/// Returns the time until the deadline in the form that poll(2) takes. The time is rounded up, so a wait never ends
+/// before its deadline. After the deadline, the result is 0.
 [[nodiscard]] int milliseconds_until(Deadline deadline);
 
 struct PeerCredentials {

@@ -24,10 +24,10 @@ namespace rueda::collectives {
 /// - *combine*: all ranks copy their inputs to their cells again, and every owner computes its parts of the results.
 ///   The results go back through the cells to the outputs. With begin_into(), they go to the owner's memory instead.
 ///
-/// If all inputs fit into the cells at once, they are copied there only once, and stay for both phases. A tensor is
-/// processed *in place* if the inputs of all ranks lie in the arena (the host's shared memory). If the results go to
-/// the outputs, the outputs must lie there too. The owners of such a tensor work directly on this memory. They wait
-/// only for the dot products, and at the end for the other ranks.
+/// If the cells have space for all inputs at once, the inputs are copied only once, and stay in the cells for both
+/// phases. A tensor is processed *in place* if the inputs of all ranks lie in the arena (the host's shared memory). If
+/// the results go to the outputs, the outputs must also lie in the arena. The owners of such a tensor work directly on
+/// this memory. The owners wait only for the dot products, and at the end for the other ranks.
 ///
 /// Cost per rank for S bytes, if all m ranks are owners. In each of the phases measure and combine, the rank copies
 /// S(m−1)/m bytes to its cells and reads S bytes. For the results, it writes S bytes and copies S(m−1)/m bytes from the

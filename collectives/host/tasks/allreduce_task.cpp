@@ -8,8 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes one step processes of tensors that are not cut into chunks. This is about a chunk, so the engine
-/// often gets to check for an abort and to step other tasks.
+/// How many bytes of a tensor that is not cut into chunks are processed in one step. This is about the size of a chunk.
+/// Steps are therefore short, and the engine can often check for an abort and step other tasks.
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
 /// If the inputs of all ranks together have at most this many bytes, every rank combines all of them. The ranks then
@@ -109,8 +109,8 @@ std::optional<BatchChunks> AllreduceTask::chunks() const {
 /// arena (shared memory), otherwise to the member's cell. The other members then wait until all ranks have combined. So
 /// this rank may read their inputs directly, if they lie in the arena.
 ///
-/// If `for_all` is false, another member does not wait. It may change its input as soon as it has announced or staged
-/// it, so this rank may only read the copy.
+/// If `for_all` is false, the other members do not wait. A member may change its input as soon as it has announced or
+/// staged this input, so this rank may read only the announced or staged copy.
 void AllreduceTask::combine(const Piece& piece, bool for_all) const {
     const Segment& segment = batch_.segments[piece.segment];
     const auto locations = batch_.locations_of(piece.segment, set_.members);
@@ -171,7 +171,7 @@ StepResult AllreduceTask::step_resident() {
         set_.publish(set_.mine().resident, set_.resident_batches + 1);
         resident_published_ = true;
     }
-    // Until all members have combined their shares, they may still read this rank's inputs and write its outputs.
+    // Other members may read this rank's inputs and write its outputs until all members have combined their shares.
     return set_.all_reached(&Progress::resident, set_.resident_batches + 1) ? StepResult::done : StepResult::waiting;
 }
 
@@ -188,8 +188,8 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
     return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
 }
 
-/// Does one action, first those that other ranks wait for most: it stages one chunk ahead, or else combines, or else
-/// fetches.
+/// Does one action. Actions for which other ranks wait most are tried first: staging one chunk ahead, then combining,
+/// then fetching.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
@@ -203,8 +203,8 @@ StepResult AllreduceTask::step_staged() {
         reduce_chunk(reduced_chunks_++);
         fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // The publish() below wakes the ranks that wait for either counter. cell_is_free() of the other ranks loads
-            // `fetched`, in later batches.
+            // The publish() below wakes the ranks that wait for either counter. In later batches, the other ranks load
+            // `fetched` in cell_is_free().
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
@@ -226,8 +226,9 @@ StepResult AllreduceTask::step_staged() {
 }
 
 /// A chunk may be staged (copied to a buffer in shared memory) if two conditions hold for its buffer. First, this rank
-/// has fetched the results in it. Second, no other rank still reads inputs in it. Within a batch, the first condition
-/// implies the second: a chunk is fetched only after all ranks have combined it.
+/// has already fetched the results that the buffer held before. Second, no other rank still reads the inputs that it
+/// held before. Within a batch, the first condition implies the second: a chunk is fetched only after all ranks have
+/// combined it.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
@@ -249,9 +250,10 @@ void AllreduceTask::stage(std::uint64_t index) {
 }
 
 /// Combines a whole chunk for this rank alone, or this rank's share of the chunk for all members. For a share, the
-/// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line then moves to
-/// the core that combines it, and back to the core that staged it and will stage there again. If the result went to the
-/// combining rank's own cell, this would need a second cache line, which the core that fetched last still holds.
+/// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line of the cell
+/// then moves to the core that combines it, and back to the core that staged it and will stage there again. If the
+/// result went to the combining rank's own cell, a second cache line would have to move: the line of that cell, which
+/// the core that last fetched from it still holds.
 void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
     const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);

@@ -75,7 +75,8 @@ private:
 
     SegmentMap resident_;
     Range my_resident_share_;
-    std::uint64_t resident_done_ = 0;  // offset in the virtual range up to which this rank has combined its share
+    std::uint64_t resident_done_ = 0;  // the offset up to which this rank has combined its share of the resident
+                                       // segments, which count as one range of bytes
     bool resident_published_ = false;
 
     SegmentMap staged_;

@@ -10,12 +10,12 @@
 namespace rueda::collectives {
 namespace {
 
-/// In a broadcast of fewer bytes, the root does not write a share of the other ranks' outputs. The wait for this share
-/// would cost more than it saves.
+/// In a broadcast of fewer bytes than this, the root does not write a share of the other ranks' outputs. The wait for
+/// this share would cost more than it saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// The smallest chunks, in bytes. In a broadcast, one rank copies to shared memory while the others copy from it, and
-/// smaller chunks are faster. In an allgather, every rank does both.
+/// The smallest sizes of a chunk, in bytes. In a broadcast, one rank copies to shared memory while the others copy from
+/// it, so smaller chunks are faster. In an allgather, every rank does both.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
@@ -175,9 +175,9 @@ StepResult ExchangeTask::step() {
     return StepResult::done;
 }
 
-/// Whether the members swap their cells (buffers in shared memory) in every round, so that cache lines come back to
-/// their core (HostSet::exchanged_cell). In a broadcast this is not needed, because only one member copies to its
-/// cells.
+/// Whether the members swap their cells (buffers in shared memory) in every round, so that cache lines come back to the
+/// core that they came from (HostSet::exchanged_cell). A broadcast does not need this, because only one member copies
+/// to its cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {

@@ -16,10 +16,11 @@ namespace rueda::collectives {
 /// Broadcast and allgather on one host: the input of every contributing member (its *contribution*) is copied to a
 /// place in every member's output. In a broadcast only the root contributes. A batch has one segment.
 ///
-/// If a rank's announcement contained the contribution, it is copied from there. If the contribution lies in the arena
-/// (shared memory), the other ranks read it in place. Any other contribution goes chunk by chunk through the cells, its
-/// rank's buffers in the arena. Cost of a contribution of C bytes: its owner copies C bytes to the cells, if they are
-/// needed, and every other rank copies C bytes to its output.
+/// If a rank's announcement contained the contribution, the other ranks copy it from there. If the contribution lies in
+/// the arena (shared memory), the other ranks read it in place. Any other contribution goes chunk by chunk through the
+/// cells, which are buffers of the contributing rank in the arena. The cost of a contribution of C bytes: the
+/// contributing rank copies C bytes to the cells, if cells are needed, and every other rank copies C bytes to its
+/// output.
 ///
 /// In a broadcast, the root would be idle while the other ranks read its tensor. If the outputs of the other ranks lie
 /// in the arena, the root therefore writes 1/m of each output itself, where m is the number of members. All ranks then

@@ -102,10 +102,10 @@ struct HostSet {
         return number < free_chunks + arena->plan().cells_per_rank || exchanged_cell_is_free(number);
     }
 
-    /// The cell (buffer in shared memory) to which `member` copies chunk `number` of an exchange, in which the other
-    /// ranks only read the data. If there are two members, they swap their cells in every round. A rank then writes to
-    /// cache lines that its core still holds because it has just read them. Each line therefore crosses between the
-    /// cores only once.
+    /// The cell (buffer in shared memory) to which `member` copies chunk `number` of an exchange. In an exchange, the
+    /// other ranks only read the data. If there are two members, they swap their cells in every round. A rank then
+    /// writes to cache lines that its core still holds because it has just read them. Each line therefore crosses
+    /// between the cores only once.
     [[nodiscard]] std::byte* exchanged_cell(std::uint32_t member, std::uint64_t number) const {
         const std::uint64_t turn = members == 2 ? number / arena->plan().cells_per_rank % 2 : 0;
         return arena->cell(static_cast<std::uint32_t>(member ^ turn), number);

@@ -148,8 +148,8 @@ StepResult ScatterTask::step() {
     return StepResult::done;
 }
 
-/// Staging goes at most one chunk ahead. More chunks would displace data from the caches that other ranks still have to
-/// read.
+/// Staging goes at most one chunk ahead. Staging more chunks would displace data that other ranks still have to read
+/// from the caches.
 bool ScatterTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
            set_.exchanged_cell_is_free(set_.chunks + staged_chunks_);
@@ -233,8 +233,8 @@ void ScatterTask::copy(std::uint64_t index) {
     }
 }
 
-/// Publishes that this rank no longer needs the other ranks' memory for the chunks that it has taken. Before the last
-/// chunk, only ranks that stage wait for this counter.
+/// Publishes that this rank has taken these chunks, and no longer needs the other ranks' memory for them. Until the
+/// last chunk, only ranks that stage wait for this counter.
 void ScatterTask::publish_taken() {
     const std::uint64_t value = set_.chunks + taken_chunks_;
     set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this counter in this task

@@ -14,15 +14,15 @@
 namespace rueda::collectives {
 
 /// Reducescatter and alltoall on one host: every member's input has a part for each member. In a reducescatter, a
-/// member combines all parts that are for it. In an alltoall, it copies these parts to its output, one after the other.
-/// A scatter is an alltoall in which only the root has rows. In a gather and a reduce, all parts are for the root. A
-/// batch has one segment.
+/// member combines all parts that are for this member. In an alltoall, a member copies these parts to its output, one
+/// after the other. A scatter is an alltoall in which only the root has rows. In a gather and a reduce, all parts are
+/// for the root. A batch has one segment.
 ///
 /// An input in the announcement or in the arena (shared memory) is read in place. A rank with a private input copies
 /// the parts for other members to its cells, which are buffers in the arena. A chunk contains a piece of every part.
-/// All pieces have the same length, so that all members have work in each chunk. A cell holds one piece for every other
-/// member. Cost per rank for S bytes of input, with m members: it copies S(m−1)/m bytes to its cells (if the input is
-/// private), and reads the parts for itself from all inputs.
+/// All pieces of a chunk have the same length, so that all members have work in each chunk. A cell holds one piece for
+/// every other member. Cost per rank for S bytes of input, with m members: the rank copies S(m−1)/m bytes to its cells
+/// (if the input is private), and reads the parts that are for this rank from all inputs.
 class ScatterTask final : public Task {
 public:
     explicit ScatterTask(HostSet& set) : set_(set) {}

@@ -84,7 +84,7 @@ void ExecutionParts::note_wait(PartKind kind, std::uint64_t begin, std::uint64_t
     }
 }
 
-/// Records the open part. A wait lasts until the step that found something to do.
+/// Records the open part. A wait lasts until the beginning of the first step that found something to do.
 void ExecutionParts::close(std::uint64_t next_begin) {
     if (open_.steps == 0) {
         return;
@@ -116,8 +116,8 @@ void ExecutionParts::finish(std::uint64_t end) {
     recorded_ = 0;
 }
 
-/// The rank of this host that has done least; -1 if none has done less than this rank. The counts are those by which
-/// ranks wait for each other.
+/// Returns the rank of this host that has done the fewest steps, or -1 if no rank has done fewer than this rank. The
+/// steps are counted by the progress counters on which the ranks wait for each other.
 std::int32_t ExecutionParts::awaited_rank() const {
     std::uint64_t least = collectives::steps_of(view_.arena.progress(view_.rank));
     std::int32_t awaited = -1;

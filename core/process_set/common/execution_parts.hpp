@@ -11,23 +11,23 @@
 namespace rueda::core {
 
 /// Records the parts of the execution of a batch, while a timeline is on (docs/design/0017-timeline.md). A part is a
-/// run of steps that do the same, or a wait. A task of many chunks has many parts, so the first kMostParts are
-/// recorded, and the rest as one.
+/// wait, or a sequence of steps that did the same kind of work. A task of many chunks has many parts, so only the first
+/// kMostParts are recorded one by one; the others are recorded as one part.
 ///
 /// Threads: the thread that drives progress.
 class ExecutionParts {
 public:
-    /// Sixteen parts show the first chunks of a large tensor, and fill the ring of a rank with 4096 records after more
-    /// than 200 batches.
+    /// Sixteen parts show the first chunks of a large tensor. A rank's ring has 4096 records, so with this limit it
+    /// holds more than 200 batches.
     static constexpr int kMostParts = 16;
 
     explicit ExecutionParts(const SetView& view)
         : view_(view), writer_(view.arena.recorder(view.rank)), set_id_(view.identity.id) {}
 
-    /// Whether step() is to be called instead of the task's.
+    /// Whether the caller must call step() of this object, instead of step() of the task.
     [[nodiscard]] bool is_on() const { return writer_.notes_parts(); }
-    /// Steps the task. `batch` is a number that no other batch in a row has. When the task is done, its last part is
-    /// recorded.
+    /// Makes one step of the task. `batch` is a number that differs from that of the batch before. When the task is
+    /// done, its last part is recorded.
     collectives::StepResult step(collectives::Task& task, std::uint64_t batch);
 
 private:
@@ -45,7 +45,7 @@ private:
     std::uint64_t batch_ = ~std::uint64_t{0};
     Part open_;  // steps is 0: there is none
     int recorded_ = 0;
-    Part rest_;  // the parts after the first ones; steps is 0: there are none
+    Part rest_;  // all parts after the first kMostParts, as one part; if its `steps` is 0, there are none
 };
 
 }  // namespace rueda::core

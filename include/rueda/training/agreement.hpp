@@ -18,8 +18,8 @@ namespace rueda::training {
 RUEDA_API void run_on_root(const std::function<void()>& body, int root = 0);
 
 /// Runs `body` on every rank, and returns when it has ended on all ranks. All ranks must call this function. If `body`
-/// throws on some ranks, every rank throws the error of the lowest of these ranks, as in run_on_root(). If it succeeded
-/// on other ranks, the error's text names the lowest rank that failed.
+/// throws on some ranks, every rank throws the error of the lowest of these ranks, as in run_on_root(). If `body`
+/// succeeded on other ranks, the error's text names the lowest rank that failed.
 RUEDA_API void run_on_every_rank(const std::function<void()>& body);
 
 }  // namespace rueda::training

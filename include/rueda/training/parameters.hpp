@@ -19,7 +19,7 @@ struct NamedTensor {
 /// Copies every tensor from rank `root` to all other ranks, so that training begins with the same parameters. All ranks
 /// must call this function, with the same tensors in the same order. The function starts all broadcasts before it waits
 /// for the first one. If some broadcasts fail, it waits until all have ended, and then throws the error of the first
-/// failed one (Mismatch, Aborted, …). The contents of the tensors are then undefined.
+/// broadcast that failed (Mismatch, Aborted, …). In this case the contents of the tensors are undefined.
 RUEDA_API void broadcast_parameters(std::span<const NamedTensor> tensors, int root = 0);
 
 }  // namespace rueda::training

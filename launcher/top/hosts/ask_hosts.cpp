@@ -17,10 +17,12 @@ namespace rueda::launcher {
 
 namespace {
 
-/// How long the start may take. If ssh gets no answer, mpirun itself gives up earlier, after about 20 s.
+/// How long it may take to start rueda on a host. If ssh gets no answer, mpirun itself gives up earlier, after about
+/// 20 s.
 constexpr std::chrono::seconds kStartTime{25};
 
-/// Each host gets an mpirun of its own. The answers should describe the same interval, so all hosts are asked at once.
+/// The maximum number of hosts. Each host gets an mpirun of its own. All hosts are asked at once, because the answers
+/// should describe the same interval.
 constexpr std::size_t kMostHostsAtOnce = 64;
 
 Result<std::vector<std::string>> command_for(std::size_t index, const HostsQuestion& question,

@@ -22,7 +22,8 @@ struct HostAnswer {
 struct HostsQuestion {
     std::vector<std::string> hosts;
     std::vector<std::string> arguments;  ///< rueda's arguments, which make it print the view as JSON
-    std::vector<std::string> jobs;       ///< for each host: the last argument, which names the job; empty: none
+    std::vector<std::string> jobs;       ///< for each host: rueda's last argument, which names the job; an empty list:
+                                         ///< no argument names the job
     std::chrono::milliseconds time{};    ///< how long rueda itself needs for the answer
     std::optional<int> ssh_port;
     std::string ssh_identity;  ///< "": ssh chooses

@@ -23,7 +23,8 @@ namespace rueda::launcher {
 /// Threads: one.
 class HostStream {
 public:
-    /// Each rank adds less than 1 KiB to a line, and a little more for each other rank that it waits for.
+    /// The maximum length of a line in bytes. Each rank adds less than 1 KiB to a line, and a little more for each
+    /// other rank that it waits for.
     static constexpr std::size_t kLongestLine = std::size_t{4} << 20;
 
     explicit HostStream(std::string host) : host_(std::move(host)) {}

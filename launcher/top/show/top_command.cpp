@@ -85,7 +85,8 @@ Status read_jobs(const std::string& text, HostsQuestion& question) {
     std::string_view rest = text;
     while (!rest.empty()) {
         const std::string_view job = take_until(rest, ',');
-        // The text becomes an argument of rueda on the host. There, it must not look like an option.
+        // The text becomes an argument of rueda on the host, and rueda would take a text that begins with '-' for an
+        // option.
         if (job.empty() || job.front() == '-') {
             return failure(ErrorCode::invalid_argument, "the jobs are {}; expected one for each host, as in j17,j4",
                            base::quote(text));

@@ -7,8 +7,8 @@
 
 namespace rueda::launcher {
 
-/// `rueda top`: shows what the ranks of a job on this host are doing. `arguments` are those behind "top". Returns the
-/// exit status.
+/// Runs `rueda top`, which shows what the ranks of a job on this host are doing. `arguments` are the words after "top".
+/// Returns the exit status.
 [[nodiscard]] int run_top(std::span<const std::string> arguments);
 
 }  // namespace rueda::launcher

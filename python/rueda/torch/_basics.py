@@ -67,8 +67,8 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
     Args:
         comm: the processes of the job. None: all launched processes. A list of ranks: the processes with these ranks.
             An mpi4py communicator: its processes; Rueda duplicates the communicator.
-        process_sets: ProcessSet objects or lists of ranks. All ranks make these sets now, in this order. Or "dynamic":
-            Horovod needs this value if a program adds sets later; in Rueda it has no effect.
+        process_sets: ProcessSet objects or lists of ranks. All ranks make these sets now, in this order. The value
+            "dynamic" is also allowed: Horovod needs it if a program adds sets later; in Rueda it has no effect.
 
     Raises:
         ValueError: an argument is invalid (InvalidArgument), or two sets are the same.

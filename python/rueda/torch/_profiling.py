@@ -25,7 +25,8 @@ R = TypeVar("R")
 
 
 class _NotKnown:
-    """Replaces ``torch.autograd.profiler`` in versions of PyTorch without such a variable."""
+    """Replaces the module ``torch.autograd.profiler`` if it has no variable ``_is_profiler_enabled`` (in older versions
+    of PyTorch)."""
 
     _is_profiler_enabled = True
 

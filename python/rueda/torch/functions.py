@@ -40,8 +40,8 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
         root_rank: the rank whose values all ranks get.
 
     Raises:
-        ValueError: ``params`` has another type, or an element is not a tensor. On the other ranks, another error names
-            this error.
+        ValueError: ``params`` has another type, or an element is not a tensor. The other ranks raise another error,
+            whose text contains the text of this error.
         Mismatch: the names or the roots differ between ranks, or a shape or a dtype differs. Different names or roots
             are found before anything is written.
 

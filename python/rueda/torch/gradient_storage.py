@@ -31,8 +31,8 @@ class ResidentStorage:
     """Places for gradients in memory that the ranks of a host share ("resident" memory). The places are allocated when
     the first gradient needs a place. A place stays allocated as long as anything refers to it.
 
-    Each time a gradient needs its place, it gets a new tensor in this place, but only if nothing refers to the earlier
-    tensor. A gradient that a program still refers to therefore does not change. In every version of PyTorch, each
+    Each time a gradient needs its place, a new tensor is made in this place, but only if nothing refers to the earlier
+    tensor in it. A gradient that a program still refers to therefore does not change. In every version of PyTorch, each
     tensor in a place holds a reference to the place as long as anything uses the tensor's memory.
 
     Threads: any thread, but only one at a time.

@@ -184,8 +184,8 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # The reduction writes into the gradient. If the reduction ended later, the next step might set the gradient
-            # to zero before that.
+            # The reduction writes into the gradient. Without this wait, the next step might set the gradient to zero
+            # before the reduction writes.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -417,8 +417,8 @@ class _DistributedOptimizer(_Common):
             self._start([member for member in group if self._allreduce_delay[member] == 0])
 
     def _move(self, parameter: Parameter) -> None:
-        """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient is already there,
-        or if autograd has a function for it.
+        """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient already lies in
+        such memory, or if autograd also records operations on the gradient.
         """
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
@@ -433,8 +433,8 @@ class _DistributedOptimizer(_Common):
 
     def _start_alone(self, parameter: Parameter) -> None:
         """Starts the reduction of one gradient. This function is a short form of _start() that is sufficient for most
-        gradients. The function must be fast, because it runs for each gradient in every step, and nothing else computes
-        at this time.
+        gradients. The function must be fast, because it runs for each gradient in every step, and the backward pass
+        waits for it.
         """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
@@ -909,8 +909,8 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
     parameter's ``.grad``. The hook exists as long as the returned object.
 
     If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
-    the earlier optimizer, which with the hook would start every reduction a second time. If the program still calls
-    step() of the earlier optimizer, this step() reduces the gradients.
+    the earlier optimizer. If this optimizer still had a hook, it would start every reduction a second time. If the
+    program still calls step() of the earlier optimizer, this step() reduces the gradients.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -1048,7 +1048,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         op: Average, Sum, Min, Max or Product of the gradients. Or Adasum, which combines the changes that each rank's
             own step would make.
         gradient_predivide_factor: for Average only. Gradients are divided by this factor before the sum. After the sum,
-            they are divided by the number of ranks divided by this factor.
+            they are divided by (number of ranks / this factor).
         num_groups: deprecated; use ``groups``.
         groups: with a number, gradients are reduced in this number of groups. With a list of lists of parameters, the
             lists are the groups, and a parameter in no group is reduced separately. With None, each gradient is reduced
@@ -1061,11 +1061,11 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
             - "private": the gradients stay where PyTorch has put them.
             - "auto": as "private", with one exception. Gradients that this optimizer's ``zero_grad(set_to_none=False)``
               sets to zero move to memory that the ranks of a host share, if nothing else refers to them. PyTorch before
-              2.3 cannot tell whether something refers to them, so with these versions they do not move.
-            - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays there
-              until it becomes None.
+              2.3 cannot tell whether something refers to a gradient, so with these versions the gradients do not move.
+            - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays in shared
+              memory until it becomes None.
             - "view": the gradients move to shared memory in the first of several backward passes. Later passes add to
-              them there.
+              the gradients in this memory.
 
     Raises:
         ValueError: an argument is invalid.

@@ -134,8 +134,8 @@ def _translate(process_set: ProcessSet) -> None:
 
 
 def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
-    """Registers a process set in the job. Every rank must call this function with the same ranks, also ranks that are
-    not members. It blocks until all ranks have called it.
+    """Registers a process set in the job. Every rank must call this function with the same ranks, even if it is not a
+    member itself. The function blocks until all ranks have called it.
 
     Args:
         process_set: a ProcessSet that is not registered yet, or a list of ranks.

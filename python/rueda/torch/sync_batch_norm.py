@@ -105,7 +105,8 @@ class _Normalized(torch.autograd.Function):
         ctx.save_for_backward(input, weight, mean, inverse)
         ctx.count, ctx.name, ctx.bias_dtype = count, name, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, variance)
-        # The mean is subtracted first. If it is large, x * scale + offset would lose significant digits.
+        # The mean is subtracted first. Otherwise, if the mean is large, x * scale + offset would lose significant
+        # digits.
         output = (x - _by_channel(mean, x)) * _by_channel(scale, x)
         if bias is not None:
             output += _by_channel(bias.detach(), x)

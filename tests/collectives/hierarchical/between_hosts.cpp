@@ -27,8 +27,9 @@ Factors factors_of(const ops::Reduction& r) {
     if (r.op == ReduceOp::average) {
         factors.within.op = factors.between.op = ReduceOp::sum;
     }
-    // The postscale is already applied within the hosts. The partial results of an average are therefore averages,
-    // which fit into float16's range if the final average fits.
+    // For float16, the postscale is already applied within the hosts, and the postscale of an average contains the
+    // division. So the partial results of an average are averages, which fit into float16's range if the final average
+    // fits.
     if (r.dtype == DType::float16 && linear) {
         factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
         factors.last.op = ReduceOp::sum;
@@ -37,8 +38,8 @@ Factors factors_of(const ops::Reduction& r) {
     return factors;
 }
 
-/// Combines the parts of the hosts that contribute data. The last combination also applies postscale. A single part is
-/// also combined, so that postscale is applied to it.
+/// Combines the parts of the hosts that contribute data. A single part is also passed to expected(), because
+/// `reduction` may contain a factor.
 Bytes combined(const ops::Reduction& reduction, const std::vector<Bytes>& parts, std::size_t count) {
     std::vector<Bytes> present;
     std::copy_if(parts.begin(), parts.end(), std::back_inserter(present),

@@ -9,7 +9,8 @@
 
 namespace rueda::tests {
 
-/// The order in which the hosts' partial results are combined: a balanced tree (small tensors) or host by host.
+/// The order in which the hosts' partial results are combined: in a balanced tree (for small tensors), or host by host
+/// (for larger ones).
 enum class HostOrder : std::uint8_t { balanced, by_host };
 
 /// Returns the exact bits of an allreduce over several hosts, computed from the definition in

@@ -178,8 +178,8 @@ TEST_CASE("compressed sums keep within the stated bounds of the exact ones", "[u
         for (const DType dtype : kDTypes) {
             for (const Compression compression : kCompressions) {
                 for (const ReduceOp op : {ReduceOp::average, ReduceOp::sum}) {
-                    // Three kinds of values: ordinary values, values that are subnormal in float16, and values that the
-                    // factors scale from small to ordinary.
+                    // Three pairs of prescale and postscale: no factor; a prescale that makes the values subnormal in
+                    // float16; and two factors that both make the values smaller.
                     for (const auto& [before, after] : {std::pair{1.0, 1.0}, {0x1p-20, 1.0}, {0x1p-6, 0x1p-14}}) {
                         const TensorPlan tensor{dtype, op, kCount, before, after, compression};
                         HostsOfThreads hosts({layout, 4096, 4, Residency::none, {}, 0}, {batch_of({tensor})}, 7);

@@ -62,7 +62,7 @@ TensorPlan any_tensor(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
-/// Draws a float32 or float64 tensor that is compressed in one of the two formats.
+/// Draws a float32 or float64 tensor that is compressed to float16 or bfloat16.
 TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     TensorPlan tensor = any_tensor(random, most);
     tensor.dtype = random() % 2 == 0 ? DType::float32 : DType::float64;
@@ -164,8 +164,8 @@ TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operatio
 
 TEST_CASE("an allgather over several hosts", "[unit]") { check_operation(Operation::allgather); }
 
-/// Lets some ranks join, often all ranks of a host, but never all ranks. Averages do not count some of the joined
-/// ranks.
+/// Lets some ranks join, often all ranks of a host, but never all ranks of the job. A random number of the joined ranks
+/// is left out of the divisor of averages.
 void let_some_join(BatchPlan& plan, const HostOf& host_of, std::mt19937& random) {
     const auto size = static_cast<std::uint32_t>(host_of.size());
     const std::uint32_t stays = draw(random, size);
@@ -403,8 +403,9 @@ TEST_CASE("the sizes that other ranks send are compared with the sizes that they
           "expected fewer than 2^64 bytes together");
 }
 
-/// Rank 0 claims to send 2^60 bytes to rank 2 on its host, and these two ranks can always make progress. Rank 1
-/// exchanges nothing, but must still look for an abort, so the step of rank 1 must end.
+/// Rank 1 sends and receives nothing. Rank 0 claims that it sends 2^60 bytes to rank 2, which is on the same host, and
+/// the counters say that these two ranks are always ready for the next round. A step of rank 1 must end nevertheless,
+/// because rank 1 must look for an abort between two steps.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));

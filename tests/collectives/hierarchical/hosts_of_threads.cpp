@@ -26,7 +26,7 @@ using collectives::StepResult;
 namespace {
 
 constexpr std::uint64_t kResidentBytes = 16 * 1024 * 1024;
-/// If no rank makes progress in this many rounds of steps, the ranks wait for each other.
+/// If no rank makes progress in this many rounds of steps, run() concludes that the ranks wait for each other forever.
 constexpr int kIdleRounds = 1000;
 
 Bytes slice(const Bytes& bytes, std::uint64_t begin, std::uint64_t end) {
@@ -133,7 +133,8 @@ HostsOfThreads::Place HostsOfThreads::place(std::uint32_t rank, std::uint64_t by
     }
     Rank& owner = *ranks_[rank];
     const std::uint64_t offset = owner.resident_used;
-    // Shifts the next tensor by some elements, so that tensors have every alignment that elements allow.
+    // Leaves a gap of at least 64 bytes. The next tensor begins at a multiple of 8 bytes, which is the largest size of
+    // an element, so tensors begin at different places of a cache line.
     owner.resident_used += (bytes + 64 + 7) / 8 * 8;
     if (owner.resident_used > kResidentBytes) {
         throw std::runtime_error("the test's tensors need more resident memory than it reserves");
@@ -318,7 +319,8 @@ bool HostsOfThreads::run(std::mt19937& random) {
     return false;
 }
 
-/// A tensor has one part per lane (local rank), and each such part has one part per host.
+/// A tensor is divided into one share for each lane (local rank), and each share is divided into one part for each
+/// host.
 Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& by_host,
                                       std::uint64_t count) const {
     std::size_t lanes = by_host.front().size();

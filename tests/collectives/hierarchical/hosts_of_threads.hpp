@@ -36,7 +36,7 @@ struct BatchPlan {
     std::vector<std::int64_t> rows;
     /// For alltoall: the number of rows from each rank to each rank, ordered by the sending rank.
     std::vector<std::int64_t> splits;
-    std::vector<bool> keeps_nothing;  ///< by rank; if empty, all ranks keep their results
+    std::vector<bool> keeps_nothing;  ///< by rank: whether the rank gets no result; empty if all ranks get one
     std::vector<bool> joined = {};    ///< by rank, for allreduce: whether the rank has joined; empty if no rank has
                                       ///< joined
     std::uint32_t uncounted = 0;      ///< the number of joined ranks that an average does not count
@@ -45,7 +45,8 @@ struct BatchPlan {
 enum class Residency : std::uint8_t { none, all, mixed };
 
 struct HostsShape {
-    std::vector<std::uint32_t> host_of;  ///< by rank; a host with a lower first rank has a lower number
+    std::vector<std::uint32_t>
+        host_of;  ///< the host of each rank; hosts are numbered in the order of their lowest ranks
     std::uint64_t cell_bytes = 4096;
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
@@ -61,8 +62,9 @@ struct HostsShape {
 
 /// The ranks of several hosts, which run the same batches one after another. Each host has its own arena. Random
 /// numbers decide about the inputs, about the place of the tensors (in the arena or not; output in the input's memory
-/// or not), and about the order in which the ranks take steps. When its batch is done, a rank overwrites its tensors at
-/// once. Threads: one at a time, except step(), which the ranks' own threads may call at the same time.
+/// or not), and about the order in which the ranks take steps. A rank overwrites the tensors of a batch as soon as its
+/// part of the batch is done. Threads: one at a time, except step(), which the ranks' own threads may call at the same
+/// time.
 class HostsOfThreads {
 public:
     HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests Adasum over the ranks of one host. The result must have the bits of the definition. The path of a tensor, its
-// division into chunks, and other adasums in the batch must not change the bits.
+// Tests Adasum over the ranks of one host. The result must have the bits that the definition of Adasum prescribes. The
+// path that a tensor takes (for example in its announcement, or in chunks) and the other adasums of the batch must not
+// change the bits.
 #include <array>
 #include <catch2/catch.hpp>
 

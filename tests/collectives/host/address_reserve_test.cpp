@@ -63,7 +63,7 @@ TEST_CASE("under a limit of address space nothing is kept", "[unit]") {
     }
     std::byte* const memory = map_some(kMany);
     rlimit limited = before;
-    limited.rlim_cur = RLIM_INFINITY - 1;  // this limit restricts nothing, but is not the value "unlimited"
+    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit is set (not RLIM_INFINITY), but it restricts nothing
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     AddressReserve reserve;
     reserve.give(memory, kMany);

@@ -95,8 +95,8 @@ TEST_CASE("two members change cells each time round, and never have the same one
 }
 
 TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
-    // There are two cells and two chunks. The first chunk of the exchange would use the cell in which the first chunk
-    // of the late member still lies.
+    // There are two cells, and the allreduce has two chunks. The first chunk of the following exchange would use a cell
+    // whose chunk the late member has not fetched yet.
     constexpr std::size_t kCount = 2 * kCellFloats;
     const auto arenas = arenas_of_two(2);
     Member late(arenas[0], kCount);
@@ -108,7 +108,7 @@ TEST_CASE("a member that has its results to fetch keeps its cells from an exchan
     quick.begin_allreduce();
     REQUIRE(run(late.allreduce) == StepResult::waiting);
     REQUIRE(run(quick.allreduce) == StepResult::waiting);
-    // Steps until all chunks are combined, but the late member has fetched none.
+    // The late member takes steps until it has combined its shares of both chunks. It does not fetch a chunk yet.
     while (arenas[0]->progress(0).reduced.load() < 2) {
         REQUIRE(late.allreduce.step() == StepResult::advanced);
     }

@@ -64,8 +64,8 @@ public:
     /// Calls step() for each member in a thread of its own until all are done.
     void run_as_threads();
 
-    /// The expected and the actual output of a member. For a member that only reads, both functions return its input,
-    /// which must not change.
+    /// The expected and the actual output of a member. If an operation has no output on a member, both functions return
+    /// the member's input, which must not change.
     [[nodiscard]] Bytes expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] Bytes output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] bool inputs_are_intact(std::size_t batch, std::size_t tensor) const;
@@ -99,7 +99,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> private_;
 };
 
-/// Requires of a Catch test that every member has the expected output of every tensor, and that no input has changed.
+/// Catch checks: every member has the expected output of every tensor, and no input has changed.
 void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches);
 
 }  // namespace rueda::tests

@@ -53,7 +53,7 @@ std::string with_plane(const SocketControlPlaneOptions& options, Body body) {
 
 std::string barrier_of(ControlPlane& plane) { return outcome(plane.barrier()); }
 
-/// Opens a connection to rank 0 that can send any bytes. Waits until rank 0 listens.
+/// Returns a connection to rank 0 through which the test can send any bytes. Waits until rank 0 listens.
 base::UniqueFd raw_connection(const std::string& name) {
     for (int attempt = 0; attempt < 2000; ++attempt) {
         ConnectAttempt connected = connect_unix(name);
@@ -247,8 +247,8 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
         if (rank == 2) {
             const base::UniqueFd socket = raw_connection(name);
             say(socket, encode_hello({2, 4}));
-            // Rank 1 has probably connected within 200 ms. If it has not, it finds no listener, which must also be an
-            // error.
+            // After 200 ms rank 1 has probably connected. If rank 1 comes later, it finds no listener. Rank 1 must get
+            // an error in both cases.
             std::this_thread::sleep_for(200ms);
             return "gone";
         }

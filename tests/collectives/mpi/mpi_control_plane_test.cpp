@@ -59,8 +59,8 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(mpi->diary == "init ");  // Rueda neither duplicates nor finalises
 }
 
-/// A job of two ranks in which MPI_Init hangs. Rueda would end the process in this case; in the test, it calls a
-/// function that lets MPI_Init return.
+/// A job of two ranks in which MPI_Init hangs. In this case Rueda normally ends the process. In the test, Rueda calls a
+/// function of the test instead, which lets MPI_Init return.
 struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();

@@ -264,7 +264,8 @@ private:
         under_way_.emplace(++last_, started);
         return request_of(last_);
     }
-    /// Returns whether the receive was started first among those that fit the same message. MPI matches in this order.
+    /// MPI gives a message to the oldest receive that matches it. Returns whether no older receive matches the same
+    /// messages as this one.
     [[nodiscard]] bool is_first(const std::pair<const int, UnderWay>& receive) const {
         return std::none_of(under_way_.begin(), under_way_.find(receive.first), [&](const auto& other) {
             return !other.second.is_send && other.second.rank == receive.second.rank &&
@@ -284,7 +285,7 @@ private:
 
     std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
     std::vector<Other> others_;
-    std::int32_t others_attempt_ = 0;  ///< counts down from 0, unlike the numbers of this rank's own attempts
+    std::int32_t others_attempt_ = 0;  ///< counts down from 0, whereas the numbers of this rank's own attempts count up
     std::map<int, UnderWay> under_way_;
     int last_ = 0;
 };

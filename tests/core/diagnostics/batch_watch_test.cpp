@@ -27,7 +27,8 @@ struct Job {
     std::array<std::uint64_t, 2> moved{};
     std::vector<std::int32_t> elsewhere;
     double shutdown_seconds = 0;
-    /// For each call of add_stacks, the ranks whose stacks the watch has asked for. Every second call gets the answers.
+    /// For each call of `add_stacks`: the ranks whose stacks the watch asked for. Only every second call returns true
+    /// ("all stacks have come").
     mutable std::vector<std::vector<std::int32_t>> asked;
 
     Job() {
@@ -122,8 +123,8 @@ TEST_CASE("the rank that has done less is the cause, and without such a rank ano
     REQUIRE(other);
     CHECK_THAT(other->text, Catch::Contains("\n  Probable cause: no rank of this host is behind; another host has not "
                                             "delivered its part (ranks 2, 3)"));
-    // Rank 1 may be the cause although it has done as many steps as rank 0, because it does not respond any more. The
-    // watch does not name a probable cause in this case.
+    // Rank 1 has done as many steps as rank 0. But rank 1 does not respond any more, so it may be the cause
+    // nevertheless. Therefore the watch names no probable cause.
     job.beat(0, 1000 * kSecond);
     const auto silent = job.look(watch, 1000 * kSecond);
     REQUIRE(silent);
@@ -211,7 +212,8 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     CHECK(part(look(200)) == "its share of chunk 20 of 64");
     counts[1].reduced = 125;
     CHECK(part(look(1000)).empty());
-    counts[1].reduced = 7;  // the count is not of this batch, so a number of a chunk would be wrong
+    // Another batch left this count, so the text must not derive the number of a chunk from it.
+    counts[1].reduced = 7;
     CHECK(part(look(5000)).empty());
     counts[0].resident = 3;
     CHECK(part(look(20'000)) == "its share of the tensors in resident memory");
@@ -231,7 +233,7 @@ TEST_CASE("a report does not wait for stacks when the job is about to end") {
     const auto end = look(11);
     REQUIRE(end);
     CHECK(end->shut_down);
-    CHECK(job.asked.size() == 2);  // one call with the question, and one that takes it back
+    CHECK(job.asked.size() == 2);  // the first call asks for stacks, and the second call withdraws the question
 }
 
 TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {

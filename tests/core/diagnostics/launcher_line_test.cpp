@@ -67,8 +67,8 @@ TEST_CASE("whether the end of another rank ends the job depends on what this ran
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // While this rank is running, the end of any other rank ends the job, because no rank leaves in order before this
-    // rank shuts down.
+    // While this rank is running, the end of any other rank ends the job, because a rank without an error does not end
+    // before this rank shuts down.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);

@@ -229,7 +229,7 @@ TEST_CASE("a directly announced tensor is pending in a slot that was retired mea
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("held", allreduce_of({3}));
     set.announce_directly(0, slot, 1, 100);
-    set.bind("needs", allreduce_of({3}));  // only one slot is free after this, so the registrar retires idle slots
+    set.bind("needs", allreduce_of({3}));  // takes the last free slot, so the registrar retires idle slots
     REQUIRE(ArrivalCount::is_retired(set.memory().arrivals(slot).count.load()));
     const auto pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
@@ -276,7 +276,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("old", allreduce_of({3}));
     set.call(slot, 1);
-    set.bind("needs", allreduce_of({3}));  // only one slot is free after this, so the registrar retires idle slots
+    set.bind("needs", allreduce_of({3}));  // takes the last free slot, so the registrar retires idle slots
     CHECK(pending_tensors(set.memory()).empty());
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "newer", allreduce_of({3}), 400).is_ok());

@@ -224,8 +224,8 @@ public:
     std::function<std::optional<std::vector<StallReport::Rank>>(std::uint32_t host, std::span<const std::int32_t> ranks,
                                                                 std::int64_t now)>
         stacks;
-    /// Like StallInquiry::Source::longest_wait. If this function is empty, the account says how long the first tensor
-    /// has waited.
+    /// Like StallInquiry::Source::longest_wait. If this function is empty, the first tensor of the host's account
+    /// counts as the longest wait.
     std::function<double(std::uint32_t host, std::int64_t now)> longest_wait;
     /// For each leader, the reasons for which it was asked to write the flight recorders of its host.
     std::map<std::uint32_t, std::vector<std::string>> records;

@@ -186,7 +186,7 @@ TEST_CASE("if the lowest rank does not respond, the next rank continues its repo
                                job.pid() + ": waits in no collective itself; has not responded for 60 s");
     CHECK_FALSE(third.tick(120 * kSecond));
     CHECK_FALSE(second.tick(239 * kSecond));
-    // Rank 1 is the lowest remaining rank, but it has left the job. Therefore rank 2 reports.
+    // Rank 0 does not respond, and rank 1, the next rank, has left the job. Therefore rank 2 reports.
     job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::left));
     job.beat(1, 240 * kSecond);
     CHECK(third.tick(240 * kSecond));
@@ -199,7 +199,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
     StallMonitor first(StallSettings(config), *job.control, 0, job.set.memory());
     begin_to_await_end(job.set.memory(), 0, EndCall::shutdown, 0);
     note_end_announced(job.set.memory(), 0);
-    // Rank 1 also waits for the end, but its mailbox is too full to announce this.
+    // Rank 1 also waits in shutdown(), but cannot announce this, because its mailbox is full.
     begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);
     job.set.memory().mailbox(1).reads_awaited = 1;
     job.control->ranks[0].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
@@ -225,7 +225,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
         end->text ==
         "shutdown() has waited for ranks 1, 2 for 91 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (90); ready: rank "
         "0; the job is ended");
-    // A rank whose wait for the end has timed out counts as a rank that never waited.
+    // A rank whose wait in shutdown() has timed out counts as a rank that never waited.
     end_to_await_end(job.set.memory(), 0);
     end_to_await_end(job.set.memory(), 1);
     CHECK(pending_tensors(job.set.memory()).empty());
@@ -273,7 +273,8 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     const AwaitedTensor awaited{.name = "a"};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
     job.beat_all(60 * kSecond);
-    mailbox.deferred_count.store(1);  // every rank can see that rank 1 has an announcement of "b" waiting
+    // Every rank can see that one announcement of rank 1 waits for space in the mailbox: the announcement of "b".
+    mailbox.deferred_count.store(1);
     CHECK(wait().starts_with("ranks 1, 2 have not announced it, rank 0 has; rank 1 (pid"));
     mailbox.deferred_count.store(2);
     CHECK(

@@ -101,10 +101,11 @@ TEST_CASE("a rank that has fewer batches") {
     // Without step numbers, the pattern cannot be recognised.
     report.steps = {{-1, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // If all ranks are in the same step, they call the operations in a different order.
+    // If all ranks are in the same step, no rank ended its loop early. They just call the operations in a different
+    // order.
     report.steps = {{118, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // Rank 2 also waits in 'gradient', but it is in the same step as rank 1. So rank 1 did not end its loop early.
+    // Rank 2 waits in 'gradient' like rank 0, but is in the same step as rank 1. So rank 1 did not end its loop early.
     report.steps = {{118, {1, 2}}, {119, {0}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
 }

@@ -92,7 +92,7 @@ struct Job {
     [[nodiscard]] NegotiationMemory<StoppingAtomics> stopping_memory() const {
         return {reinterpret_cast<std::byte*>(&set.header()), set.extent()};
     }
-    /// The stall monitor of rank 0 one hour later, when every member except the stopped one responds.
+    /// The stall monitor of rank 0, one hour after the third member has stopped. The other members respond.
     [[nodiscard]] StallMonitor monitor(pid_t child, double shutdown_seconds = 0) const {
         control->ranks[kStopped].pid.store(child);
         control->ranks[kStopped].process_start.store(base::process_start_time(child));
@@ -216,8 +216,9 @@ struct Seen {
     int answered = 0;
 };
 
-/// Runs `prepare`, then `step` as the third member, which is the last to announce "weight". Repeats this for each
-/// access of `step` as the point where the third member stops. After the stop, the other members run `meanwhile`.
+/// Runs `prepare`, and then `step` as the third member, which announces "weight" in this step. Does this many times,
+/// and stops the third member each time before a different access of `step`. After the stop, the other members run
+/// `meanwhile`.
 Seen stop_everywhere(
     const std::function<void(Job&)>& prepare,
     const std::function<void(const NegotiationMemory<StoppingAtomics>&)>& step,
@@ -327,7 +328,7 @@ TEST_CASE("a registrar that is stopped while it handles the last announcement of
     CHECK(seen.answered > 0);
 }
 
-/// A stopped registrar still holds its role, so the other members leave their announcements to it.
+/// A registrar that is stopped keeps the role, so the other members leave the processing of their announcements to it.
 TEST_CASE("a registrar that is stopped while others announce is named, once all have announced") {
     const Seen seen = stop_everywhere(
         [](Job&) {}, [](const auto& memory) { announce_in_full(memory, kStopped, "weight", allreduce_of({3})); },

@@ -27,7 +27,8 @@ struct Announcing : ExploredSet {
     std::array<std::uint32_t, 4> called_by_last{};
 };
 
-/// Each rank announces all generations one after another, as fast as the calls allow.
+/// Each rank announces all generations one after another. It announces the next generation as soon as the log contains
+/// the call of the previous one.
 template <std::uint32_t members>
 Exploration announce(std::uint64_t generations, std::uint64_t parity_mask, const Options& options) {
     using State = Announcing<members>;

@@ -147,7 +147,7 @@ public:
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// Stands in for an announcement of the other rank after join(); needs a set of two ranks. If the other rank has
+    /// What a joined rank does for an operation of the other rank, in a set of two ranks: if the other rank has
     /// announced a bound name, this rank also announces it, but contributes no data. Returns whether this rank
     /// announced.
     bool stand_in(std::size_t name) {
@@ -226,7 +226,7 @@ public:
     std::uint32_t sent_away = 0;  ///< arrivals at a slot that was already retired
     std::uint32_t direct = 0;     ///< operations that all members announced directly
     std::uint32_t withdrawn = 0;  ///< direct announcements that were withdrawn and then counted
-    std::uint32_t waited = 0;     ///< turns in which an announcement waited for a slot number
+    std::uint32_t waited = 0;     ///< calls of turn() during which an announcement waited for a slot number
     bool closed = false;
 
 private:
@@ -437,9 +437,9 @@ private:
             end(name, ending);
         }
     }
-    /// Executes the call of an operation. All members' announcements must be complete and belong to this operation,
-    /// even if some members have continued. In the first call of a name, `slot` is kNoSlot and the announcements are in
-    /// the mailboxes. Later they are in the places of `slot`.
+    /// Executes an operation that the log calls. The announcements of all members must be complete and belong to this
+    /// operation, even if some members are already further in the log. In the first call of a name, `slot` is kNoSlot
+    /// and the announcements are in the mailboxes. Later they are in the places of `slot`.
     void call(std::size_t name, std::uint32_t slot) {
         const std::uint32_t operation = tensors_[name].operations - 1;
         for (std::uint32_t member = 0; member < set_.memory.extent().members; ++member) {

@@ -116,7 +116,7 @@ TEST_CASE("a joined rank stands in once for each announcement, counted or direct
                                     s.ranks[1].join();
                                     s.ranks[1].run_until([&s] {
                                         s.ranks[1].stand_in(0);
-                                        return s.ranks[1].events.size() == 3;  // the binding, and the two steps above
+                                        return s.ranks[1].events.size() == 3;  // the binding and two operations
                                     });
                                 }},
                                [&withdrawn](Away& s) {
@@ -145,7 +145,7 @@ struct Returning : RanksOf<2> {
         RUEDA_EXPLORER_REQUIRE(registrars[rank].post().is_ok());
     }
     std::vector<Registrar<ExploredAtomics>> registrars;
-    bool late = false;  // a look found the announcement after all ranks had returned from the join
+    bool late = false;  // whether rank 1 saw the announcement, which rank 0 makes after the join
 };
 
 TEST_CASE("no rank stands in for a rank that has come back and announces", "[unit]") {

@@ -58,7 +58,7 @@ public:
         }
     }
 
-    /// Functions that ring a rank get the attention of this rank, because the model has no other rank.
+    /// Functions that wake another rank get this rank's `attention_`, because the model has no other rank.
     [[nodiscard]] auto attention_of() {
         return [this](std::uint32_t) -> auto& { return attention_; };
     }
@@ -450,8 +450,8 @@ Scenario read_for_others() {
                             model.stop();
                         }}};
 }
-/// The scenario of read_for_others() with a second caller, who may send the background thread away and then find its
-/// own operation done.
+/// The scenario of read_for_others() with a second caller. This caller may make the background thread go to sleep, and
+/// then find its own operation done.
 Scenario read_beside_two_callers() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);

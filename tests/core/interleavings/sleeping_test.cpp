@@ -119,8 +119,8 @@ TEST_CASE("weaker ways to sleep are found as deadlocks", "[unit]") {
     CHECK(deadlocks({.ticket_first = false}, Orders::sequentially_consistent));
 }
 
-/// Two threads publish, and one thread sleeps until both have published. Between two looks of the sleeping thread, the
-/// bell is rung at most once.
+/// Two threads publish, and one thread sleeps until both have published. A publisher does not ring the bell if the bell
+/// was already rung since the sleeping thread's last check.
 Exploration sleep_with_one_ring(const Way& way, Orders memory) {
     const auto publish = [=](Sleeping& s) {
         s.weak_sequence.fetch_add(1, std::memory_order_seq_cst);

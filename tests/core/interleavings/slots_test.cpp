@@ -72,8 +72,8 @@ Exploration reclaim_while_calling(bool same_order, const Steps& steps) {
 }
 
 TEST_CASE("every name is called once, with or without a reclaim", "[unit]") {
-    // If both ranks announce "a" first, the last arriver may not have appended the call when the other rank takes slots
-    // back.
+    // If both ranks announce "a" first, the rank that arrives last may not yet have appended the call when the other
+    // rank takes slots back.
     for (const bool same_order : {false, true}) {
         check_passed(reclaim_while_calling(same_order, {}));
     }

@@ -207,37 +207,44 @@ TEST_CASE("a send and a receive whose other side does not come are reported by n
     base::Config config = test_config();
     config.log_level = base::LogLevel::warning;
     config.stall_warning_seconds = 0.3;
-    const RanksResult result = run_clients(
-        2, config,
-        [&](RankContext& context, RuntimeClient& client) {
-            Bytes memory(10);
-            if (client.rank() == 1) {
-                client.runtime().begin_busy("loading data");
-                context.phase("busy");
-                context.wait_for_phase(0, "reported");
-                expect_ok(receive(client, std::span(memory), {0, 7}), "at last");
-                expect_ok(send(client, std::span(memory), {0, 8}), "at last");
-                return;
-            }
-            const CapturedErrors errors;
-            context.wait_for_phase(1, "busy");
-            auto sent = start_send(client, std::span(memory), {1, 7});
-            Bytes answer(10);
-            auto received = start_receive(client, std::span(answer), {1, 8});
-            const double begin = now_seconds();
-            while (errors.text().find("busy with 'loading data'") == std::string::npos && now_seconds() - begin < 20) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            }
-            const std::string text = errors.text();
-            expect_part(text, "waiting for remainder of ranks for more than 0.3 seconds");
-            expect_part(text, "\n  send to rank 1, tag 7: waiting for ");
-            expect_part(text, "\n  receive from rank 1, tag 8: waiting for ");
-            expect_part(text, "ready: rank 0; missing: rank 1");
-            context.phase("reported");
-            expect_ok(sent.wait(), "send");
-            expect_ok(received.wait(), "receive");
-        },
-        {.as = RanksAs::processes});
+    const RanksResult result =
+        run_clients(2, config,
+                    [&](RankContext& context, RuntimeClient& client) {
+                        Bytes memory(10);
+                        if (client.rank() == 1) {
+                            client.runtime().begin_busy("loading data");
+                            context.phase("busy");
+                            context.wait_for_phase(0, "reported");
+                            expect_ok(receive(client, std::span(memory), {0, 7}), "at last");
+                            expect_ok(send(client, std::span(memory), {0, 8}), "at last");
+                            return;
+                        }
+                        const CapturedErrors errors;
+                        context.wait_for_phase(1, "busy");
+                        auto sent = start_send(client, std::span(memory), {1, 7});
+                        Bytes answer(10);
+                        auto received = start_receive(client, std::span(answer), {1, 8});
+                        const double begin = now_seconds();
+                        const auto is_reported = [&errors](const char* what) {
+                            return errors.text().find(what) != std::string::npos;
+                        };
+                        // If the background thread looks between the two calls, the receive has a later report than the
+                        // send.
+                        while (!(is_reported("tag 7: waiting for ") && is_reported("tag 8: waiting for ")) &&
+                               now_seconds() - begin < 20) {
+                            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                        }
+                        const std::string text = errors.text();
+                        expect_part(text, "waiting for remainder of ranks for more than 0.3 seconds");
+                        expect_part(text, "\n  send to rank 1, tag 7: waiting for ");
+                        expect_part(text, "\n  receive from rank 1, tag 8: waiting for ");
+                        expect_part(text, "ready: rank 0; missing: rank 1");
+                        expect_part(text, "busy with 'loading data'");
+                        context.phase("reported");
+                        expect_ok(sent.wait(), "send");
+                        expect_ok(received.wait(), "receive");
+                    },
+                    {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
 }

@@ -47,8 +47,8 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
     CHECK(std::all_of(attachments.begin(), attachments.end(), [](std::byte byte) { return byte == kUntouched; }));
 }
 
-/// When all members of a host have joined, the leader learns this from the last member that settles (has no own
-/// operation pending). The leader ends the join when the root of the tree has decided that the join ends.
+/// A member settles when it has joined and has no own operation pending. When the last member of a host settles, the
+/// leader is notified. The leader ends the join after the root of the tree has decided this.
 TEST_CASE("on several hosts the root ends the joins") {
     constexpr NegotiationExtent kExtent = {.members = 2,
                                            .unnamed_slots = 4,

@@ -271,8 +271,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        // The lists `joined` and `uncounted` get the ranks of two claims, and these claims lose them, because a rank
-        // must appear in only one of all these lists.
+        // Moves the ranks of two claims to the lists `joined` and `uncounted`, because a rank must appear in only one
+        // of these lists and claims.
         longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));

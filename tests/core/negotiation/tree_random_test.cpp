@@ -64,8 +64,8 @@ struct Tensor {
 struct State {
     std::size_t rounds = 0;      ///< number of decided rounds
     bool pending = false;        ///< whether the host has announced the next round
-    std::size_t wanted = 0;      ///< the root has asked this host for all rounds before this one
-    std::set<std::size_t> asks;  ///< the rounds for which the root has asked this host
+    std::size_t wanted = 0;      ///< 1 + the last round that the root asked this host to announce; 0 if there is none
+    std::set<std::size_t> asks;  ///< all rounds that the root asked this host to announce
     std::uint64_t id = 0;        ///< 0 if the host holds no id
     Metadata last_called;
 };
@@ -214,8 +214,8 @@ private:
         return std::find(joined.begin(), joined.end(), rank) != joined.end();
     }
 
-    /// Lets a rank announce a tensor, or stand in for it. A joined rank stands in if another rank of its host announced
-    /// the tensor, or if the root asked for it.
+    /// Lets a rank announce a tensor. A rank that has joined announces it, without data, only if another rank of its
+    /// host has announced the tensor, or if the root has asked the host for it.
     bool announce_as(std::int32_t rank, std::uint32_t tensor) {
         const std::uint32_t host = host_of(rank);
         const State& state = states_[host][tensor];
@@ -470,7 +470,8 @@ private:
         return true;
     }
 
-    /// Checks that the root asks a host only if all its ranks have joined, only for the next round, and only once.
+    /// Checks that the root asks a host for an operation only if all ranks of the host have joined. The operation must
+    /// be the tensor's next round, and the root must ask only once for each round.
     void take_wanted(std::uint32_t host, const Decision& wanted) {
         CHECK(away_[host].said);
         CHECK((wanted.call.has_value() || !wanted.name.empty()));

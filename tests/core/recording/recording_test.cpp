@@ -110,7 +110,7 @@ TEST_CASE("a rank records its operations from begin to end", "[threads]") {
         }
         const auto losses = named(operations, "loss");
         RUEDA_RANK_CHECK(losses.size() == 3);
-        // The name had no slot yet, so a batch called the operation.
+        // The name had no slot yet, so the operation was called in a batch.
         RUEDA_RANK_CHECK(losses[0]->generation == 0 && losses[0]->batch.has_value());
         RUEDA_RANK_CHECK(losses[1]->generation == 1 && losses[2]->generation == 2);
         RUEDA_RANK_CHECK(losses[0]->is_blocking);
@@ -145,7 +145,7 @@ TEST_CASE("a rank records its sends and receives", "[threads]") {
             RUEDA_RANK_CHECK(message.is_blocking == (i == 0));
             RUEDA_RANK_CHECK(message.announced_ns <= *message.started_ns && *message.started_ns <= *message.ended_ns);
         }
-        RUEDA_RANK_CHECK(operations[2].ordinal == 1);  // messages do not count among the operations of the set
+        RUEDA_RANK_CHECK(operations[2].ordinal == 1);  // messages are not counted among the operations of the set
         rank.runtime().shutdown().throw_if_failed();
     });
     INFO(result.text());
@@ -292,7 +292,7 @@ TEST_CASE("a stall report comes with the files of all ranks of the host", "[thre
         if (context.rank() == 0) {
             Completion completion;
             rank.start("lonely", completion);
-            // The background thread writes the report. The test's deadline limits this loop.
+            // The background thread writes the report. If it does not, the test's deadline ends this loop.
             const auto has_both = [&] {
                 const auto recordings = launcher::read_recordings(folder.path().string());
                 return recordings.is_ok() && recordings.value().size() == 2;

@@ -36,9 +36,8 @@ void expect_aborted(const Status& status) {
     RUEDA_RANK_CHECK(status.message().find(kReason) != std::string::npos);
 }
 
-/// Three threads of rank 0 wait: for a named operation, an unnamed operation, and a receive. Then rank 1 aborts the
-/// job. In each run, one allocation fails in the thread that drives progress. Each of the three threads is this thread
-/// in some run.
+/// Three threads of rank 0 wait: one for an unnamed operation, and two for named operations. Then rank 1 aborts the
+/// job. In each of the three threads, the allocation after `successes` successful ones fails.
 void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint64_t successes) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "pending");
@@ -141,7 +140,7 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
                                      exhausted.reset();
                                      memory_is_back.store(true);
                                  }
-                                 while (!memory_is_back.load()) {  // what follows the wait allocates memory
+                                 while (!memory_is_back.load()) {  // the rest of this function needs memory
                                      std::this_thread::yield();
                                  }
                                  expect_aborted(end);

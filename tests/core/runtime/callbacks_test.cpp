@@ -277,8 +277,8 @@ void chain_and_wait(RankContext& context) {
     context.phase("started");
     done.wait();
     RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
-    // Each of the 11 sums of two ranks doubles the value. The allreduce after this check shows that no refused
-    // operation is still pending.
+    // There were 11 allreduces. Each summed the equal values of two ranks, and so doubled the value. The allreduce
+    // after this check shows that no refused operation is still pending.
     RUEDA_RANK_EQUAL(value, 2048.0F);
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});
     rueda::shutdown();

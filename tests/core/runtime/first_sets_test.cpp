@@ -30,7 +30,7 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Creates process sets in every way, in four jobs. A job must refuse the sets of the previous job.
+/// Creates process sets in every way, in four jobs one after the other. A job must refuse the sets of the job before.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;
@@ -42,7 +42,7 @@ void use_jobs(RankContext& context) {
                                  ": it was removed, or is of an earlier job, or add_process_set has not returned it");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { static_cast<void>(set.ranks()); }) != "accepted");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { rueda::leave_process_set(set); }) != "accepted");
-            const TensorSlot slot("kept", set);  // the slot is used after the job that it belongs to
+            const TensorSlot slot("kept", set);  // the slot belongs to a set of the job before
             float value = 1;
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] {
                                  rueda::allreduce(slot, std::span(&value, 1), {.process_set = set});
@@ -105,7 +105,8 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_EQUAL(sets[2].included(), context.rank() != 3);
             const ProcessSet mine = sets[context.rank() % 2 == 0 ? 0 : 1];
             RUEDA_RANK_EQUAL(sum_in(mine), context.rank() % 2 == 0 ? 4.0F : 6.0F);
-            // A second init() finds the sets of the first one in any order. It fails if a set does not exist.
+            // A second init() finds the sets of the first init(), in any order. It fails if one of its sets does not
+            // exist.
             const std::vector<ProcessSet> found = rueda::init_with({.process_sets = {{2, 1, 0}, {0, 2}}});
             RUEDA_RANK_EQUAL(found[0].id, sets[2].id);
             RUEDA_RANK_EQUAL(found[1].id, sets[0].id);
@@ -118,7 +119,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_CHECK(rueda::init_with({}).empty());
             rueda::shutdown();
         }
-        // In a job of some launched ranks, a list of members counts the ranks of this job.
+        // If a job consists of a part of the launched ranks, the members of a set are given as ranks of this job.
         if (context.rank() != 0) {
             const std::vector<ProcessSet> sets = rueda::init_with({.ranks = {3, 1, 2}, .process_sets = {{0, 2}}});
             RUEDA_RANK_EQUAL(sets[0].included(), context.rank() != 2);
@@ -232,8 +233,8 @@ TEST_CASE("the arguments of rueda_init_with are checked", "[processes]") {
 
         RUEDA_RANK_EQUAL(rueda_init_with(nullptr), static_cast<int>(RUEDA_OK));
         RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
-        // A program may be compiled with a later version, whose struct is longer. The memory for the sets' numbers is
-        // optional.
+        // A program may be compiled with a later version of Rueda, whose struct is longer. The memory for the sets'
+        // numbers is optional.
         struct {
             rueda_init_options known = RUEDA_INIT_OPTIONS_INIT;
             char more[32] = {};

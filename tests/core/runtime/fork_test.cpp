@@ -134,8 +134,8 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
     }));
 }
 
-/// Runs as an exit handler in a child. At that time the destructors of thread-local variables have run, but Rueda's
-/// other objects still exist.
+/// An exit handler of a child. The destructors of thread-local variables run before it, but Rueda's other objects still
+/// exist.
 void fail_at_exit() {
     int rank = 0;
     const bool failed = rueda_rank(&rank) == RUEDA_NOT_INITIALIZED;

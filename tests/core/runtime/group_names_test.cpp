@@ -24,8 +24,8 @@ Result<PendingPointer> start_group(RuntimeClient& client, const std::string& nam
     return client.start_group(name, tensors, {ReduceOp::sum});
 }
 
-/// Starts a group again and again until the name is free. The previous group must then have its results, although no
-/// thread waited for it.
+/// Tries to start a group until its name is free. As soon as the name is free, the previous group of this name must
+/// have its results, although no thread waited for it.
 PendingPointer start_after(const std::vector<float>& group, float sum, const std::string& text,
                            const std::function<Result<PendingPointer>()>& start) {
     std::uint64_t refused = 0;

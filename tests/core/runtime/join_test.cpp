@@ -557,8 +557,8 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         size,
         [&](RankContext&, RuntimeClient& client) {
             for (int round = 0; round < 3; ++round) {
-                // Ranks join early on one host: on the first host in round 0, on the last host in round 1, and on the
-                // last host except the last rank in round 2.
+                // In each round, ranks of one host join early: in round 0 all ranks of the first host, in round 1 all
+                // ranks of the last host, and in round 2 all ranks of the last host except its last rank.
                 const char away = round == 0 ? 'a' : layout.back();
                 Batches batches{{}, round != 1};
                 for (int rank = 0; rank < size; ++rank) {
@@ -625,8 +625,8 @@ TEST_CASE("a host that has joined keeps up with many operations of the others", 
         layout);
 }
 
-/// Rank r trains r + 1 batches, so the last rank joins last. Each of the other ranks waits for the join's handle in
-/// some way.
+/// Rank r trains r + 1 batches, so the last rank joins last. Rank 0 polls the handle of its join, and the other ranks
+/// block in wait().
 void join_by_handle(RankContext& context, JoinAverage average) {
     const int size = rueda::size();
     for (int batch = 0; batch <= rueda::rank(); ++batch) {

@@ -89,7 +89,8 @@ TEST_CASE("one rank shuts down early", "[threads]") {
     }
 }
 
-/// Waits until a caller on `rank` sleeps in an operation. At that time, the operation has been announced.
+/// Waits until a caller on `rank` sleeps in an operation. A caller announces its operation before it sleeps, so the
+/// operation has been announced when this function returns.
 void wait_until_blocked(core::Runtime& runtime, int rank) {
     const auto& attention = runtime.control().ranks[rank].attention;
     while (attention.state() != base::AttentionState::blocked) {

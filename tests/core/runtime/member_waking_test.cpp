@@ -12,8 +12,9 @@ using base::AttentionState;
 using core::Urgency;
 using core::Waking;
 
-/// Counts how often a member's caller and background thread were woken. Each call of since() also sets the member's
-/// state again, because only a sleeping member is woken.
+/// Counts how often a member's caller and background thread were woken. Each call of since() returns the counts since
+/// the previous call. It also puts the member to sleep again in the given state, because only a sleeping member is
+/// woken.
 struct Rings {
     explicit Rings(const TwoMembers& set, std::uint32_t member)
         : attention(set.arena(0).blocks().of(member).attention) {}

@@ -68,7 +68,7 @@ TEST_CASE("an operation that both have announced directly ends at once", "[threa
     REQUIRE(first.direct.may_begin(own.allreduce().entry, Urgency::driving));
     first.announce_directly(own.entry, Urgency::driving);
     CHECK(first.direct.is_at_once());
-    // A member may have only one such announcement at a time.
+    // A member may have only one announcement at a time for which it must call finish_at_once().
     CHECK_FALSE(first.direct.may_begin(own.entry, Urgency::driving));
     second.announce_directly(other.allreduce().entry, Urgency::driving);
     CHECK(second.direct.finish_at_once(1));

@@ -137,9 +137,9 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
     check_passed(run_clients(3, few_slots(), bursts, {.as = RanksAs::processes}));
 }
 
-/// Does the same as bursts() while other threads block on small names in a loop. The slots of these names look idle,
-/// because direct announcements are not counted, so Rueda takes them back. The loops must not keep the rank from
-/// reading that other ranks need slots.
+/// Does the same as bursts() while other threads call operations with small tensors in a loop. The slots of these
+/// tensors look idle, because direct announcements are not counted, so Rueda takes the slots back. In spite of the
+/// loops, the rank must read that other ranks need slots.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
     std::array<std::string, 2> failures;  // two threads: one drives progress while the other announces
     std::vector<std::jthread> loops;

@@ -16,7 +16,7 @@
 namespace rueda::tests {
 namespace {
 
-/// The rows of a tensor of shape (5, 4, 3) that a rank has. Some places occur twice; rank 0 has no rows.
+/// The rows that a rank has, of a tensor of shape (5, 4, 3). Some places occur twice; rank 0 has no rows.
 struct Part {
     std::vector<std::int32_t> indices;
     std::vector<double> values;

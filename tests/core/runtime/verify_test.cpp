@@ -15,8 +15,8 @@
 namespace rueda::tests {
 namespace {
 
-/// Memory whose two halves are the same pages. A write to one half also changes the other half. So it cannot hold a
-/// result whose halves differ, and RUEDA_VERIFY must find an error.
+/// Memory whose two halves are the same pages, so a write to one half also changes the other half. If the two halves of
+/// a result differ, this memory contains a wrong result, and RUEDA_VERIFY must find the error.
 class FoldedMemory {
 public:
     static constexpr std::size_t kHalf = 65536;  // a multiple of the page size of every machine
@@ -249,8 +249,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                // The world makes one such call after every three calls of the set. It compares the results of every
-                // second call of its own.
+                // After every third call of the set, the world makes the same call. The world compares the results of
+                // every second one of its own calls.
                 if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }

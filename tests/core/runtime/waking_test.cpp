@@ -76,7 +76,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         RUEDA_RANK_CHECK(other.code() == ErrorCode::aborted || other.code() == ErrorCode::not_initialized);
         return;
     }
-    // Rank 2 keeps the job open until rank 0 has seen its failure.
+    // Rank 2 does not shut down before rank 0 has seen that its own operation failed.
     RUEDA_RANK_CHECK(!reduce_until_failure().is_ok());
     context.wait_for_phase(0, "failed");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the parts of a timeline: reading the ring of operations, the file, and the differences between the hosts'
-// clocks.
+// Tests some classes of the timeline one by one: RingDrain (reads the ring of operations), TimelineFile, ClockInterval
+// (the difference between the clocks of two hosts) and ProgramScopes.
 #include <sys/stat.h>
 #include <unistd.h>
 

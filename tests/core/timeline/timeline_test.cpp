@@ -6,6 +6,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -17,7 +18,6 @@
 #include "base/timeline/timeline_part.hpp"
 #include "core/pending/completion.hpp"
 #include "core/runtime/runtime.hpp"
-#include "launcher/timeline/merge_timeline.hpp"
 #include "rueda/rueda.h"
 #include "tests/support/runtime_rank.hpp"
 #include "tests/training/folder.hpp"
@@ -140,7 +140,8 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
         }
         CHECK(calls == std::map<std::string, int>{{"warm", 10}, {"loss", 1}});
         const auto whole = find(events, rank, "ALLREDUCE");
-        // The row of executions has one event for each batch. The rows of names have one event for each operation.
+        // The row "execution" has one event for each batch. The row of a name has one event for each operation of this
+        // name.
         int operations = 0;
         for (const Json& event : whole) {
             operations += event["cat"] == "operation" ? 1 : 0;
@@ -151,7 +152,7 @@ TEST_CASE("the file has every operation of every rank, and names the late one", 
         CHECK_FALSE(find(events, rank, "CYCLE_START").empty());
         CHECK(find(events, rank, "saving").size() == 1);
         REQUIRE(find(events, rank, "step 5").size() == 1);
-        // Each rank waits for an operation before it announces the next one, so executions must not overlap.
+        // Each rank waits for the end of an operation before it announces the next one, so executions must not overlap.
         std::map<double, double> spans;
         for (const Json& execution : find(events, rank, "EXECUTE")) {
             spans[execution["ts"].get<double>()] = end_of(execution);
@@ -209,7 +210,7 @@ TEST_CASE("a batch has the parts of its execution, and messages have rows", "[th
             if (event["pid"] == rank && event.value("cat", "") == "part") {
                 ++names[event["name"]];
                 CHECK(event["tid"] == batch["tid"]);
-                // One after the other, inside of the batch. Times have three decimals.
+                // The parts follow each other without overlap, inside of the batch's span. Times have three decimals.
                 CHECK(event["ts"].get<double>() >= last_end - 0.002);
                 last_end = end_of(event);
             }
@@ -240,16 +241,9 @@ TEST_CASE("a batch of several hosts has parts, which merged files keep", "[threa
     });
     INFO(result.text());
     REQUIRE(result.passed());
-    std::vector<base::TimelinePart> files;
-    for (const char* suffix : {"", ".host1"}) {
-        Result<base::TimelinePart> file = base::parse_timeline(text_of(path + suffix));
-        INFO(file.status().message());
-        REQUIRE(file.is_ok());
-        files.push_back(std::move(file).value());
-    }
-    const Result<launcher::MergedTimeline> merged = launcher::merge_parts(std::move(files));
-    REQUIRE(merged.is_ok());
-    const Json events = Json::parse(merged.value().text);
+    // The shutdown of rank 0 has merged the parts of the two hosts.
+    CHECK_FALSE(std::filesystem::exists(path + ".host1"));
+    const Json events = Json::parse(text_of(path));
     std::map<std::string, int> names;
     for (int rank = 0; rank < kRanks; ++rank) {
         INFO("rank " << rank);
@@ -280,7 +274,7 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
         rank.allreduce("before");
         rank.meet("before");
         RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), false).is_ok());
-        // Starting a running timeline again has no effect.
+        // If a timeline is on, starting it again has no effect.
         RUEDA_RANK_CHECK(rank.runtime().start_timeline(path("a"), true).is_ok());
         rank.meet("on");
         rank.allreduce("one");
@@ -318,7 +312,7 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
 }
 
 TEST_CASE("a program that is faster than the writer loses records, and the file says so", "[threads]") {
-    constexpr std::uint64_t kSteps = 40'000;  // ten times the length of the ring
+    constexpr std::uint64_t kSteps = 40'000;  // ten times as many operations as the ring has records
     const Folder folder;
     const std::string path = folder.path().string() + "/t.json";
     const RanksResult result = run_ranks(1, [&](RankContext& context) {

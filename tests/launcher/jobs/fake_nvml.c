@@ -30,8 +30,7 @@ typedef struct {
     unsigned compute_instance;
 } Process;
 
-/* The address of a member is the handle of a GPU. */
-static char handles[kMostGpus];
+/* The handle of a GPU is the address of its element in this array. */ static char handles[kMostGpus];
 
 /* Reads the line of a GPU. Returns 0 if the file has no such line. */
 static int read_line(unsigned index, char* line) {

@@ -20,7 +20,8 @@
 
 namespace rueda::launcher {
 
-/// A job's arena as the library creates it, in a file of this process. A test may damage it.
+/// The arena of a job, as the library creates it. It is in a memory file (memfd) of this process, so a test may damage
+/// it.
 class MadeArena {
 public:
     explicit MadeArena(std::uint32_t members, bool is_sealed = true)

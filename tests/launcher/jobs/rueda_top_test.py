@@ -375,8 +375,8 @@ class Top(WithJob):
 
 
 class SeveralHosts(WithJob):
-    """Runs a job on two test hosts. Each test host sees the processes of both, so the test says which part of the job
-    belongs to which host."""
+    """Runs a job on two test hosts. Each test host sees the processes of both test hosts, so the test says which part
+    of the job belongs to which host."""
 
     @classmethod
     def setUpClass(cls):
@@ -464,8 +464,8 @@ class SeveralHosts(WithJob):
 
 
 class LiveHosts(WithJob):
-    """The live screen of several hosts. The test replaces mpirun by a script. For each host, the script runs the
-    command in `cases` on this host.
+    """The live screen of several hosts. The test replaces mpirun by a script. Instead of starting a program on a remote
+    host, the script runs the command that `cases` has for this host. The command runs on the test's own machine.
     """
 
     def open(self, hosts, cases, **size):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Tests of the backend "rueda" of torch.distributed. CMakeLists.txt includes this file and has rueda_torch_test().
+# Tests of the backend "rueda" of torch.distributed. CMakeLists.txt defines rueda_torch_test(), and then includes this
+# file.
 foreach(module IN ITEMS collectives messages orders profiler training)
   rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
 endforeach()

@@ -100,7 +100,7 @@ class Reductions(unittest.TestCase):
             dist.all_gather(parts, mine.float(), group=GLOO)
             hosts = [None] * SIZE
             dist.all_gather_object(hosts, rueda.cross_rank(), group=GLOO)
-            # Each host's part is rounded, and then the sum of the parts.
+            # First the partial sum of each host is rounded. Then the sum of these partial sums is rounded.
             of_hosts = [sum(part for part, of in zip(parts, hosts, strict=True) if of == host) for host in set(hosts)]
             dist.all_reduce(mine)
             alike(mine, sum(part.to(dtype).float() for part in of_hosts).to(dtype))
@@ -447,8 +447,8 @@ class Works(unittest.TestCase):
         alike(rows.contiguous(), torch.arange(float(SIZE)).view(SIZE, 1).expand(SIZE, 2).contiguous())
 
     def test_callbacks_may_block(self):
-        """A callback waits for a later operation, which another thread must complete. The first operation's memory
-        stays in use."""
+        """A callback of the first operation blocks its thread until the second operation ends, so another thread must
+        complete the second operation. Meanwhile, the first operation's memory must stay in use."""
         if RANK > 0:
             dist.barrier(
                 group=GLOO
@@ -740,7 +740,8 @@ class Works(unittest.TestCase):
         objects = [None] * SIZE
         if RANK == SIZE - 1:
             dist.barrier(group=GLOO)
-        # The timeout passes in the second half of this call on the late rank.
+        # On the late rank, the timeout passes in the second half of this call. On the other ranks, it passes in the
+        # first half.
         with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
             dist.all_gather_object(objects, f"first of {RANK}", group=group)
         if RANK != SIZE - 1:

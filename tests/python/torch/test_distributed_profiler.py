@@ -343,7 +343,7 @@ class Horovod(unittest.TestCase):
 
 class WithoutProfiler(unittest.TestCase):
     def test_nothing_is_kept(self):
-        """Operations that start before a profile must not appear in this profile, even if they end while it is
+        """Operations that start before a profile must not appear in this profile, even if they end while the profile is
         recorded."""
         work = dist.all_reduce(torch.ones(3), async_op=True)
         handle = hvd.allreduce_async(torch.ones(3), name="before")

@@ -79,8 +79,8 @@ def optimizers():
 
 def of_matrices():
     """Returns a model for Muon, which only trains matrices. Muon computes in bfloat16, so inputs that differ by
-    float32's rounding may become different values. FSDP2 adds products in parts, which makes the differences larger,
-    so its results cannot be compared."""
+    float32's rounding may become different values. FSDP2 adds products in parts. This makes the differences larger, so
+    the results of Muon with FSDP2 cannot be compared."""
     network = model()
     for parameter in network.parameters():
         parameter.requires_grad_(parameter.ndim == 2)

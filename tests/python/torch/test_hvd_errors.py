@@ -58,7 +58,7 @@ def tearDownModule():
 
 
 class Refused(unittest.TestCase):
-    """Only this rank raises the error, and at once."""
+    """A call that a rank alone finds wrong must raise its error at once, without waiting for other ranks."""
 
     def tearDown(self):
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())

@@ -419,7 +419,8 @@ class Gradients(Case):
 
     def test_second_derivatives(self):
         # The sum over all ranks of fourth powers is computed as squares of squares. The first derivative of a fourth
-        # power is 4 x³, and the second is 12 x². Each is multiplied by the collective's factor.
+        # power is 4 x³, and the second is 12 x². For an allreduce, both are multiplied by the square of the number of
+        # ranks.
         count = hvd.size()
         for function, first, second in (
             (lambda x: hvd.alltoall(x), 4, 12),

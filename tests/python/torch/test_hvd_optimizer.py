@@ -75,8 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. The optimizer may move such a
-#: gradient.
+#: Whether this version of PyTorch can tell that nothing but the parameter refers to a gradient. The optimizer may move
+#: a gradient without other references.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
@@ -716,7 +716,7 @@ class HowItIsUsed(Case):
         later.step()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The value must be the second step's gradient. The first step's reference would be outdated.
+            # The value must be the gradient of the second step. The reference from the first step is outdated.
             earlier.synchronize()
         self.assertEqual(first.grad[0].item(), 3.0 * hvd.size() * (hvd.size() if hvd.size() > 1 else 1))
         self.assertEqual(second.grad[0].item(), 2.0 * hvd.size())
@@ -851,13 +851,13 @@ class HowItIsUsed(Case):
 
 
 class Storages(Case):
-    """Tests that the memory of gradients does not change their values."""
+    """Tests that gradients have the same values, whatever memory they are in."""
 
     def lies_there(self, optimizer, parameter) -> bool:
         return parameter.grad is not None and optimizer._storage.holds(parameter, parameter.grad)
 
     def one(self, storage="auto", count=100, **options):
-        """Returns a parameter and its optimizer. reduced() makes the gradients."""
+        """Returns a parameter and its optimizer. The parameter has no gradient before reduced() is called."""
         parameter = torch.nn.Parameter(torch.ones(count))
         plain = torch.optim.SGD([parameter], lr=0.0)
         return parameter, hvd.DistributedOptimizer(
@@ -865,7 +865,8 @@ class Storages(Case):
         )
 
     def reduced(self, parameter, optimizer, factor) -> float:
-        """Makes a step with this factor on each rank. Returns the expected value of the gradient's elements."""
+        """Makes a step in which each element of every rank's gradient is `factor`. Returns the expected value of an
+        element after the reduction."""
         (parameter.sum() * factor).backward()
         optimizer.step()
         return float(factor * hvd.size())

@@ -54,7 +54,8 @@ class Timeline(unittest.TestCase):
             return json.load(file)
 
     def start(self, path=None, **options):
-        """Starts a timeline on all ranks. The barriers make every operation of all ranks part of it."""
+        """Starts a timeline on all ranks. Because of the barriers, the timeline contains every later operation of every
+        rank."""
         hvd.barrier()
         hvd.start_timeline(path or self.path, **options)
         hvd.barrier()

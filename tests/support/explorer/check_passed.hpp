@@ -8,7 +8,7 @@
 
 namespace rueda::explorer {
 
-/// Requires of a Catch test that all schedules were explored and none failed.
+/// A Catch check that all schedules were explored and that none failed.
 inline void check_passed(const Exploration& result) {
     INFO(result.report);
     CHECK(result.passed());

@@ -49,7 +49,7 @@ private:
     std::vector<std::uint32_t> buckets_;
 };
 
-/// The effects of the last transition that the search for other schedules needs.
+/// What the search for other schedules needs to know about the last transition.
 struct Transition {
     Footprint footprint;
     /// Threads whose next operation had to wait until their store buffer was empty. The buffer is empty now.

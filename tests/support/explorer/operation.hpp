@@ -85,7 +85,7 @@ using Footprint = std::vector<Access>;
     return false;
 }
 
-/// A vector clock. For each process, it has the number of transitions that happened before.
+/// A vector clock of some event: for each process, the number of its transitions that happened before this event.
 template <std::size_t Count>
 struct VectorClock {
     std::array<std::uint32_t, Count> at{};

@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
 // A thread sleeps until there is work: it reads the bell, announces that it sleeps, looks for work once more, and waits
-// while the bell has the value that it read.
+// as long as the bell has the value that the thread has read.
 struct Sleepers {
     Word work;
     Word asleep;

@@ -8,7 +8,7 @@
 
 namespace rueda::explorer {
 
-/// Returns the schedule as text, one line per operation; of a long schedule, only the last lines.
+/// Returns the schedule as text, one line per operation. If the schedule is long, the text has only its last lines.
 [[nodiscard]] std::string schedule_text(const Execution& execution);
 
 }  // namespace rueda::explorer

@@ -254,7 +254,7 @@ class Hosts:
 
 def run_to_its_end(hosts, command):
     """Runs the command and returns its exit status as a shell would. After Ctrl-C, the command has some time to end."""
-    ends = []  # for each Ctrl-C: the time at which the command is killed
+    ends = []  # after each Ctrl-C: the time at which the command will be killed
 
     # The signal handler must not raise an exception. Between waitpid() and the assignment of its result, an exception
     # would lose the exit status.

@@ -39,7 +39,8 @@ public:
     void wait_for_start() const;
     void set_process(int rank, int pid);
     [[nodiscard]] int process_of(int rank) const;  ///< 0 if the rank is a thread or has ended
-    /// Must be called before the process is waited for, because its number may belong to another process afterwards.
+    /// Must be called before the test waits for the end of the rank's process. After the wait, the number of this
+    /// process may belong to another process.
     void set_ended(int rank);
     void send_signal(int rank, int signal) const;
 

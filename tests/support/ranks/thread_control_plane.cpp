@@ -96,7 +96,7 @@ private:
         changed_.notify_all();
     }
 
-    /// Fails all further rounds. The first reason stays.
+    /// Fails all further rounds for this reason. If an earlier call gave a reason, the earlier reason stays.
     void fail(Status status) {
         if (failed_.is_ok()) {
             failed_ = std::move(status);

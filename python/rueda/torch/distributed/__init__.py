@@ -86,8 +86,8 @@ def register() -> None:
 
 
 def _has_backends() -> bool:
-    """Returns True if Python can subclass c10d's Backend in this PyTorch. In these versions, the constructor of Backend
-    takes a rank and a size.
+    """Returns True if Python can subclass c10d's Backend in this PyTorch. Python can do this if the constructor of
+    Backend takes a rank and a size.
     """
     from torch._C import _distributed_c10d as c10d
 

@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The backend for PyTorch 2.14 and later, in which Python can subclass c10d's Backend.
 
-RuedaBackend is used in groups with several backends ("cpu:rueda,cuda:nccl"). There, PyTorch's own ProcessGroup calls
-the backend, and the objects that this ProcessGroup returns to Python offer only a wait and a future. A group that has
-only this backend is therefore a RuedaProcessGroup. It contains a RuedaBackend for code that asks the group for its
-backend.
+RuedaBackend is used in groups with several backends ("cpu:rueda,cuda:nccl"). In such a group, PyTorch's own
+ProcessGroup calls the backend, and the objects that this ProcessGroup returns to Python offer only a wait and a future.
+A group that has only this backend is therefore a RuedaProcessGroup. It contains a RuedaBackend for code that asks the
+group for its backend.
 """
 
 from __future__ import annotations

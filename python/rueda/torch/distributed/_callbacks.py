@@ -8,8 +8,8 @@ completed, it runs the callback at once on the caller's thread.
 
 Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
 This order is the same on all ranks. If a callback adds other callbacks, the added callbacks run directly after the one
-that added them. Collectives that callbacks start have their own numbers. It therefore does not matter how many
-collectives the program itself has started at that time.
+that added them. Collectives that callbacks start have their own numbers. Therefore it does not matter how many
+collectives the program itself has started when a callback runs.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class Callbacks:
 
     def close(self, end: float) -> None:
         """Called when the process ends. Waits until the callbacks of all completed futures have run, but not after the
-        time `end`. There are two reasons. Other ranks may run the same callbacks. And if Python ends while C++ code of
-        PyTorch is on a thread's stack, the process ends by SIGABRT.
+        time `end`. There are two reasons. First, other ranks may run the same callbacks. Second, if Python ended while
+        C++ code of PyTorch is on a thread's stack, the process would end by SIGABRT.
         """
         with self._changed:
             self._closes = end
@@ -201,8 +201,8 @@ class Callbacks:
 class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     """A future whose callbacks run on the thread of the group's callbacks.
 
-    If the operation fails, the value of the future is the exception itself, which Python code raises. C++ code that
-    expects a tensor raises "Unable to cast" with the error's text.
+    If the operation fails, the value of the future is the exception itself. Python code that reads the value raises
+    this exception. C++ code that expects a tensor raises "Unable to cast" with the error's text.
     """
 
     def __init__(self, callbacks: Callbacks, operation: Operation | None = None) -> None:
@@ -212,7 +212,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """Returns a future for the callback's result. After this future has completed, the callback gets it."""
+        """Calls the callback with ``self`` after ``self`` has completed. Returns a new future for the callback's
+        result."""
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:

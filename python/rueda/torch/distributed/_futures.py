@@ -185,8 +185,8 @@ os.register_at_fork(after_in_child=_forget_in_child)
 @functools.cache
 def close_at_exit() -> None:
     """Registers an exit function. It must run before the job is shut down, because the shutdown ends pending
-    operations. Python runs exit functions in reverse order, so this function must be registered later than the one that
-    shuts down the job: at the first use.
+    operations. Python runs exit functions in reverse order, so this function must be registered later than the function
+    that shuts down the job. It is therefore registered at the first use of this module.
     """
     atexit.register(lambda: _watch.close(CLOSING_SECONDS))
 

@@ -53,8 +53,8 @@ class Rendezvous:
         """Sends `mine` to all members, and returns the messages of all members, indexed by rank.
 
         Raises:
-            RuntimeError: some members have not called it in time, and the error names them; or the store cannot be
-                reached.
+            RuntimeError: some members have not called this function in time, and the error names them; or the store
+                cannot be reached.
             Aborted: the job of this process has ended.
         """
         self._round += 1

@@ -35,8 +35,8 @@ from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, 
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
-#: The tags of monitored_barrier begin here and count down. The tags repeat only after 2^20 calls, so a late message
-#: does not belong to a later call.
+#: The tags of monitored_barrier begin here and count down. The tags repeat only after 2^20 calls, so a late message is
+#: not mistaken for a message of a later call.
 _MONITOR_TAG = -(2**31) + 2**20
 _BOUND_TAG = 2**31
 
@@ -654,8 +654,8 @@ class Operations:
         return self._work("barrier", handle, [], opts)
 
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names the members that have not called it. Rank 0 of the group raises the error, and informs
-        the other members.
+        """A barrier whose error names the members that have not called the barrier. Rank 0 of the group raises the
+        error, and informs the other members.
 
         Args:
             opts: BarrierOptions, or the timeout itself.

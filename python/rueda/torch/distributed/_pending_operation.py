@@ -26,10 +26,10 @@ class Order:
     """Decides whether this rank may start further operations of a group.
 
     Operations of the ranks are matched by their order. After a wait has timed out, the ranks may disagree about this
-    order. For example, this rank skips the rest of the call, or repeats the call, but the late rank executes all of it.
-    In such a case, later operations would be matched with wrong ones, without an error. The group therefore refuses
-    further operations. If the program waits once more for the operation that timed out, and this wait succeeds, the
-    group accepts operations again.
+    order. For example, this rank skips the rest of a call that has several operations, or repeats the call, while the
+    late rank executes the whole call. In such a case, later operations would be matched with wrong operations, without
+    an error. The group therefore refuses further operations. If the program waits once more for the operation that
+    timed out, and this wait succeeds, the group accepts operations again.
 
     Threads: any thread may use an object.
     """
@@ -46,8 +46,8 @@ class Order:
         Raises:
             RuntimeError: the group refuses the operation.
         """
-        # No lock is needed. If another thread gives up at the same moment, this operation counts as started before
-        # that.
+        # No lock is needed. If a wait of another thread times out at the same moment, this operation counts as started
+        # before the timeout.
         if not self._given_up:
             return
         with self._changing:

@@ -3,9 +3,10 @@
 """The process group class, a subclass of PyTorch's ProcessGroup. Python can define such a subclass in every version of
 PyTorch.
 
-PyTorch's Python functions call the methods of this class directly. PyTorch's C++ code also calls these methods, and
-needs only waiting and futures. Before PyTorch 2.14, there is no backend object besides this class. Features for which
-PyTorch asks a group's backends are therefore not available in these versions (see the table in docs/pytorch.md).
+PyTorch's Python functions call the methods of this class directly. PyTorch's C++ code also calls these methods, but
+only waits for the returned Work or takes its future. Before PyTorch 2.14, there is no backend object besides this
+class. Features for which PyTorch asks a group's backends are therefore not available in these versions (see the table
+in docs/pytorch.md).
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ def _waited_for(operation: Operation) -> Iterator[None]:
 
 
 def wait(operation: Operation, timeout: float | None) -> None:
-    """Waits for an operation like Operation.wait(), and shows the wait in the profile. For waits of the program."""
+    """Waits for an operation like Operation.wait(), and shows the wait in the profile. Used for the waits of the
+    program."""
     with _waited_for(operation):
         operation.wait(timeout)
 

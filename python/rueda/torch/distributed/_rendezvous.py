@@ -84,8 +84,8 @@ def _address() -> str:
 
 def _is_ours(url: str) -> bool:
     """Returns True if the rendezvous must use Rueda's job instead of PyTorch's environment variables. There are two
-    such cases. One of the variables is missing. Or ruedarun started all ranks on this host, but PyTorch would listen on
-    all interfaces.
+    such cases. In the first, one of the variables is missing. In the second, ruedarun started all ranks on this host,
+    where PyTorch's own rendezvous would listen on all interfaces.
     """
     started_by = _joining.launcher()
     if started_by is None:

@@ -103,8 +103,8 @@ def _future_of(operation: Operation) -> Any:
     """Makes a future for C++ code. Such code may take tensors from the future without checking for an error."""
     completed: Any = torch.futures.Future()
     overdue: list[Exception] = []
-    # The error is not stored by set_exception(): DDP's backward pass would end with a SIGSEGV (PyTorch 2.15). A
-    # function that was passed to `then` raises it instead, and C++ code gets a RuntimeError.
+    # The error is not stored by set_exception(), because DDP's backward pass would end with a SIGSEGV (PyTorch 2.15).
+    # Instead, a function that was passed to `then` raises the error, and C++ code gets a RuntimeError.
     future = completed.then(lambda _: _outputs_of(operation, overdue))
 
     def conclude() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The hosts of the job will change. ``State.check_host_updates()`` raises it on all ranks, and ``run`` catches it.
+    """The hosts of the job will change. ``State.check_host_updates()`` raises this exception on all ranks, and ``run``
+    catches it.
 
     Args:
         skip_sync: True if hosts were only removed. In this case no rank needs the state of other ranks.

@@ -54,7 +54,8 @@ TEST_CASE("frames of the Python interpreter in a row are one line", "[stacks]") 
 }
 
 TEST_CASE("names of addresses, with libdw and without it", "[stacks]") {
-    // The line of the first instruction is in this file, because no inlined function precedes it.
+    // The first instruction of sleep_until() belongs to a line of workloads.cpp, because no inlined function begins
+    // there.
     const auto inside = reinterpret_cast<std::uintptr_t>(&sleep_until) + 1;
     void* const in_libc = dlsym(RTLD_DEFAULT, "getpid");
     const std::vector<std::uintptr_t> addresses = {inside, reinterpret_cast<std::uintptr_t>(in_libc) + 1, 16};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The last rank waits for a file before it takes part in the operation of the other ranks. Usage: stalled_rank FILE
-// [executing | message]. With "executing", it waits in the middle of the execution, when it reads a certain part of its
-// tensor. With "message", it waits before it sends a message to the rank below it.
+// [executing | message]. With "executing", the last rank waits in the middle of the execution, when it reads a certain
+// part of its tensor. With "message", the last rank waits before it sends a message to the rank below it.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,7 +36,8 @@ float* tensor = nullptr;
 
 std::byte* page() { return reinterpret_cast<std::byte*>(tensor) + kPageAt; }
 
-/// Called when a thread reads the page that cannot be read. The thread reads it again when this function returns.
+/// The signal handler for the page that cannot be read. When the handler returns, the thread reads the page again, and
+/// can read it now.
 void wait_in_the_middle(int /*signal*/) {
     static_cast<void>(wait_for_the_file(path_of_the_file));
     mprotect(page(), kPageBytes, PROT_READ | PROT_WRITE);
