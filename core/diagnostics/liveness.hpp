@@ -36,8 +36,8 @@ inline constexpr std::string_view kNoExitRecord =
 /// pidfd. A stopped process is not dead. If a rank has left the job, its end is not reported. Ranks that are threads of
 /// this process are not watched.
 ///
-/// Only a rank's parent knows how it ended (launcher_line.hpp). If the rank itself could report a reason before it
-/// ended, the reason is in `end_reason`.
+/// Only the parent process of a rank knows how the rank ended (launcher_line.hpp). If the rank itself could report a
+/// reason before it ended, the reason is in `end_reason`.
 ///
 /// Threads: watch() and check() by one thread, the background thread; the other functions by any thread, after watch().
 class Liveness {

@@ -40,7 +40,7 @@ struct PendingTensor {
     // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
-                                        ///< for it
+                                        ///< for this operation
     /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
     /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;

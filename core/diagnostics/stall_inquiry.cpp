@@ -527,8 +527,8 @@ Status StallInquiry::send(Link& link) {
     return {};
 }
 
-/// If an operation has been pending on this host for a long time, the root asks all hosts. A leader that is not the
-/// root asks the root to do so.
+/// If an operation has been pending on this host for a long time, the root asks all hosts for their accounts. A leader
+/// that is not the root asks the root to do so.
 void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     const bool stalled = source.longest_wait(now_ns) >= settings_.warning_seconds;
     if (has_parent_) {

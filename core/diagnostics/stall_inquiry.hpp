@@ -127,8 +127,8 @@ private:
     StallSettings settings_;
     collectives::Transport& transport_;
     std::shared_ptr<std::vector<Link>>
-        // The buffer for the parent comes first. The memory is shared, because MPI may still use the buffers after an
-        // abort.
+        // The buffer for the parent comes first. The memory has shared owners, because MPI may still use the buffers
+        // after an abort.
         links_;
 
     std::int64_t next_look_ns_ = 0;

@@ -83,8 +83,8 @@ public:
     [[nodiscard]] bool anybody_has_unread() const;
     /// Whether all members of all sets have shut down and no other host needs this rank.
     [[nodiscard]] bool have_left() const;
-    /// Records, for each set that has not ended except the world: this rank waits in shutdown() for the set's other
-    /// members.
+    /// For each set except the world, if the set has not ended: records that this rank waits in shutdown() for the
+    /// set's other members.
     void begin_to_await_ends();
     /// A text about an operation that makes no progress. The background thread prints it.
     struct Finding {

@@ -159,7 +159,8 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // Only the choice of a batch's end needs `fusion` and `bytes`. The end of this batch is already known.
+            // `fusion` and `bytes` are not filled in, because only the choice of a batch's end needs them, and the end
+            // of this batch is already known.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -969,8 +970,8 @@ private:
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
         }
-        // If an arrive() comes before this exchange, the exchange fails. If it comes after, arrive() sees the kRetired
-        // bit.
+        // If an arrive() comes before this exchange, the exchange fails. If an arrive() comes after this exchange, it
+        // sees the kRetired bit.
         return count.compare_exchange_strong(word, word | ArrivalCount::kRetired, std::memory_order_acq_rel,
                                              std::memory_order_relaxed);
     }

@@ -100,7 +100,7 @@ struct TensorEntry {
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
     /// if set: this operation compares the ranks' findings about the operation of the entry behind this pointer
     TensorEntry* checks = nullptr;
-    /// the completion of this comparing operation; its end ends the checked operation
+    /// the completion of this comparing operation; when it is done, the checked operation ends
     std::unique_ptr<Completion> checked;
 };
 

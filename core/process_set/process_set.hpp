@@ -122,8 +122,9 @@ public:
     /// only if it holds a part of the result (for an operation of variable size). False: the operation is pending, and
     /// the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
-        // If this rank has other work, the caller must drive progress. Otherwise a loop of such calls would leave that
-        // work undone.
+        // If this rank has other work, the operation is not checked, and the caller must drive progress. If
+        // finish_at_once() completed the operation all the same, a loop of such calls would leave the other work
+        // undone.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 

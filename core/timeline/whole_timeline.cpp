@@ -30,8 +30,8 @@ using std::chrono::steady_clock;
 /// but this host may be the first.
 constexpr milliseconds kPatienceForParts{2000};
 constexpr milliseconds kPauseBetweenLooks{20};
-/// How long wait() waits for the thread after it has given up. If the file system answers, the thread removes what it
-/// has written, and ends.
+/// How long wait() still waits for the thread after wait() has given up. If the file system answers, the thread removes
+/// what it has written, and ends.
 constexpr milliseconds kPatienceForRemoval{500};
 /// The maximum number of operations in memory, about 20 MiB. An operation ends on all hosts within milliseconds, so few
 /// operations are usually held.

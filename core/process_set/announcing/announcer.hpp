@@ -70,7 +70,7 @@ public:
     void announce_shutdown();
     [[nodiscard]] bool has_announced_shutdown() const { return shut_down_announced_.load(std::memory_order_seq_cst); }
     [[nodiscard]] bool has_deferred() const { return deferred_.load(std::memory_order_seq_cst); }
-    /// Like has_deferred(), but may return an older value; enough for the thread that drives progress.
+    /// Like has_deferred(), but may return an older value. This is enough for the thread that drives progress.
     [[nodiscard]] bool may_have_deferred() const { return deferred_.load(std::memory_order_relaxed); }
     struct PendingTensor {
         std::string name;

@@ -95,7 +95,8 @@ bool Announcer::has_pending_members(const TensorEntry& entry) {
     return false;
 }
 
-/// Fails if an operation with this name is pending on this rank. For a group, also if a member is pending.
+/// Fails if an operation with this name is pending on this rank. For a group, also fails if a member of the group is
+/// pending.
 Status Announcer::check_free(const TensorEntry& entry) {
     if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
         return {};

@@ -34,7 +34,7 @@ public:
             wake(joined);
         }
     }
-    /// Called after the requests in the mailboxes were handled, which can publish new names.
+    /// Called after the requests in the mailboxes were handled: new names may have become visible.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);
