@@ -29,8 +29,8 @@ struct LastErrorEnds {
     ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
     LastErrorEnds(const LastErrorEnds&) = delete;
     LastErrorEnds& operator=(const LastErrorEnds&) = delete;
-    /// A call of this function makes the compiler construct this object. If a call of Rueda fails after the destruction
-    /// of this object, the text of that failure is never freed.
+    /// The first call of this function in a thread constructs this thread-local object. Its destructor frees the text
+    /// when the thread ends. If a call of Rueda fails after that, the text of that failure is never freed.
     void is_wanted() const {}
 };
 thread_local const LastErrorEnds last_error_ends;

@@ -15,9 +15,9 @@
 /// rueda_last_error(), and lets no exception out.
 namespace rueda::core::c_interface {
 
-/// Whether this thread runs a completion callback. Every blocking call reads this, so the read must need no function
-/// call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded with dlopen(), because the C
-/// library reserves thread-local memory for such small variables.
+/// Whether this thread runs a completion callback. Every blocking call reads this variable, so reading it must need no
+/// function call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded with dlopen(),
+/// because the C library reserves thread-local memory for such small variables.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /// Records that the program has received a failure with this code. If the failure ended the job, the shutdown does not
@@ -52,8 +52,8 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// The error for blocking calls in a completion callback. While a callback waits, no other callback can run; but the
-/// wait may be for just such a callback.
+/// The error for blocking calls in a completion callback. While a callback waits, no other callback can run; but what
+/// the callback waits for may need another callback to run first.
 [[nodiscard]] Status refused_in_callback();
 
 /// Like guarded(), for a call that may wait for other ranks.
@@ -67,11 +67,12 @@ int guarded_wait(Body&& body) noexcept {
     });
 }
 
-/// Appends the source line of the call to the text, unless the text names source lines already (a mismatch names those
-/// of all ranks).
+/// Appends the source line of the call to the text, unless the text contains source lines already (the text of a
+/// mismatch contains the source lines of all ranks).
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// Returns options with the source line that the caller reported before a call without options.
+/// For a call without options: returns options that contain the source line which the caller has reported for this
+/// call.
 [[nodiscard]] rueda_options options_of_next();
 
 /// Like guarded(), for a call of an operation.

@@ -31,8 +31,9 @@
 namespace rueda::core::c_interface {
 namespace {
 
-/// Delays the exit of this process if another rank has ended the job and no ruedarun watches the ranks. Other launchers
-/// report the process that ends first as the cause.
+/// Delays the exit of this process if another rank has ended the job and no ruedarun watches the ranks. Launchers other
+/// than ruedarun report the process that ends first as the cause, so a process that is not the cause should not end
+/// first.
 void let_the_cause_end_first() {
     LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
     const Runtime* last = nullptr;
@@ -185,7 +186,8 @@ bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size
 }
 
 /// Returns a warning if WORLD_SIZE differs from Rueda's number of ranks; otherwise "". Libraries for PyTorch take the
-/// number of ranks from WORLD_SIZE. With a wrong number, they train with other ranks than Rueda and report no error.
+/// number of ranks from WORLD_SIZE. If this number is wrong, such a library trains with other ranks than Rueda does,
+/// and reports no error.
 std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
     const std::optional<std::string> text = environment.value("WORLD_SIZE");
     if (!text || text->empty()) {
@@ -312,7 +314,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
         return sets.find(*joined);
     }
-    state.knows_of_abort.store(false, std::memory_order_relaxed);  // the flag was about an earlier job
+    state.knows_of_abort.store(false, std::memory_order_relaxed);  // the flag was set in an earlier job
     if (state.forked.load(std::memory_order_relaxed)) {
         return not_initialized();
     }
@@ -326,10 +328,11 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The control plane may call `question` even after the start. At that time the engine watches the other ranks, so
-    // `starting` is false and switches `question` off. `question` is also off until the members of a communicator are
-    // known, because a rank that ends may not be a member. Relaxed: the flag is read by this thread, or later by a
-    // thread that shuts down; both hold the process mutex.
+    // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false,
+    // and `question` then does nothing, because from that time the engine watches the other ranks. `starting` is also
+    // false until the members of a communicator are known, because a rank that ends before that time may not be a
+    // member. Relaxed: the flag is read by this thread, or later by a thread that shuts down; both hold the process
+    // mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();

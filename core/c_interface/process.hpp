@@ -20,7 +20,7 @@
 /// things that exist once per process:
 /// - signal handlers and their data (core/termination, core/diagnostics/stacks);
 /// - mappings that all arenas of a process share (collectives/host/arena);
-/// - whether Rueda initialised MPI, and how many times its ranks have connected (collectives/mpi);
+/// - whether Rueda initialised MPI, and how many times Rueda's ranks have connected (collectives/mpi);
 /// - memory that is kept because MPI or a signal handler may still use it;
 /// - in Python, the calls that have not returned (python/native/in_flight).
 ///

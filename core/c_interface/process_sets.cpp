@@ -55,7 +55,7 @@ Status check_room(const std::int32_t* numbers, std::size_t capacity) {
                                 capacity);
 }
 
-/// Writes as many numbers as fit into the caller's array. Returns the number of all numbers.
+/// Writes as many numbers as fit into the caller's array. Returns how many numbers there are in total.
 std::size_t copy_some(const std::vector<std::int32_t>& numbers, std::int32_t* to, std::size_t capacity) {
     std::copy_n(numbers.begin(), std::min(numbers.size(), capacity), to);
     return numbers.size();

@@ -45,9 +45,10 @@ void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* 
 /// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
-/// Makes an entry of a report from a message of read_awaited_message(), for which rank `own` waits. If the message is a
-/// receive from any rank, and all other ranks of `ranks` may send it, all these ranks count as missing. If only the
-/// members of a smaller process set may send it, no rank counts as missing, because only rank `own` knows that set.
+/// Makes an entry of a report from `message`, for which rank `own` waits; read_awaited_message() has returned it. If
+/// the message is a receive from any rank, and all other ranks of `ranks` may send it, all these ranks count as
+/// missing. If only the members of a smaller process set may send it, no rank counts as missing, because only rank
+/// `own` knows that set.
 [[nodiscard]] StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own,
                                              std::span<const std::int32_t> ranks);
 

@@ -49,7 +49,7 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
 }
 
 /// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks respond and have
-/// done the same, another host holds up the batch; in a job on one host, any rank may do so.
+/// done the same, another host holds up the batch; if there is no other host, any rank may be the one that holds it up.
 std::vector<std::int32_t> suspects(const StallReport& report) {
     std::uint64_t most = 0;
     for (const StallReport::Rank& rank : report.missing_ranks) {
@@ -184,7 +184,7 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The tensor whose call stands right behind the cursor. A batch may have several tensors, which all end together.
+/// The tensor whose call is the log entry at the cursor. A batch may have several tensors, which all end together.
 StallReport::Tensor BatchWatch::tensor() const {
     StallReport::Tensor tensor;
     const auto entry = log_.peek(position_);

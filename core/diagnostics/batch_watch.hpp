@@ -17,10 +17,10 @@
 
 namespace rueda::core {
 
-/// This class detects the second way in which a job can stand still: every rank has announced a tensor, and the log
-/// calls the tensor's operation, but the batch of this operation does not complete. The reason is a rank that is
-/// stopped or starved in the middle of the batch, or another host that delivers nothing. The stall monitor does not see
-/// this, because no rank is missing.
+/// A job can stand still in two ways. The stall monitor detects the first: a rank is missing. This class detects the
+/// second: every rank has announced a tensor, and the log calls the tensor's operation, but the batch of this operation
+/// does not complete. The reason is a rank that is stopped or starved in the middle of the batch, or another host that
+/// delivers nothing.
 ///
 /// This class looks at this rank's cursor. If the cursor stays before the same call for the warning time, the call is
 /// reported, and is reported again at growing intervals. If no rank of the host moves any data for the shutdown time,

@@ -241,7 +241,7 @@ void LauncherLine::report_abort(std::string_view reason) {
     }
     reported_.emplace_back(reason);
     const std::string notification = base::encode({Kind::aborted, rank_, std::string(reason)});
-    // If the launcher does not read the message, it treats this rank's end like any other.
+    // If the launcher does not read the message, the launcher treats this rank's end like any other end.
     static_cast<void>(::send(socket_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 

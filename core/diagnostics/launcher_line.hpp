@@ -35,8 +35,8 @@ struct HeardNotification {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Looks for notifications about the end of another rank. Returns the first one whose rank's end must also end the job
-/// of a rank in the state `standing`; nullptr if there is no such notification. Pure.
+/// Looks for notifications about the end of another rank. Such an end may also have to end the job of a rank in the
+/// state `standing`. Returns the first notification for which this is so; nullptr if there is none. Pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
 /// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is
@@ -59,8 +59,8 @@ class LauncherLine {
 public:
     /// How long to wait for the launcher's notification about a failure that this rank has noticed in another way.
     /// ruedarun learns of an end on the same host within a millisecond, and of an end on another host after the time of
-    /// one message. 100 ms were sometimes too short when more threads wanted to run than there are cores (in about one
-    /// of thirty deaths).
+    /// one message. If more threads wanted to run than there are cores, 100 ms were too short in about one of thirty
+    /// deaths.
     static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);

@@ -16,7 +16,7 @@
 namespace rueda::core {
 namespace {
 
-/// pidfd_open() makes the descriptor close-on-exec. Kernels before 5.3 and some containers refuse the call, and it
+/// pidfd_open() makes the descriptor close-on-exec. Kernels before 5.3 and some containers refuse pidfd_open(). It also
 /// fails if the process has no free descriptor.
 base::UniqueFd open_pidfd(std::int32_t pid) {
     return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -66,7 +66,7 @@ void Liveness::watch_member(std::uint32_t index) {
         return;  // the rank is a thread of this process and dies with it
     }
     // If /proc is usable on both sides, the ranks of one host are known to be in the same pid namespace. Otherwise the
-    // number may belong to another process here.
+    // rank's pid may belong to another process here.
     if (member.process_start == 0 || base::process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "

@@ -27,17 +27,17 @@ inline constexpr std::string_view kNoExitRecord =
 /// For example "rank 3 (pid 4711)" or "rank 3 on b (pid 4711)".
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
-/// Whether the process of a rank has ended, according to /proc. Returns false if the rank's pid may be that of another
-/// process here, and for a rank that is a thread of this process. May be called by any thread, once the rank has
-/// written its pid.
+/// Whether the process of a rank has ended, according to /proc. Returns false also for a rank whose pid may be that of
+/// another process here, and for a rank that is a thread of this process. May be called by any thread, once the rank
+/// has written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
 /// Notices that another rank of the host has died: with one pidfd per process, or with /proc if the system gives no
 /// pidfd. A stopped process is not dead. If a rank has left the job, its end is not reported. Ranks that are threads of
 /// this process are not watched.
 ///
-/// Only a rank's parent knows how it ended (launcher_line.hpp). If the rank itself could report a reason before it
-/// ended, the reason is in `end_reason`.
+/// Only the parent process of a rank knows how the rank ended (launcher_line.hpp). If the rank itself could report a
+/// reason before it ended, the reason is in `end_reason`.
 ///
 /// Threads: watch() and check() by one thread, the background thread; the other functions by any thread, after watch().
 class Liveness {

@@ -24,7 +24,7 @@ std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t
     return others;
 }
 
-/// Notes in each send whether this rank also has a pending receive which the receiver of that send can complete.
+/// Notes in each send whether this rank also has a pending receive from the same peer, or from any rank.
 void note_receives(std::vector<MessageWatch::Late>& all) {
     for (MessageWatch::Late& late : all) {
         StallReport::Message& message = *late.tensor.message;

@@ -15,8 +15,8 @@
 
 namespace rueda::core {
 
-/// For the text of an error: what a pending send or receive waits for, without what the ranks are doing. `own` is this
-/// rank's number in the job.
+/// For the text of an error: what a pending send or receive waits for. The result does not say what the ranks are
+/// doing. `own` is this rank's number in the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
 /// Finds sends and receives of this rank for which the other rank has not made the matching call for a long time. Tells
@@ -30,9 +30,9 @@ public:
     /// `own` is the block of this rank, and must outlive this object.
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
-    /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line. The
-    /// returned finding contains no report. When the time is over, every rank ends the job by itself, but the reporting
-    /// rank does so first.
+    /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line in its
+    /// log. The returned finding contains no report. When the time is over after which a stalled operation ends the
+    /// job, every rank ends the job by itself; the reporting rank does so first.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             bool is_reporter);
 

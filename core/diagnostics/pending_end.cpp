@@ -40,8 +40,8 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // If several members begin to wait at the same moment, the call and the time of any of them may remain. Their times
-    // differ by only a few µs.
+    // If several members begin to wait at the same moment, these words may keep the call and the time of any of these
+    // members. Their times differ by only a few µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
@@ -85,7 +85,8 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        // Acquire: pairs with Registrar::await_readers(), which says that the mailbox is full of unread answers.
+        // Acquire: pairs with Registrar::await_readers(), which says that the mailbox is full, because members have not
+        // read the answers.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

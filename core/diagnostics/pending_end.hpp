@@ -14,8 +14,8 @@
 namespace rueda::core {
 
 /// Some members may wait for the end of a process set that other members have not announced: in shutdown(),
-/// remove_process_set() or leave_process_set(). This is reported like a tensor that some ranks have announced; its name
-/// is the name of the call.
+/// remove_process_set() or leave_process_set(). Such a wait is reported like a tensor that only some ranks have
+/// announced. Instead of a tensor's name, the report has the name of the call.
 ///
 /// Threads: any. The functions here read only words that any thread may read at any time.
 

@@ -37,8 +37,8 @@ void add_announcement(const Memory& memory, PendingTensor& tensor, std::uint32_t
     }
 }
 
-/// Returns the members that have announced `id.generation`, and the time since which. Returns nothing if no member has
-/// announced it.
+/// Returns the members that have announced `id.generation`, and the time since which they wait. Returns nothing if no
+/// member has announced it.
 std::optional<PendingTensor> read_places(const Memory& memory, const PendingTensor::Id& id) {
     PendingTensor tensor;
     tensor.id = id;
@@ -148,8 +148,8 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
-/// The last generation that any member has announced, without direct announcements, which are not among the arrivals.
-/// 0: none, or only the first generation was announced.
+/// The last generation that any member has announced. The stamps are read, because the arrivals do not include direct
+/// announcements. 0: no member has announced any generation, or only the first one was announced.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -195,9 +195,9 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// Returns the generation of a named slot that may be pending, according to the slot's state and arrivals. If the slot
-/// is retired while a direct announcement is pending in it, this announcement stays pending until all members have read
-/// the retirement.
+/// Of a named slot's generations, returns the one that may be pending according to the slot's state and arrivals;
+/// nothing if none may be pending. If the slot is retired while a direct announcement is pending in it, this
+/// announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
                                                    std::uint64_t word, bool direct, bool uncalled) {
     if ((state == SlotState::first_sight && !ArrivalCount::is_retired(word)) || state == SlotState::answering) {
@@ -240,8 +240,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // If all members have announced directly, each member completes the operation as soon as it looks. But if one
-        // announcement is counted, all of them must be counted.
+        // All members have announced. If all announcements are direct, each member completes the operation as soon as
+        // it looks. But if one announcement is counted, all of them must be counted, and the members whose announcement
+        // is still direct are unfinished.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
@@ -251,9 +252,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
 }
 
 /// Returns the ranks that wait in join(), as one entry. The age of the entry is the time since the last announcement of
-/// any tensor. As long as the other ranks announce tensors, nothing is late that the joined ranks wait for. If all
-/// ranks of this host have joined, they wait for the other hosts. In a set without other hosts, they wait for the ranks
-/// that have not ended their earlier operations.
+/// any tensor: as long as the other ranks announce tensors, the joined ranks do not wait for anything that is late. If
+/// all ranks of this host have joined, they wait for the other hosts. In a set without other hosts, they wait for the
+/// ranks that have not ended their earlier operations.
 std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);

@@ -30,7 +30,8 @@ struct PendingTensor {
     std::string name;  ///< empty for an unnamed operation
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
-    /// time of the first announcement; of the last one if all members are ready (CLOCK_MONOTONIC)
+    /// CLOCK_MONOTONIC: if all members are ready, the time of the last announcement; otherwise the time of the first
+    /// one
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
     /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
@@ -39,7 +40,7 @@ struct PendingTensor {
     // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
-                                        ///< for it
+                                        ///< for this operation
     /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
     /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;
@@ -68,11 +69,12 @@ template <class RankOf>
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
-/// entry, "join()", whose time is that of the last announcement. If ranks wait for the end of the set, this is another
-/// entry (pending_end.hpp). Reads only words that any thread may read at any time. A slot that changes meanwhile is
-/// left out, because it is not stalled.
+/// entry, "join()"; the time of this entry is the time of the last announcement of any tensor. If ranks wait for the
+/// end of the set, this is another entry (pending_end.hpp). Reads only words that any thread may read at any time. A
+/// slot that changes while it is read is left out, because it is not stalled.
 ///
-/// Reads one cache line for each slot that was ever used, and more only for pending tensors. Threads: any.
+/// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
+/// any.
 [[nodiscard]] std::vector<PendingTensor> pending_tensors(const NegotiationMemory<base::StdAtomics>& memory);
 /// Like pending_tensors(). On several hosts it also returns operations that all members of this host have announced,
 /// but perhaps not all members on other hosts.

@@ -527,8 +527,8 @@ Status StallInquiry::send(Link& link) {
     return {};
 }
 
-/// If an operation has been pending on this host for a long time, the root asks all hosts. A leader that is not the
-/// root asks the root to do so.
+/// If an operation has been pending on this host for a long time, the root asks all hosts for their accounts. A leader
+/// that is not the root asks the root to do so.
 void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     const bool stalled = source.longest_wait(now_ns) >= settings_.warning_seconds;
     if (has_parent_) {
@@ -650,7 +650,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // not needed at the end of the job: there every rank writes its own
+    ask_for_records(report);  // at the end of the job, this is not needed: every rank then writes its own flight
+                              // recorder
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 

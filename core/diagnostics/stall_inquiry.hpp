@@ -52,14 +52,14 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
                                                        std::uint32_t hosts);
 
 /// Makes one report from the accounts. The report also contains the sends and receives that have been pending for a
-/// long time. A rank counts as missing if its host's account does not say that the rank is ready. A tensor is left out
-/// if no rank is missing, because it makes progress. A tensor is also left out if it did not fit into the account of
+/// long time. A rank counts as missing if its host's account does not say that the rank is ready. A tensor without a
+/// missing rank is left out, because it makes progress. A tensor is also left out if it did not fit into the account of
 /// some host. `host_of` has the host of each rank of the job; -1: the rank is not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
-/// One leader's part in the search for tensors that some ranks of several hosts announced a long time ago and other
-/// ranks have not announced. The root prints the report.
+/// One leader's part in the search for stalled tensors of a set on several hosts. Some ranks announced such a tensor a
+/// long time ago, and other ranks have not announced it. The root prints the report.
 ///
 /// Threads: only the thread that holds the leader's progress lock.
 class StallInquiry {
@@ -82,8 +82,9 @@ public:
         /// Returns the whole account. It reads the state of every process of the host. Called only if an operation
         /// makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
-        /// Returns the stacks of those of `ranks` that are on this host (with `rank` and `stack` set). Returns nothing
-        /// if the stacks are not there yet; ask again later. If this function is empty, reports have no stacks.
+        /// Returns the stacks of those of `ranks` that are on this host; in each element of the result, `rank` and
+        /// `stack` are set. Returns nothing if the stacks are not there yet; ask again later. If this function is
+        /// empty, reports have no stacks.
         std::function<std::optional<std::vector<StallReport::Rank>>(std::span<const std::int32_t> ranks,
                                                                     std::int64_t now_ns)>
             stacks = {};
@@ -94,7 +95,7 @@ public:
     /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
     /// being transferred.
     void abandon() noexcept;
-    /// Called at the end of a process set that ends before the job: no member of the set asks any more.
+    /// Called at the end of a process set that ends before the job: no member of the set asks questions any more.
     Status leave();
 
 private:
@@ -126,8 +127,8 @@ private:
     StallSettings settings_;
     collectives::Transport& transport_;
     std::shared_ptr<std::vector<Link>>
-        // The buffer for the parent comes first. The memory is shared, because MPI may still use the buffers after an
-        // abort.
+        // The buffer for the parent comes first. The memory has shared owners, because MPI may still use the buffers
+        // after an abort.
         links_;
 
     std::int64_t next_look_ns_ = 0;

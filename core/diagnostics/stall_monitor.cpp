@@ -49,7 +49,8 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     const bool reports = (due.report || due.shut_down_for) && is_reporter(now_ns);
     if (due.shut_down_for && !reports && now_ns < due.shut_down_for->since_ns + settings_.ends_job_for_others_ns()) {
-        return std::nullopt;  // the rank that reports comes first, so that its report and its file are complete
+        return std::nullopt;  // the rank that reports is the first to end the job, so that its report and its file are
+                              // complete
     }
     std::shared_ptr<const StallReport> data;
     if (!due.report) {
@@ -318,7 +319,8 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     return described;
 }
 
-/// Returns nothing if the slot of this operation has lost the name that it had at that time.
+/// Returns the operation that the member finished last. Returns nothing if the operation's slot no longer has the name
+/// that it had when the operation ended.
 std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t member, std::int64_t now_ns) const {
     const auto& cursor = memory_.cursor(member);
     const std::uint64_t finished = cursor.finished.load(std::memory_order_acquire);

@@ -22,9 +22,9 @@
 
 namespace rueda::core {
 
-/// Finds tensors of one process set that some ranks announced a long time ago and other ranks have not announced, and
-/// sends and receives for which the other rank has not made the matching call. Every rank checks; the lowest rank that
-/// responds prints the report.
+/// Finds the stalled operations of one process set: tensors that some ranks announced a long time ago and other ranks
+/// have not announced; and sends and receives for which the other rank has not made the matching call. Every rank
+/// checks; the lowest rank that responds prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
@@ -37,7 +37,8 @@ public:
         std::string report_before = {};
         /// The data of the report, for a file. Empty on ranks that do not report.
         std::shared_ptr<const StallReport> report = {};
-        /// The reason, if the job ends because of this stall. Another part of the runtime may be about to end the job.
+        /// The reason for the end of the job, if this stall ends the job. This text may be set although shut_down is
+        /// false: another part of the runtime then ends the job.
         std::string ends_job = {};
         /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
         /// host reports a stall.
@@ -58,9 +59,9 @@ public:
     /// before the other functions.
     void report_messages() { reports_messages_ = true; }
 
-    /// Call this a few times per second (more often if the warning time is shorter than that). tick() reads the arena
-    /// four times per warning time or once per second, whichever is more often. It also reads the arena when it is time
-    /// to end the job.
+    /// Call this a few times per second; if the warning time is shorter than a second, call it a few times per warning
+    /// time. tick() reads the arena four times per warning time or once per second, whichever is more often. It also
+    /// reads the arena when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
     /// Records for the other ranks when this rank finished its last operation. Call this every liveness interval.
@@ -76,12 +77,12 @@ public:
     /// operation still waits. This function reads every slot that was ever used, and the state of the missing ranks in
     /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
-    /// Asks those of `ranks` that are on this host for their stacks. Returns true if no more answers will come; `ranks`
-    /// has the stacks in this case, and the next call asks again. If it returns false, call this function again a
-    /// little later. Threads: the thread that calls tick(), or the only thread that uses this object.
+    /// Asks those of `ranks` that are on this host for their stacks. Returns true if no more answers will come: `ranks`
+    /// then contains the stacks, and the next call begins a new question. If this function returns false, call it again
+    /// a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
-    /// The same for the report about an operation that is being executed (BatchWatch), which may be due at another
-    /// time. A call without ranks ends the question, and the next call asks again.
+    /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch), which may be due at
+    /// another time. A call without ranks ends the question, and the next call begins a new one.
     [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:

@@ -20,8 +20,8 @@ using Rank = StallReport::Rank;
 using Ranks = std::vector<std::int32_t>;
 
 constexpr std::size_t kMostPatterns = 3;
-/// The tensors are compared in pairs, so only this many are compared. If more tensors stand still than this, the oldest
-/// of them show the pattern.
+/// The tensors are compared in pairs, so at most this many tensors are compared. If more tensors stand still, the
+/// oldest of them show the pattern.
 constexpr std::size_t kMostCompared = 20;
 
 Ranks without(const Ranks& some, const Ranks& others) {
@@ -52,7 +52,8 @@ struct Crossing {
     Ranks in_second;
 };
 
-/// Returns the two such tensors that have stalled longest, among those for which `is_wanted` is true.
+/// Returns two such tensors for which `is_wanted` is true. If there are several pairs, returns the one that has stalled
+/// longest.
 template <class IsWanted>
 std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWanted&& is_wanted) {
     const std::size_t count = std::min(tensors.size(), kMostCompared);
@@ -323,7 +324,8 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
         return patterns;
     }
     add(sends_to_each_other(report));
-    // Ranks whose loops or names differ also wait crosswise. The crosswise pattern says less than these two.
+    // If the ranks' loops or names differ, the ranks also wait crosswise. But the crosswise pattern says less than the
+    // patterns about names and loops, so it is left out if one of those is found.
     const bool is_explained = add(numbered_names(report)) || add(loop_ended(report));
     if (!is_explained) {
         add(crosswise(report));

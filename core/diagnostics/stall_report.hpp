@@ -101,8 +101,8 @@ struct AwaitedTensor {
     std::uint64_t call = 0;  ///< number of an unnamed operation
     /// this rank has not announced this tensor, because this earlier unnamed call is pending
     std::uint64_t waits_behind = 0;
-    bool is_group = false;         ///< stands for the number of the group's members, which is announced under the
-                                   ///< name of the group
+    bool is_group = false;         ///< this entry is the operation in which the ranks compare the group's number of
+                                   ///< members; it has the group's name
     bool waits_for_room = false;   ///< this rank has not announced the tensor, because this rank's mailbox is full
     std::uint32_t slot = kNoSlot;  ///< the slot that has the state of the tensor; kNoSlot: this rank does not know it
     std::uint64_t generation = 0;  ///< the generation in `slot`
@@ -115,11 +115,12 @@ struct WaitReport {
         AwaitedTensor tensor;
         std::vector<std::int32_t> ready = {};    ///< ranks of this host
         std::vector<std::int32_t> missing = {};  ///< ranks of this host; for a message, the ranks of the other side
-        // As in StallReport::Tensor. If tensor.waits_for_room is true: what the mailbox of this rank waits for.
+        // As in StallReport::Tensor. But if tensor.waits_for_room is true, these are the ranks for which the mailbox of
+        // this rank waits.
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};
-        bool known = true;  ///< false if this rank cannot know who has announced it
+        bool known = true;  ///< false: this rank cannot know which ranks have announced the tensor
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty if nothing is known

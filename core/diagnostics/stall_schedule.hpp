@@ -30,7 +30,8 @@ public:
     /// What is due at a time. If a report and the end of the job are both due, the report comes first.
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< the tensor that has been pending for longest; set once
+        std::optional<PendingTensor> shut_down_for;  ///< if a tensor is to end the job: the tensor that has been
+                                                     ///< pending for longest; set only once
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);

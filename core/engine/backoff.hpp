@@ -13,7 +13,7 @@ namespace rueda::core {
 
 /// What a waiting thread does before it sleeps on a futex: it spins, and then it yields the core.
 struct WaitPolicy {
-    std::int64_t spin_ns = 20'000;    ///< how long the thread spins; 0 if another thread may need the core meanwhile
+    std::int64_t spin_ns = 20'000;    ///< how long the thread spins; 0 if another thread may need the same core
     std::int64_t yield_ns = 100'000;  ///< how long the thread calls sched_yield, after spinning
 };
 

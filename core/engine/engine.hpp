@@ -37,7 +37,7 @@ namespace rueda::core {
 
 /// Drives the process sets of a rank. The thread that holds the progress lock drives progress: a thread that blocks in
 /// wait(), if there is one, otherwise the background thread. A few times per second, the background thread also checks
-/// whether other ranks have died or operations have stalled. Otherwise it sleeps.
+/// whether other ranks have died or operations have stalled. The rest of the time it sleeps.
 ///
 /// Threads: run(), wait(), poll() and attend() run in any thread; the other functions only in the owner's thread. No
 /// thread waits for the progress lock while it holds another lock.
@@ -116,8 +116,8 @@ public:
     /// Fails every pending operation and every later submit with `reason`. Call this after wait_until_closed(). Takes
     /// the progress lock; no thread holds the lock for long any more, because no operation is pending.
     void end_pending(const Status& reason);
-    /// Like end_pending(), but never releases the progress lock. No other thread can then use the data that only the
-    /// holder may use.
+    /// Like end_pending(), but never releases the progress lock. Afterwards, no other thread can use the data that only
+    /// the holder may use.
     void end_for_good(const Status& reason);
     /// Frees the memory that the sets need for operations, and the arenas of all sets except the world's. Call this
     /// after end_for_good().
@@ -149,9 +149,9 @@ private:
     enum class Haste : std::uint8_t {
         urgent,  ///< the thread closes open batches at once, because it waits for an operation
         /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
-        /// open as long as the background thread would. The caller drives only while operations make progress; when
-        /// they stop making progress, the background thread takes over. Otherwise every announcement of another rank
-        /// would wake the sleeping caller.
+        /// open as long as the background thread would. The caller drives only while operations make progress, and then
+        /// leaves the driving to the background thread: as the driving thread, the caller would be woken by every
+        /// announcement of another rank.
         none,
     };
     template <class Done>

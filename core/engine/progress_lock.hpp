@@ -79,8 +79,8 @@ public:
 
     // Any thread may call the functions from try_lock() to poll().
 
-    /// seq_cst even if the lock is taken: the caller may have submitted an operation just before. Either this load sees
-    /// the lock as free, or the holder sees the operation when it has released the lock (leave()).
+    /// seq_cst even if the lock is taken: the caller may have submitted an operation just before this call. Either this
+    /// load sees the lock as free, or the holder sees the operation when it has released the lock (leave()).
     [[nodiscard]] bool try_lock() {
         std::uint32_t expected = 0;
         return locked_.load(std::memory_order_seq_cst) == 0 &&
@@ -120,9 +120,9 @@ public:
             attention_.ring_all();
         }
     }
-    /// Lets a caller wait until `done()` is true, until the lock is free, or for the time `look_again`. tell_waiters()
-    /// and the thread that releases the lock wake the caller. Both are threads of this process, so no death of another
-    /// process can prevent the wake-up.
+    /// Lets a caller wait until `done()` is true, until the lock is free, or for the time `look_again`. A thread that
+    /// calls tell_waiters() or releases the lock wakes the caller. This is a thread of the same process, so no death of
+    /// another process can prevent the wake-up.
     template <class Done>
     void wait_until_free(Done&& done, Duration look_again, int spins = 0) {
         waiters_.fetch_add(1, std::memory_order_seq_cst);
@@ -142,12 +142,12 @@ public:
     void wait_until_moved(Done&& done, Duration look_again) {
         moved_.wait(done, look_again);
     }
-    /// For a caller that polls: takes the lock if it is free, and calls `look(state)` with the rank's attention state.
-    /// `look` does the work. It returns whether the thread that `state` tells others to wake will be woken for all
-    /// remaining work.
+    /// For a caller that polls: takes the lock if it is free, and calls `look(state)`, which does the work. `state`,
+    /// the rank's attention state, tells other threads which thread to wake. `look` returns true if that thread will be
+    /// woken for all remaining work.
     ///
-    /// Does nothing if the background thread has just been woken, because that thread is about to take the lock.
-    /// Otherwise the background thread would find the lock taken, and every poll would have to wake it again.
+    /// Does nothing if the background thread has just been woken, because that thread is about to take the lock. If
+    /// poll() took the lock first, that thread would find the lock taken, and every poll would have to wake it again.
     template <class Look>
     void poll(Look&& look) {
         if (attention_.background_is_rung() || !try_lock()) {
@@ -177,9 +177,10 @@ public:
         for (;;) {
             const bool to_background = work_.pending() > 0 && !has_waiters();
             attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
-            // The state is stored before this check: a thread that publishes something later reads the state and wakes
-            // a thread. Even if this rank has no pending operation, other ranks may wait until it has read the log.
-            // Those ranks may have woken this thread, which is about to leave without reading the log.
+            // The state is stored before this check. If another thread publishes something after the check, that thread
+            // reads the state and wakes a thread. The check is needed even if this rank has no pending operation: other
+            // ranks may wait until this rank has read the log. Those ranks may have woken this thread, which is about
+            // to leave without reading the log.
             const bool work_left = to_background ? !steps_.no_look_for_work && work_.has_work()
                                                  : !steps_.no_look_for_unread && work_.holder_has_unread();
             if (steps_.ring_before_release && work_left) {
@@ -243,7 +244,7 @@ public:
     }
     /// Lets the background thread, which holds the lock, sleep in the attention state `state`. The function stores
     /// `state`, calls `look()`, and releases the lock before the sleep, so that callers can take it. `look()` checks
-    /// for work once more. It returns how long to sleep, or nothing if there is new work.
+    /// for work once more, and returns how long to sleep, or nothing if there is new work.
     template <class Look>
     void sleep_as_background(AttentionState state, Look&& look) {
         const std::uint32_t ticket = attention_.background_ticket();

@@ -194,7 +194,7 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
 }
 
 /// Adds a finding with the set's title. Must not fail, because the monitor returns a finding only once; without memory,
-/// the title is left out. `findings` must have room for two more elements.
+/// the title is left out. `findings` must have capacity for two more elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
     Finding finding{std::move(found.text),     found.shut_down,
                     std::move(found.report),   {},
@@ -254,7 +254,7 @@ bool SetList::needs_chunks() {
     return wants_chunks_ && !std::exchange(asks_for_chunks_, true);
 }
 
-/// `findings` must have room for two more elements.
+/// `findings` must have capacity for two more elements.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
     attended.stall_monitor->date_last_finished(now_ns);

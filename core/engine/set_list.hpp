@@ -17,14 +17,14 @@
 
 namespace rueda::core {
 
-/// Returns that one of the two results after which the engine must look again sooner.
+/// Returns one of the two results: the one after which the engine must look again sooner.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
 ///
 /// Threads: the holder of the rank's progress lock, unless a function says otherwise. Only the holder changes the list,
-/// and it locks the mutex while it does so. The holder needs no mutex to read the list; other threads do. Lock order:
-/// progress lock, then the mutex, then a set's enqueue lock.
+/// and it locks the mutex while it does so. The holder reads the list without the mutex; other threads must lock the
+/// mutex to read the list. Lock order: progress lock, then the mutex, then a set's enqueue lock.
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
@@ -37,7 +37,7 @@ private:
         std::unique_ptr<StallMonitor> stall_monitor;
         std::unique_ptr<BatchWatch> batch_watch;
         Turn last = Turn::idle;
-        /// The chunks that the thread that drives progress has noted last; protected by the mutex.
+        /// The chunks as note_chunks() noted them last, in the thread that drives progress; protected by the mutex.
         std::optional<ProcessSet::ChunksInProgress> chunks = {};
     };
 
@@ -83,8 +83,8 @@ public:
     [[nodiscard]] bool anybody_has_unread() const;
     /// Whether all members of all sets have shut down and no other host needs this rank.
     [[nodiscard]] bool have_left() const;
-    /// Records, for each set that has not ended except the world: this rank waits in shutdown() for the set's other
-    /// members.
+    /// For each set except the world, if the set has not ended: records that this rank waits in shutdown() for the
+    /// set's other members.
     void begin_to_await_ends();
     /// A text about an operation that makes no progress. The background thread prints it.
     struct Finding {
@@ -97,8 +97,8 @@ public:
         std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
-    /// Returns true if look() needs a call of note_chunks(), and this function has not returned true since the last
-    /// such call. Only for the background thread.
+    /// Returns true if look() needs a call of note_chunks(). After that, it returns false until note_chunks() was
+    /// called. Only for the background thread.
     [[nodiscard]] bool needs_chunks();
 
 private:

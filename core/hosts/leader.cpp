@@ -278,8 +278,8 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // The node must learn of the join before it learns that this host's ranks have settled. The member that joined last
-    // stored `last_joined` before it posted its request.
+    // The node must learn of the join before it learns that this host has settled (all its ranks have joined, and none
+    // has a pending operation). The member that joined last stored `last_joined` before it posted its request.
     say_joined();
     node_.settle();
 }
@@ -667,7 +667,8 @@ bool Leader::attachment_is_free() const {
     return read_before == 0 || read_before <= registrar_.all_have_read();
 }
 
-/// Writes an attachment and returns its number for a log entry. Zeros fill the rest; they also end a text.
+/// Writes an attachment and returns its number for a log entry. The rest of the attachment is filled with zeros, so a
+/// text ends with a zero byte.
 std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
     const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
     std::byte* const room = memory_.attachment(number);
@@ -683,7 +684,8 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead of the execution. Only the batches of its own host are counted, not those of other hosts.
+/// ahead of the execution. For this, it counts only the batches that its own host has executed, not those of other
+/// hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

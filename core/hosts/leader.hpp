@@ -41,8 +41,8 @@ public:
     Leader(const Leader&) = delete;
     Leader& operator=(const Leader&) = delete;
 
-    /// Whether ranks of this host have posted anything since the last turn. Messages of other hosts wake no thread, so
-    /// the leader must poll for them anyway.
+    /// Whether ranks of this host have posted anything since the last turn. Messages of other hosts do not count here:
+    /// they wake no thread, so the leader must poll for these messages in any case.
     [[nodiscard]] bool has_work() const { return registrar_.has_requests() || has_to_say_joined(); }
 
     struct Moved {
@@ -53,8 +53,8 @@ public:
     /// Does all work that is possible now. A failure ends the job.
     Result<Moved> turn();
 
-    /// Whether no host needs this leader any more: all ranks of the job have shut down, and the hosts below this one in
-    /// the tree know that. Any thread.
+    /// Returns true once no host needs this leader any more: all ranks of the job have shut down, and the hosts below
+    /// this one in the tree know that. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
     /// Sends the reason of the job's end to the neighbouring hosts, and waits only briefly. Afterwards this leader does

@@ -14,15 +14,17 @@ enum class FrameKind : std::uint32_t {
     whole = 1,       ///< a message, with all its bytes
     offer = 2,       ///< a message without its bytes, which the sender sends only when the receiver asks for them
     part = 3,        ///< the next bytes of an offered message, after the receiver has asked for them
-    withdrawn = 10,  ///< the send of a resident message must end: do not start to read the message
+    withdrawn = 10,  ///< for a message in the sender's resident memory: the send must end, so do not start to read the
+                     ///< message
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
     kept = 6,      ///< a whole message is kept here until its receive is called, so the sender need not wait
     refused = 7,   ///< the matching receive expects another type or size: its `dtype` and `bytes`
-    dropped = 11,  ///< answer about a resident message: this rank is not reading its memory, and will not read it
+    dropped = 11,  ///< for a message in the sender's resident memory: this rank is not reading the message, and will
+                   ///< not read it
     // From either side:
-    waiting = 8,  ///< this rank waits for a message from you: notify it if you shut down
+    waiting = 8,  ///< this rank waits for a message from you: if you shut down, notify this rank
     gone = 9,     ///< this rank has shut down; nothing comes after this frame
 };
 

@@ -30,8 +30,9 @@ struct MessageArrival {
     bool sender_goes_on = false;                     ///< the sender knows that the message is kept here
 };
 
-/// Finds the receive for a message, and the message for a receive. They match by tag, process set and sender. If
-/// several match, the earliest call or message is taken. Pure: it uses no clock and no memory of other ranks.
+/// Finds the receive for a message, and the message for a receive. A message and a receive match if their tag, process
+/// set and sender match. If several match, the earliest call or message is taken. Pure: it uses no clock and no memory
+/// of other ranks.
 ///
 /// Threads: one at a time.
 class Matching {

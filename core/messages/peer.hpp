@@ -65,7 +65,8 @@ struct MessagePeer {
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
     std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
-    std::uint64_t unanswered = 0;        ///< the charged bytes of those whole messages that the peer may have to keep
+    std::uint64_t unanswered = 0;        ///< the sum of `charge` over those whole messages that the peer may have to
+                                         ///< keep
 
     bool has_unread = false;  ///< more frames have arrived than one step handles
     bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
@@ -78,8 +79,8 @@ struct MessagePeer {
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }
     /// Removes all messages in both directions that belong to the process sets for which `is_meant` returns true, and
-    /// adds their operations to `operations`. If `keeps_lent` is given, lent messages are not removed; their numbers
-    /// are added to `keeps_lent`.
+    /// adds their operations to `operations`. If `keeps_lent` is given, messages in the state `lent` are not removed;
+    /// their numbers are added to `keeps_lent`.
     void take_out(const std::function<bool(std::int32_t set)>& is_meant, std::vector<MessageOperation*>& operations,
                   std::vector<std::uint64_t>* keeps_lent = nullptr);
     /// The messages of this process set that this rank is reading in the peer's resident memory.

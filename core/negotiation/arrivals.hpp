@@ -23,7 +23,8 @@ template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
     // `direct` holds the slot of the rank's last direct announcement, which the slot's counter does not contain. If the
-    // new announcement is in the same slot, that old one is over. Release: pairs with the stall monitor's acquire load.
+    // new announcement is in the same slot, the operation of that direct announcement has ended, so `direct` is
+    // cleared. Release: pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }

@@ -51,8 +51,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// Whether the metadata announces the number of members of a group of tensors. What the checks find
-/// (docs/design/0009-verify.md) is announced with the same value of `operation`, but with two dimensions.
+/// Whether the metadata announces the number of members of a group of tensors. The findings of checks
+/// (docs/design/0009-verify.md) are announced with the same value of `operation`, but with two dimensions.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }

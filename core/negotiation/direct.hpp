@@ -18,7 +18,7 @@ enum class DirectState {
     withdrawn,
 };
 
-/// Means, for look_at_direct(), that no log entry ends the announcements.
+/// The value of `last_position` in look_at_direct() if no log entry ends the announcements.
 inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
 /// Reads what the other members announced in `generation`, a use of `slot`. `rank` has announced this generation

@@ -7,8 +7,8 @@
 #include "core/negotiation/layout.hpp"
 
 /// How members that have joined find announcements, and how announcing members find joined members
-/// (docs/design/0005-join.md). A joined member has nothing more to announce and stands in for the operations of the
-/// others. Threads: any thread of a rank, under its enqueue lock.
+/// (docs/design/0005-join.md). A joined member has no further operations of its own. It announces the operations of the
+/// other members too, so that these can be executed. Threads: any thread of a rank, under its enqueue lock.
 namespace rueda::core {
 
 /// Records that `rank` has joined, and returns a bit mask of all members that have joined so far. The caller looks for
@@ -45,7 +45,8 @@ template <class Atomics>
 }
 
 /// Whether `rank` is still joined. Call this after an announcement was found. If the bit is cleared, this rank must not
-/// stand in for the announcement: the join has ended, and the announcement may belong to a new operation.
+/// announce the same operation only because it has joined: the join has ended, and the announcement may belong to a new
+/// operation.
 template <class Atomics>
 [[nodiscard]] bool is_away(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     return (memory.header().joined.load(std::memory_order_seq_cst) >> rank & 1) != 0;

@@ -61,7 +61,7 @@ struct NegotiationExtent {
     /// is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
-        // room for the entries of the kinds `wanted` and `all_joined`
+        // the log also needs space for the entries of the kinds `wanted` and `all_joined`
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
@@ -122,7 +122,7 @@ struct alignas(base::kCacheLine) Place {
     std::uint32_t payload_bytes = 0;
     std::uint64_t input = 0;           ///< arena offset, if resident
     std::uint64_t output = 0;          ///< arena offset, if resident
-    std::int64_t first_dimension = 0;  ///< first dimension of the input of an operation of variable size
+    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the first dimension of this rank's input
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
     std::uint64_t signature = 0;  ///< signature_of(metadata); only for unnamed operations
@@ -159,8 +159,8 @@ struct alignas(base::kCacheLine) Place {
 inline constexpr std::size_t kSiteBytes = 128;
 /// A call site (the source line of the call that made an announcement), as text for people. The call site lies beside
 /// the announcement's Place, and is written and read at the same times as the Place. The text is stored in atomic
-/// words, because the stall monitor may read it at any time. The monitor discards the text if the announcement changed
-/// meanwhile.
+/// words, because the stall monitor may read it at any time. The monitor discards the text if the announcement has
+/// changed during the read.
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
 public:
@@ -219,10 +219,10 @@ enum class EntryKind : std::uint32_t {
                         ///< ErrorCode
     lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank that has joined;
                         ///< it fails as after `mismatch` (on several hosts, as after `disagreed`)
-    all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
+    all_joined = 13,    ///< all ranks of the set have joined (`rank` joined last); the join ends
     /// Only on several hosts: other hosts have announced the operation that the attachment names. All members on this
-    /// host have joined and must stand in for the operation. `slot` is the slot of an unnamed operation, or kNoSlot for
-    /// a named one.
+    /// host have joined, and must announce the operation too. `slot` is the slot of an unnamed operation, or kNoSlot
+    /// for a named one.
     wanted = 14,
 };
 
@@ -387,7 +387,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
         }
     }
     /// Returns the name in an announcement; "" for other records. Called by the stall monitor. Afterwards the monitor
-    /// checks whether the registrar has handled the record meanwhile; if so, the monitor discards the name.
+    /// checks whether the registrar has handled the record during the read; if so, the monitor discards the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);
@@ -499,17 +499,17 @@ struct SetHeader {
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
     std::uint64_t settled_members = 0;  ///< joined members without a pending operation; accessed by atomic_ref
-    /// Announcements may wait for a slot number. They wait until all members have read the log up to
-    /// `numbers_wait_for`; 0: no announcement waits. The member `numbers_wait_with` - 1 will handle them, unless
-    /// another member becomes the registrar before that. Both fields are accessed by atomic_ref, because the stall
-    /// monitor reads them.
+    /// Announcements may wait for a slot number. `numbers_wait_for`: they wait until all members have read the log up
+    /// to this position; 0: no announcement waits. `numbers_wait_with` - 1: the member that will handle the waiting
+    /// announcements, unless another member becomes the registrar earlier. Both fields are accessed by atomic_ref,
+    /// because the stall monitor reads them.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };
 
 /// Records the member's current step for the stall monitor, which reads the step about once per second. Release: a
-/// monitor that sees an announcement also sees that its step had begun. A monitor that sees the end of the step also
-/// sees the step's stores.
+/// monitor that sees an announcement also sees that the step of this announcement had begun. A monitor that sees the
+/// end of the step also sees the step's stores.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);

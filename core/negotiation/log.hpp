@@ -59,15 +59,15 @@ public:
             place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes
                                                                        // `end`
         }
-        // seq_cst: a thread stores its attention word before it sleeps, and then reads `sequence` in is_published().
-        // Either that thread sees this entry, or this rank's later read of the attention word shows that it must be
-        // woken.
+        // seq_cst: a thread that is about to sleep stores its attention word, then reads `sequence` in is_published(),
+        // and only then sleeps. Either the thread sees this entry, or this rank, which reads the attention word later,
+        // sees that it must wake the thread.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
 
-    /// Appends a whole closed batch, and returns its first position, or kNowhere. No other thread may append to the log
-    /// meanwhile, because the entries must be contiguous. `entries` must not be empty. Throws nothing.
+    /// Appends a whole closed batch, and returns its first position, or kNowhere. During this call, no other thread may
+    /// append to the log, because the entries must be contiguous. `entries` must not be empty. Throws nothing.
     std::uint64_t append_batch(std::span<const Entry> entries) {
         const std::uint64_t begin = claim();
         if (begin == kNowhere) {
@@ -98,8 +98,8 @@ public:
         }
         return position;
     }
-    /// Returns the member that has claimed the entry at `position` and not published it yet. Until then, no rank can
-    /// read the later entries.
+    /// Returns the member that has claimed the entry at `position` and not published it yet. Until that member
+    /// publishes the entry, no rank can read the later entries.
     [[nodiscard]] std::optional<std::uint32_t> claimant(std::uint64_t position) const {
         const std::uint64_t seen = memory_.entry(position).sequence.load(std::memory_order_acquire);
         const auto member = static_cast<std::uint32_t>((seen & ~kClaimed) >> kClaimantShift);
@@ -205,8 +205,8 @@ private:
     }
 
     std::uint64_t claim() {
-        // Two kinds of entries are taken: those before this rank's cursor, and those before the end of this rank's last
-        // append.
+        // This rank knows of two ranges of entries that are taken: those before its cursor, and those before the end of
+        // its last append.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
         // The number of entries passed. If a whole round of the ring has no free entry, the log is damaged, or other
@@ -214,9 +214,9 @@ private:
         std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
-            // Acquire: all ranks must have read the entry's previous content before this rank overwrites it. Each rank
-            // has arrived in a later call after it read the entry. The member that appended this later call saw the
-            // arrival, and this rank sees the entry of the call here.
+            // Acquire: before this rank overwrites the entry, all ranks must have read the entry's previous content.
+            // They have: each rank announced a later call after it read the entry. The member that appended this later
+            // call saw these announcements, and this rank sees the entry of the later call here.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

@@ -30,8 +30,8 @@ std::string shape_text(const Metadata& metadata) {
     return text + "]";
 }
 
-/// All fields. A difference in one field often causes differences in the fields after it. Errors name the first field
-/// that differs.
+/// All fields, in the order in which they are compared. Errors name only the first field that differs, because a
+/// difference in one field often causes differences in the fields after it.
 const std::vector<Field>& fields() {
     static const std::vector<Field> all = {
         {"the operation",

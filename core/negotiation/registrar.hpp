@@ -106,8 +106,8 @@ public:
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
-    /// Whether this rank's mailbox or the log contradicts what this rank knows about it. Only a faulty rank can cause
-    /// this.
+    /// Whether this rank's mailbox or the log is in a state that this rank knows to be impossible. Only a faulty rank
+    /// can cause this.
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
@@ -130,7 +130,7 @@ public:
 
     void report_to(Superior& superior) { superior_ = &superior; }
     /// Whether there are requests. seq_cst: pairs with the add in request(). A leader checks this last before it
-    /// sleeps; either it sees the request, or the requesting rank sees that the leader sleeps and wakes it.
+    /// sleeps. Either the leader sees the request, or the requesting rank sees that the leader sleeps and wakes it.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
     /// Whether requests wait for the host's leader. If so, the caller must wake the leader.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
@@ -159,7 +159,8 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // Only the choice of a batch's end needs `fusion` and `bytes`. The end of this batch is already known.
+            // `fusion` and `bytes` are not filled in, because only the choice of a batch's end needs them, and the end
+            // of this batch is already known.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -180,7 +181,8 @@ public:
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
-            // The state changes before the entry is appended: a joined member that reads the entry looks for new names.
+            // The state changes before the entry is appended, because a joined member looks for new names as soon as it
+            // has read the entry.
             set_state(slot, SlotState::retired);
         }
         const std::uint64_t position =
@@ -190,20 +192,20 @@ public:
         }
         return position + 1;
     }
-    /// Asks the members to stand in for the operation that the attachment names. Other hosts have announced the
-    /// operation, and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot.
-    /// Returns the log position after the entry.
+    /// Asks the members to announce the operation that the attachment names. Other hosts have announced this operation,
+    /// and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot. Returns the
+    /// log position after the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// Ends the joins. All ranks of the set have joined, `last` last, and all announced operations have been called.
-    /// Returns the log position after the entry.
+    /// Ends the joins. All ranks of the set have joined (`last` was the last one), and all announced operations have
+    /// been called. Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
         // relaxed: a member joins again only after it has read the entry below
         header.last_joined.store(0, std::memory_order_relaxed);
         // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
-        // must stand in. Announcements after this store belong to the time after the join.
+        // must announce the operation too. Announcements after this store belong to the time after the join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
@@ -232,8 +234,8 @@ public:
     }
 
     /// The log position that all members must have read before this rank can continue; 0 if the rank does not wait. A
-    /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use.
-    /// Cursors advance whatever is pending, but a sleeping rank must be woken to advance its cursor.
+    /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use. Ranks
+    /// advance their cursors whether or not operations are pending, but a sleeping rank must be woken for this.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
     /// Whether announcements wait for a free slot number. If so, retry() must be called from time to time.
@@ -390,7 +392,7 @@ private:
                 return {};  // the member's later records wait too, so that their order is kept
             }
             record.answered_before = answered_before_;
-            // release: next_record() reads it before `answered_before`
+            // release: pairs with next_record(), which reads `taken` before `answered_before`
             mailbox.taken.store(++taken, std::memory_order_release);
         }
     }
@@ -489,7 +491,7 @@ private:
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
         // `nothing_idle_at` is the log position at which no idle slot was found. The refusal that was just appended
-        // makes no slot idle, so the position moves past it.
+        // makes no slot idle, so `nothing_idle_at` moves past the refusal.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -566,8 +568,8 @@ private:
     }
 
     /// Retires a slot with a mismatch or a similar error. The label changes before the entry is appended, because a
-    /// joined member looks for new names as soon as it has read the entry. The label gets its final state after the
-    /// entry is appended, because the stall monitor must find the announcements until that time.
+    /// joined member looks for new names as soon as it has read the entry. The label gets its final state only after
+    /// the entry is appended, because the stall monitor must find the announcements until the entry is there.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
@@ -623,8 +625,8 @@ private:
         return {};
     }
 
-    /// Handles the report of `member` that it has no pending operation. All members have joined by then. When all
-    /// members have reported this, every announced operation has ended, and the join ends (docs/design/0005-join.md).
+    /// Handles a report of `member`: all members have joined, and `member` has no pending operation. When all members
+    /// have reported this, every announced operation has ended, and the join ends (docs/design/0005-join.md).
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {
@@ -749,8 +751,8 @@ private:
             // relaxed: the store to `shut_down` publishes it
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
-        // Ranks read `shut_down` when they enqueue. A rank that reads it too late announces in a retired slot, or the
-        // registrar refuses its announcement.
+        // Ranks read `shut_down` when they enqueue. If a rank reads it before this store, the rank's announcement comes
+        // too late: it is made in a retired slot, or the registrar refuses it.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
@@ -893,7 +895,7 @@ private:
     }
 
     /// Frees the numbers of retired slots. A number is freed when all members have read the log entry that retires the
-    /// slot: no member uses the number any more.
+    /// slot, because no member uses the number after that entry.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
@@ -961,15 +963,15 @@ private:
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // `called` grows only after the call is in the log; `count` grows before. An operation that all members have
-        // announced, but that is not in the log, is still pending. Acquire: pairs with the release store in
-        // append_call().
+        // `count` grows with each announcement, but `called` only after the call is in the log. An operation that all
+        // members have announced, but that is not in the log, is still pending. Acquire: pairs with the release store
+        // in append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
         }
-        // If an arrive() comes before this exchange, the exchange fails. If it comes after, arrive() sees the kRetired
-        // bit.
+        // If an arrive() comes before this exchange, the exchange fails. If an arrive() comes after this exchange, it
+        // sees the kRetired bit.
         return count.compare_exchange_strong(word, word | ArrivalCount::kRetired, std::memory_order_acq_rel,
                                              std::memory_order_relaxed);
     }

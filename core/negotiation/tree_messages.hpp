@@ -91,14 +91,15 @@ enum class DecisionKind : std::uint8_t {
     closing = 3,
     closed = 4,        ///< all ranks have shut down; this is the last decision
     forget = 5,        ///< no host uses `id` any more, so its name is forgotten
-    all_joined = 6,    ///< all ranks have joined, `rank` last, and no operation is pending; the join ends
+    all_joined = 6,    ///< all ranks have joined (`rank` joined last), and no operation is pending; the join ends
     lacks_joined = 7,  ///< the operation needs data of ranks that have joined; `text` lists them
-    wanted = 8,        ///< not a decision but a request: all ranks of this host have joined and must stand in
+    wanted = 8,        ///< not a decision but a request: all ranks of this host have joined, and must announce the
+                       ///< operation too
     /// all ranks announced the same operation, but it cannot be done; `text` gives the reason, `code` the kind of error
     impossible = 9,
 };
 
-/// Stands in `Decision::rows` for a rank that has joined.
+/// The value in `Decision::rows` for a rank that has joined.
 inline constexpr std::int64_t kJoinedRows = -1;
 
 /// A decision of the root. Every host gets the decisions in the same order. A host on which all ranks have joined also
@@ -118,7 +119,7 @@ struct Decision {
     ErrorCode code = ErrorCode::ok;  ///< for `impossible`: a code for which is_refusal() is true
     std::int32_t rank = 0;           ///< for `closing` and `all_joined`
     std::uint32_t uncounted = 0;     ///< for a call: how many ranks an average does not count
-    /// For a call: set if all ranks of some host have joined, because that host may not know the metadata.
+    /// For a call: set if all ranks of some host have joined, because the ranks of that host may not know the metadata.
     std::optional<Metadata> metadata;
 };
 

@@ -293,8 +293,8 @@ Status TreeNode::take_wanted(const Decision& wanted) {
 }
 
 /// Asks joined contributors to announce a tensor that other contributors have announced. The joined contributors get
-/// the request after all decisions that were made so far, because the other contributors knew these decisions. They get
-/// it before the decision about the tensor.
+/// the request after all decisions that were made so far, because the other contributors knew these decisions when they
+/// announced the tensor. The request comes before the decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -680,7 +680,8 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        if (!entry.who.empty()) {  // without contributors, this subtree was only asked to announce the tensor
+        if (!entry.who.empty()) {  // no contributor has announced the tensor: this subtree was only asked to announce
+                                   // it
             in_order.emplace(entry.order, pending_of(name, entry));
         }
     };

@@ -55,8 +55,8 @@ public:
     void shut_down(std::int32_t rank);
     /// Reports that all ranks of the host have shut down.
     void close();
-    /// Reports that all ranks of the host have joined, `rank` last. Until all ranks of the job have joined, decisions
-    /// of kind `wanted` say which tensors the host must announce.
+    /// Reports that all ranks of the host have joined; `rank` joined last. Until all ranks of the job have joined,
+    /// decisions of kind `wanted` say which tensors the host must announce.
     void join(std::int32_t rank);
     /// Reports that no rank of the host has a pending operation of its own. Call this after join().
     void settle();
@@ -99,8 +99,8 @@ private:
     };
     /// A tensor that some contributor has announced and the root has not decided on.
     struct Entry {
-        std::uint64_t order = 0;         ///< the number of this entry in the order in which the entries were created by
-                                         ///< a first announcement
+        std::uint64_t order = 0;         ///< entries are numbered in the order in which they were created; the first
+                                         ///< announcement of a tensor creates its entry
         std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced
         bool by_name = false;            ///< some contributor announced the tensor by its name
         std::uint64_t id = 0;            ///< the tensor's id, if some contributor announced by id

@@ -39,7 +39,7 @@ public:
     /// Records that a rank has shut down. After the first shutdown, no operation is called any more.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
-    /// Records that all ranks of a host have joined, `rank` last.
+    /// Records that all ranks of a host have joined; `rank` joined last.
     void join(std::int32_t rank) { last_joined_ = rank; }
     /// Adds to the number of hosts that have settled: all their ranks have joined, and none has a pending operation.
     /// When all hosts have settled, the join ends.

@@ -43,8 +43,8 @@ public:
     /// Success if all ranks made the same request and the request is possible; otherwise Mismatch or another error. All
     /// ranks get the same result. Call this only for a group that has ended with success.
     [[nodiscard]] const Status& agreed(Completion& gathered) noexcept;
-    /// Like agreed(), but if that succeeds, returns an output: the positions if `index` is 0, the values if it is 1.
-    /// The output is valid as long as this object exists.
+    /// If agreed() fails, returns its failure. Otherwise returns an output: the positions if `index` is 0, the values
+    /// if it is 1. The output is valid as long as this object exists.
     [[nodiscard]] Result<const Completion::Output*> result(Completion& gathered, std::size_t index);
 
 private:

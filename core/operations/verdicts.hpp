@@ -55,8 +55,8 @@ struct VerdictOfRank {
     std::int32_t rank = 0;  ///< the number in the job
     Verdict verdict;
 };
-/// Returns success if the findings are in order. Otherwise returns an error that names the ranks and their findings,
-/// the same on all ranks.
+/// Returns success if the findings are in order. Otherwise returns an error that names the ranks and their findings.
+/// The result is the same on all ranks.
 [[nodiscard]] Status judge(std::string_view tensor, const Metadata& metadata, std::span<const VerdictOfRank> verdicts);
 
 }  // namespace rueda::core

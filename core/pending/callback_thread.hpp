@@ -54,9 +54,9 @@ private:
     [[nodiscard]] bool close_if_empty();
 
     /// A list of calls, the newest first. A closed queue holds only the closed mark. seq_cst: a thread pushes a call
-    /// and then checks for a sleeper; the callback thread announces its sleep (LocalEvent) and then reads this. Either
-    /// the callback thread sees the call, or the pushing thread wakes it. The push also releases the content of the
-    /// call, and the exchange in run() acquires it.
+    /// and then checks for a sleeper; the callback thread announces its sleep (LocalEvent) and then reads the list.
+    /// Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the content of
+    /// the call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
     std::atomic<bool> stopping_{false};  // seq_cst like newest_: stop() stores this and then notifies
     base::LocalEvent event_;

@@ -14,8 +14,8 @@
 
 namespace rueda::core {
 
-/// The state and the result of an operation, or of a group of operations. The caller owns this object. The engine uses
-/// a plain pointer to it until it has completed the last member.
+/// The state and the result of an operation, or of a group of operations. The caller owns this object. The engine has a
+/// plain pointer to this object, and uses the pointer until the last member is complete.
 ///
 /// Threads: complete_one() runs in any thread of the rank; the other functions in the caller's threads. Results may be
 /// read only after done() is true.

@@ -9,9 +9,9 @@
 
 namespace rueda::core {
 
-/// Decides who calls the callback of an operation, because its registration and the end of the operation may come at
-/// the same time. If the registration comes first, the completing thread hands the call to the callback thread.
-/// Otherwise the registering thread makes the call at once.
+/// Decides which thread calls the callback of an operation, because the callback's registration and the end of the
+/// operation may come at the same time. If the registration comes first, the completing thread hands the call to the
+/// callback thread. Otherwise the registering thread makes the call at once.
 ///
 /// Threads: claim() and arm() run in callers' threads. take_at_end() runs once, in the thread that completes the last
 /// member.

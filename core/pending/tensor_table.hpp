@@ -100,7 +100,7 @@ struct TensorEntry {
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
     /// if set: this operation compares the ranks' findings about the operation of the entry behind this pointer
     TensorEntry* checks = nullptr;
-    /// the completion of this comparing operation; its end ends the checked operation
+    /// the completion of this comparing operation; when it is done, the checked operation ends
     std::unique_ptr<Completion> checked;
 };
 
@@ -140,8 +140,8 @@ private:
 };
 
 /// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock. Exception: the
-/// engine calls at_slot() without the lock for slots that a log entry has called; the binding of such a slot does not
-/// change meanwhile.
+/// engine calls at_slot() without the lock if a log entry has called the operation of the slot; the binding of the slot
+/// does not change during this call.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);

@@ -105,11 +105,11 @@ public:
     [[nodiscard]] bool has_to_poll() const {
         return ask([](const auto& hosts) { return hosts.has_to_poll(); });
     }
-    /// Whether no other host needs this rank any more. May be called only for a closed set.
+    /// Returns true once no other host needs this rank any more. May be called only for a closed set.
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// Lets this set drive MPI until the messages that the removed set `other` has sent are out.
+    /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });

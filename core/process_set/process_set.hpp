@@ -108,9 +108,9 @@ public:
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
-    /// Announces that this rank starts no operations until all members have joined; then `completion` ends. Until then,
-    /// submit() fails, and the rank takes part in the others' operations without contributing data. With `counted`,
-    /// averages still count this rank. Fails with InvalidArgument if a join is in progress. See
+    /// Announces that this rank starts no operations until all members have joined. When all have joined, `completion`
+    /// ends. Before that, submit() fails, and the rank takes part in the others' operations without contributing data.
+    /// With `counted`, averages still count this rank. Fails with InvalidArgument if a join is in progress. See
     /// docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted) { return join_.announce(completion, counted); }
     /// Records the source line of the next call of join, for stall reports. Call this before announce_join(). Does
@@ -118,11 +118,13 @@ public:
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
     /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
-    /// directly announced operation can be completed. True: the operation has ended; its completion is marked as done
-    /// if it has a result. False: the operation is pending, and the caller must drive progress.
+    /// directly announced operation can be completed. True: the operation has ended; the completion is marked as done
+    /// only if it holds a part of the result (for an operation of variable size). False: the operation is pending, and
+    /// the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
-        // If this rank has other work, the caller must drive progress. Otherwise a loop of such calls would leave that
-        // work undone.
+        // If this rank has other work, the operation is not checked, and the caller must drive progress. If
+        // finish_at_once() completed the operation all the same, a loop of such calls would leave the other work
+        // undone.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
@@ -145,7 +147,7 @@ public:
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
     /// Whether all members have shut down and no other host needs this rank. Only for the thread that drives progress.
     [[nodiscard]] bool has_left() const { return closed() && hosts_.have_left(); }
-    /// Lets this set drive MPI until the messages that the removed set `other` has sent are out.
+    /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
     /// Cancels the receives of a set that is removed before the job ends. Call this after has_left(). Only for the
     /// thread that drives progress.

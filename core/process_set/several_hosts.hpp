@@ -29,7 +29,7 @@ namespace rueda::core {
 
 using collectives::OtherHosts;
 
-/// Describes the other hosts of the group; nothing if all members are on one host.
+/// Describes the other hosts of the group. The result is empty if all members are on one host.
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
 
@@ -92,8 +92,8 @@ private:
     collectives::Communicator& communicator_;
     std::unique_ptr<Leader> leader_;                // only on the leaders
     std::function<Status(const Status&)> explain_;  // may be empty
-    /// Until this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
-    /// Later it polls only while it drives progress anyway.
+    /// Before this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
+    /// After this time, it polls only while it drives progress anyway.
     std::atomic<std::int64_t> sending_until_ns_{0};
 };
 

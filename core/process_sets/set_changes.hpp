@@ -24,7 +24,7 @@ enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
 /// be invalid.
 [[nodiscard]] std::string describe_set_change(std::span<const std::byte> bytes);
 
-/// Splits the result of an allgather into the ranks' bytes. Each rank's bytes follow their length.
+/// Splits the result of an allgather into the ranks' bytes. The length of each rank's bytes comes before these bytes.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks);
 
 /// Like split_by_rank(), but a rank's number comes before the length. Ranks may be missing; their elements are empty.

@@ -12,7 +12,7 @@
 namespace rueda::core {
 namespace {
 
-/// More rounds do not narrow the interval further. The last round is needed only because it brings the time at which
+/// More rounds do not narrow the interval further. The last round is needed only because it transfers the time at which
 /// rank 0 left the previous round.
 constexpr int kRounds = 9;
 

@@ -54,8 +54,8 @@ Result<double> cores_of_host(collectives::ControlPlane& control_plane, const col
         CPU_OR(&together, &together, &other.mask);
         quota = std::min(quota, other.quota);
     }
-    // A machine with more than 1,024 cores has more cores than the mask can hold, so the kernel fills no mask. The
-    // ranks then have enough cores.
+    // A machine with more than 1,024 cores has more cores than the mask can hold, so the kernel fills no mask. On such
+    // a machine the ranks have enough cores.
     const int cores = CPU_COUNT(&together);
     return cores == 0 ? std::numeric_limits<double>::infinity() : std::min(static_cast<double>(cores), quota);
 }

@@ -10,9 +10,9 @@
 
 namespace rueda::core {
 
-/// Copies rank 0's values into `config`, for settings for which rank 0's value counts (the scope in the table of
-/// settings). On rank 0, returns a warning if other ranks have values that are not used; otherwise "". Returns
-/// InvalidArgument on all ranks, with the same text, if settings differ that must be equal. Collective.
+/// For each setting whose scope (in the table of settings) says that rank 0's value counts: copies rank 0's value into
+/// `config`. On rank 0, returns a warning if other ranks have values that are not used; otherwise "". If settings that
+/// must be equal differ, returns InvalidArgument on all ranks, with the same text. Collective.
 [[nodiscard]] Result<std::string> share_settings(collectives::ControlPlane& control_plane, base::Config& config);
 
 }  // namespace rueda::core

@@ -218,8 +218,8 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
-        // A handler that other code has installed later may still call this file's handler, so it is not installed
-        // twice.
+        // A handler that other code has installed later may still call this file's handler, so this file's handler is
+        // not installed twice.
         if (has_ours[i] || is_ours_for_faults(found)) {
             continue;
         }

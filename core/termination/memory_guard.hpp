@@ -35,9 +35,9 @@ void unwatch_memory();
 extern std::atomic<bool> is_memory_noted;
 [[nodiscard]] inline bool notes_memory() noexcept { return is_memory_noted.load(std::memory_order_relaxed); }
 
-/// Notes the memory of an operation that begins; Rueda uses this memory until note_ended(). `rows_read` and
-/// `rows_written` are the numbers of rows of an operation of variable size, otherwise 1. If there is no memory for a
-/// note, the operation continues without one.
+/// Notes the memory of an operation that begins; Rueda uses this memory until note_ended(). For an operation of
+/// variable size, `rows_read` and `rows_written` are the numbers of rows that are read and written; otherwise both are
+/// 1. If there is no memory for a note, the operation continues without one.
 void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept;
 void note_ended(const TensorEntry& entry) noexcept;
 

@@ -43,9 +43,9 @@ struct Watch {
     std::vector<Member> others;
 };
 
-/// If it is null, no ranks are watched. Release: the thread that has prepared the watch. Acquire: the handler.
+/// Null: no ranks are watched. Release: the thread that has prepared the watch. Acquire: the handler.
 std::atomic<const Watch*> current{nullptr};
-/// The previous handler. Written before this file's handler is installed, which reads it.
+/// The previous handler. This file's handler reads it, so it is written before this file's handler is installed.
 struct sigaction before {};
 bool installed = false;  // this file's handler is installed and was not removed since
 

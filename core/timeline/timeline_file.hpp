@@ -25,8 +25,8 @@ public:
 private:
     std::string path_;
     base::UniqueFd file_;
-    std::uint64_t end_ = 0;  // the position at which the next elements are written; at present, the end of the array is
-                             // there
+    std::uint64_t end_ = 0;  // the next elements are written at this position, and overwrite the end of the array,
+                             // which is there now
     bool has_elements_ = false;
 };
 

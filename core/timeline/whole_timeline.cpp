@@ -30,8 +30,8 @@ using std::chrono::steady_clock;
 /// but this host may be the first.
 constexpr milliseconds kPatienceForParts{2000};
 constexpr milliseconds kPauseBetweenLooks{20};
-/// How long wait() waits for the thread after it has given up. If the file system answers, the thread removes what it
-/// has written, and ends.
+/// How long wait() still waits for the thread after wait() has given up. If the file system answers, the thread removes
+/// what it has written, and ends.
 constexpr milliseconds kPatienceForRemoval{500};
 /// The maximum number of operations in memory, about 20 MiB. An operation ends on all hosts within milliseconds, so few
 /// operations are usually held.
@@ -89,7 +89,8 @@ Status WholeTimelines::await_parts(const std::string& path) {
             return failure(ErrorCode::unsupported, "this host does not see a complete {}",
                            base::quote(part_path(path, host), 300));
         }
-        std::this_thread::sleep_for(kPauseBetweenLooks);  // nobody tells this host when another one has ended its part
+        std::this_thread::sleep_for(kPauseBetweenLooks);  // nobody tells this host when another host has completed its
+                                                          // part
     }
     return {};
 }

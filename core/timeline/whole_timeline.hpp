@@ -20,7 +20,7 @@ namespace rueda::core {
 /// The command that merges the parts.
 [[nodiscard]] std::string merge_command(const std::string& path, std::int32_t host_count);
 
-/// Merges the hosts' parts of timelines into one file each, after the job, if this host sees all parts. The parts stay
+/// After the job, merges the hosts' parts of each timeline into one file, if this host sees all parts. The parts stay
 /// as they are until the merged file is complete. Then the merged file replaces the first part, and the other parts are
 /// removed.
 ///
@@ -34,8 +34,8 @@ public:
 
     void run() noexcept;
 
-    /// Waits until the thread has merged all timelines. After `patience` it gives up, and the thread stops at its next
-    /// write. Returns whether the thread has ended.
+    /// Waits until the thread has merged all timelines. After `patience`, this function gives up, and the thread stops
+    /// at its next write. Returns whether the thread has ended.
     [[nodiscard]] bool wait(std::chrono::milliseconds patience);
     /// left(): the timelines that are still in parts. reason(): why the first of these was not merged.
     [[nodiscard]] std::vector<std::string> left() const;

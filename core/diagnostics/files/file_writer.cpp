@@ -22,8 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    std::filesystem::create_directories(folder, error);  // a failure is ignored here: opening the file then fails too,
-                                                         // and its error gives the reason
+    std::filesystem::create_directories(folder, error);  // a failure is ignored here: without the folder, opening the
+                                                         // file fails too, and that error gives the reason
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
     RUEDA_RETURN_IF_FAILED(replaced.status());
@@ -36,8 +36,8 @@ Status replace_file(const std::filesystem::path& folder, const std::string& suff
 /// The mutex protects all members. It is never held while a file is written.
 struct FileWriter::Shared {
     std::mutex mutex;
-    std::condition_variable has_work;  // wakes the writing thread; rung by write() and stop()
-    std::condition_variable is_done;   // wakes write() and stop(); rung by the writing thread
+    std::condition_variable has_work;  // wakes the writing thread; notified by write() and stop()
+    std::condition_variable is_done;   // wakes write() and stop(); notified by the writing thread
     std::deque<WholeFile> files;       // to be written
     bool is_writing = false;
     bool is_late = false;  // write() has already waited in vain for the file that is being written; the next write()

@@ -46,10 +46,10 @@ public:
 
     [[nodiscard]] bool is_wanted() const { return !folder_.empty(); }
     /// Call this only if files are wanted. A new file replaces a file of the same name that still waits to be written.
-    /// When something has gone wrong, one call returns a text about it: the first call that knows of it.
+    /// Each error is reported once: the first call that knows of the error returns a text about it.
     [[nodiscard]] std::optional<std::string> write(std::vector<WholeFile> files);
-    /// Ends the thread after it has written all files of earlier calls. Does not wait for a thread that hangs for
-    /// longer than kPatience. Files of later calls are not written.
+    /// Ends the thread after it has written all files of earlier calls. If the thread hangs, stop() waits for kPatience
+    /// at most. Files of later calls are not written.
     void stop();
 
 private:

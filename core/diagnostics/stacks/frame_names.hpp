@@ -18,8 +18,8 @@ struct NativeFrame {
     std::string file = {};
     int line = 0;
     std::string module = {};   ///< the file name of the program or library, without its folder
-    std::uint64_t offset = 0;  ///< in bytes from the function's beginning; from the module's beginning if `function` is
-                               ///< empty
+    std::uint64_t offset = 0;  ///< the distance in bytes from the function's beginning, or from the module's beginning
+                               ///< if `function` is empty
 };
 
 /// One line, for example "load_batch(int), loader.cpp:17" or "nanosleep+0x4 in libc.so.6".

@@ -44,7 +44,7 @@ struct HandlerState {
     std::atomic<void (*)(int)> inner{nullptr};
     std::atomic<bool> calls_inner{false};
 
-    // Written by the handler that makes a capture, read by the capturing thread after `taken`.
+    // Written by the handler that makes a capture. The capturing thread reads these fields after it has read `taken`.
     std::array<std::uintptr_t, kMostFrames> addresses;
     std::size_t count;
     bool is_complete;
@@ -150,8 +150,8 @@ bool put_in_place(int number) {
     return sigaction(number, &ours, nullptr) == 0;
 }
 
-/// For the first call of the unwinder, which is made before the handler is installed: that call may load a library or
-/// look up data, which must not happen in the handler.
+/// The callback for the first call of the unwinder. That call is made before the handler is installed, because it may
+/// load a library or look up data, which must not happen in the handler.
 _Unwind_Reason_Code ignore_frame(_Unwind_Context* /*context*/, void* /*argument*/) { return _URC_NO_REASON; }
 
 /// Reads the file from its beginning. The file contains only the last traceback, because it is emptied before each
@@ -301,8 +301,8 @@ bool take_print_request() { return handler_state.print_wanted.exchange(false, st
 Status adopt_traceback_handler(int descriptor) {
     handler_state.calls_inner.store(false, std::memory_order_release);
     if (descriptor < 0) {
-        return {};  // does not lock the mutex: if this process was forked, a thread of its parent may have held the
-                    // mutex at that time
+        return {};  // returns before the mutex is locked: if this process was forked, a thread of its parent may have
+                    // held the mutex during the fork
     }
     const std::lock_guard lock(capture_mutex);
     const int number = stack_signal();

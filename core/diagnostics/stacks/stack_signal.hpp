@@ -14,8 +14,8 @@
 namespace rueda::core {
 
 /// Takes the stack of this process's main thread. A thread sends a signal to the main thread. The signal's handler
-/// writes the addresses of the stack to memory that was prepared, and the sending thread waits until this is done
-/// (docs/design/0015-stacks.md).
+/// writes the addresses of the stack to memory that was prepared, and the sending thread waits until the handler has
+/// written them (docs/design/0015-stacks.md).
 ///
 /// The disposition of a signal belongs to the process, so the state behind these functions belongs to the process too.
 /// The handler may run in any thread of the program. It does nothing in a forked child, because it acts only in the
@@ -36,14 +36,14 @@ struct RawStack {
 /// or blocks it in the calling thread. Threads: only one thread at a time may be in this function or in
 /// remove_stack_handler().
 [[nodiscard]] bool install_stack_handler(int number);
-/// Restores the default action, unless other code has installed a handler meanwhile. No capture may be under way.
+/// Restores the default action, unless other code has replaced Rueda's handler. No capture may be under way.
 void remove_stack_handler();
 /// The signal whose handler is installed; 0 if there is none. Any thread.
 [[nodiscard]] int stack_signal();
 
 /// Takes the stack of the main thread, which is not the calling thread. Waits until the main thread has run the
-/// handler, for `patience` at most. Fails with Unsupported if the handler is not installed (any more), and with Timeout
-/// if the main thread does not run the handler. Any thread; a second caller waits until the first one has finished.
+/// handler, for `patience` at most. Fails with Unsupported if the handler is not installed, and with Timeout if the
+/// main thread does not run the handler. Any thread; a second caller waits until the first one has finished.
 [[nodiscard]] Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience);
 
 /// Whether another process, or the program, has sent the signal since the last call. Any thread.

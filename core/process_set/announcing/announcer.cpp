@@ -94,8 +94,8 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
 
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // The call of the group's number of members has announced the held members. If some are still held, a faulty
-        // rank wrote the call.
+        // The held members were announced when the log called the operation about the group's number of members. If
+        // some are still held, a faulty rank wrote that call.
         end_held(
             entry,
             !status.is_ok()

@@ -70,7 +70,7 @@ public:
     void announce_shutdown();
     [[nodiscard]] bool has_announced_shutdown() const { return shut_down_announced_.load(std::memory_order_seq_cst); }
     [[nodiscard]] bool has_deferred() const { return deferred_.load(std::memory_order_seq_cst); }
-    /// Like has_deferred(), but may return an older value; enough for the thread that drives progress.
+    /// Like has_deferred(), but may return an older value. This is enough for the thread that drives progress.
     [[nodiscard]] bool may_have_deferred() const { return deferred_.load(std::memory_order_relaxed); }
     struct PendingTensor {
         std::string name;
@@ -92,7 +92,7 @@ public:
     [[nodiscard]] Status check_open(std::string_view name) const;
     /// Whether the job has not ended and no rank has begun its shutdown.
     [[nodiscard]] bool is_open() const;
-    /// Says whether this rank is in join(). During a join, its callers cannot start operations.
+    /// Records whether this rank is in join(). During a join, the callers of this rank cannot start operations.
     void set_joining(bool joining) { is_joining_ = joining; }
     /// Runs `submit`, which must make all its allocations before the operation is pending. If memory runs out, nothing
     /// has changed, and this function returns an error.
@@ -127,8 +127,8 @@ public:
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank stands in for an
-    /// operation of other ranks.
+    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank has joined and
+    /// announces an operation of other ranks.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
     [[nodiscard]] std::uint64_t unnamed_calls() const { return unnamed_calls_; }
@@ -154,11 +154,11 @@ public:
     /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
     /// has been given this slot. Null if there is none.
     [[nodiscard]] TensorEntry* entry_of_slot(std::uint32_t slot);
-    /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The lock keeps other threads from
-    /// submitting the name in between.
+    /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
+    /// thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Called after a shutdown has made the operation of a slot fail. If the leader calls operations, this function
-    /// drops the requests for calls that were not posted yet, because the operations of these requests fail.
+    /// Called after a shutdown has made the operation of a slot fail. If the leader requests the calls, this function
+    /// drops those requests of this rank that were not posted yet, because the operations of these requests fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);

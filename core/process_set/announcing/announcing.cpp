@@ -95,7 +95,8 @@ bool Announcer::has_pending_members(const TensorEntry& entry) {
     return false;
 }
 
-/// Fails if an operation with this name is pending on this rank. For a group, also if a member is pending.
+/// Fails if an operation with this name is pending on this rank. For a group, also fails if a member of the group is
+/// pending.
 Status Announcer::check_free(const TensorEntry& entry) {
     if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
         return {};
@@ -116,8 +117,8 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // A thread that holds the progress lock may count and record the operation after announce(), because no other
-    // thread can complete the operation meanwhile. All other threads must do so before announce().
+    // A thread that holds the progress lock may count and record the operation after announce(): as long as it holds
+    // the lock, no other thread can complete the operation. All other threads must do so before announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -171,7 +172,7 @@ void Announcer::prefetch(const TensorEntry& entry) const {
     }
     const std::uint64_t generation = entry.generation + 1;
     // A direct announcement does not use the arrival counter, so it leaves that cache line with the other cores. If the
-    // last announcement was direct, the next one probably is too.
+    // last announcement was direct, the next one will probably be direct too.
     const bool directly =
         (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {
@@ -306,8 +307,9 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
             if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed only at a shutdown
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // This rank only stands in, and no other host asked for the name, so this rank forgets the name. A rank
-                // that still uses the name announces it again by name, and this rank then stands in again.
+                // This rank announced the operation only because it has joined, and no other host asked for the name,
+                // so this rank forgets the name. A rank that still uses the name announces it again by name, and this
+                // rank then does so too.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

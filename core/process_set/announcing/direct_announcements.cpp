@@ -24,8 +24,8 @@ void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Ur
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
         // This store comes before the announcement is published. seq_cst: the thread that drives progress marks itself
-        // as asleep and then reads direct_. Either it sees this store, or announced_more() below sees the mark and
-        // wakes it.
+        // as asleep and then reads direct_. Either that thread sees this store, or announced_more() below sees the mark
+        // and wakes that thread.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);

@@ -66,8 +66,8 @@ public:
         return entry != nullptr && entry->slot == slot;
     }
 
-    /// Whether an operation is announced directly. seq_cst: a thread that is about to sleep first marks this rank as
-    /// asleep and then calls any(). Either it sees the operation, or the announcing thread sees the mark and wakes it.
+    /// Whether an operation is announced directly. seq_cst: before a thread sleeps, it marks this rank as asleep and
+    /// then calls any(). Either the thread sees the operation, or the announcing thread sees the mark and wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
     /// Checks whether the operation can be completed. There must be such an operation. If all members have announced it
     /// directly, this function executes and ends the operation. If the result is `withdrawn`, the caller must call
@@ -76,8 +76,8 @@ public:
     /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
     /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. True: the
-    /// operation has ended; its completion is marked as done if it has a result. False: the operation is pending like
-    /// any other.
+    /// operation has ended; the completion is marked as done only if it holds a part of the result (for an operation of
+    /// variable size). False: the operation is pending like any other.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:

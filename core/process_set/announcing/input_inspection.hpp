@@ -28,8 +28,9 @@ public:
     /// Whether the inputs of this operation are checked for elements that are not finite.
     [[nodiscard]] bool looks_for_nan(collectives::Operation operation) const;
 
-    /// Inspects the input before the announcement. Inputs are compared only if every result is compared
-    /// (RUEDA_VERIFY=1): with a larger n, this function cannot know whether this result will be.
+    /// Inspects the input before the announcement. The input's checksum is computed only if every result is compared
+    /// (RUEDA_VERIFY=1): with a larger n, this function cannot know whether the result of this operation will be
+    /// compared.
     void inspect(TensorEntry& entry) const noexcept;
     /// Checks again, before the execution, whether the input has changed since the announcement. Called again after the
     /// execution, if the output is in other memory.

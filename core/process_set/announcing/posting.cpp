@@ -25,8 +25,8 @@ void Announcer::announce_in_full(TensorEntry& entry) {
     }
 }
 
-/// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor. The
-/// monitor does not report this rank as missing for an operation if one of these announcements may be the operation's.
+/// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor. If
+/// an operation may be among these announcements, the monitor does not report this rank as missing for this operation.
 /// Called under the enqueue lock.
 void Announcer::tell_deferred_count() {
     memory_.mailbox(view_.rank).deferred_count.store(unposted_.size(), std::memory_order_release);
@@ -111,9 +111,9 @@ bool Announcer::try_post_shutdown() {
         return false;
     }
     record->set_kind(RequestKind::shut_down);
-    // The step and the note come before post(), because post() may take long: it may do all of the registrar's work. If
-    // this process is stopped in post(), the note says that this rank has announced its shutdown. If the process is
-    // stopped before the note, the stall monitor sees the step.
+    // The step and the note are written before post() is called, because post() may take long: this rank may have to do
+    // all of the registrar's work. If this process is stopped in post(), the note tells the stall monitor that this
+    // rank has announced its shutdown. If the process is stopped before it writes the note, the monitor sees the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
@@ -173,8 +173,8 @@ bool Announcer::retry_deferred() {
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    // After a shutdown, the registrar would append one refusal for each of these announcements. The log has room for
-    // only one mailbox of refusals, so this rank ends the operations itself.
+    // After a shutdown, the registrar would append one refusal for each of these announcements. The log has space for
+    // only as many refusals as a mailbox has records, so this rank ends the operations itself.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
     bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();

@@ -90,7 +90,7 @@ Status CalledBatch::read_rows(std::uint32_t attachment) {
 }
 
 /// Completes `rows_`, the first dimensions of all members. If the call has no attachment, all members are on this host,
-/// and their announcements hold the numbers.
+/// and their announcements hold these dimensions.
 Status CalledBatch::complete_rows(const TensorEntry& entry) {
     if (rows_.empty()) {
         for (const Location& location : locations_) {

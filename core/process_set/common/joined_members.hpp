@@ -12,8 +12,8 @@
 
 namespace rueda::core {
 
-/// Notifies members that have joined (docs/design/0005-join.md) of new announcements. A joined member stands in for the
-/// operations of the other members.
+/// Notifies members that have joined (docs/design/0005-join.md) of new announcements. A joined member announces the
+/// operations of the other members too, but contributes no data.
 ///
 /// Threads: any thread, under the enqueue lock; tell_of_posts() also without the lock.
 class JoinedMembers {
@@ -26,15 +26,15 @@ public:
         // operation sees that the member has joined.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
-    /// Called after this rank has announced `entry`. An announcement that only stands in for another rank's operation
-    /// is not new, so joined members are not notified.
+    /// Called after this rank has announced `entry`. If this rank has joined and only repeats another rank's
+    /// announcement, the announcement is not new, so joined members are not notified.
     void tell(const TensorEntry& entry) const {
         const std::uint64_t joined = joined_to_tell(memory_);
         if (joined != 0 && !entry.stands_in) [[unlikely]] {
             wake(joined);
         }
     }
-    /// Called after the requests in the mailboxes were handled, which can publish new names.
+    /// Called after the requests in the mailboxes were handled: new names may have become visible.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);
@@ -43,8 +43,8 @@ public:
     /// Wakes the members in the mask `joined`, except this rank.
     void wake(std::uint64_t joined) const {
         memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-        // seq_cst: a thread that goes to sleep first marks itself as asleep and then reads `announced` in Join::turn().
-        // Either it sees this count, or wake() below sees the mark.
+        // seq_cst: before a thread sleeps, it marks itself as asleep and then reads `announced` in Join::turn(). Either
+        // the thread sees this count, or wake() below sees the mark.
         memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && (joined >> member & 1) != 0) {

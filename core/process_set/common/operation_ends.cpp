@@ -30,7 +30,8 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
     // Release: pairs with the next submit of this name, which may come from now on.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
-    if (completion != nullptr) [[likely]] {  // no caller waits for an operation in which this rank only stands in
+    if (completion != nullptr) [[likely]] {  // no caller of this rank waits for an operation that this rank announced
+                                             // only because it has joined
         completion->complete_one(status);
     }
 }

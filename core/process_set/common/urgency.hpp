@@ -6,7 +6,8 @@ namespace rueda::core {
 
 /// Tells which thread will execute the operations that an announcement completes.
 enum class Urgency {
-    background,  ///< no thread waits yet; the operations are executed by the thread that drives progress at that time
+    background,  ///< no thread waits yet; whichever thread drives progress when the log calls the operations will
+                 ///< execute them
     blocking,    ///< the calling thread is about to drive progress itself
     driving,     ///< the calling thread already holds the progress lock, and calls finish_at_once() next
 };

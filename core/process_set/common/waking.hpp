@@ -22,8 +22,8 @@ public:
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
     /// Wakes all other sleeping members, because a batch starts or an operation ends for all members. When the log
-    /// entries were appended, only blocked callers were woken; this function also wakes the members of which the
-    /// background thread sleeps. Members that are awake read the log without being woken.
+    /// entries were appended, only blocked callers were woken; this function also wakes sleeping background threads.
+    /// Members that are awake read the log without being woken.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {
@@ -57,9 +57,9 @@ public:
     }
 
     /// Like ring_behind(), for a log position that all members must read before this rank can continue. A rank without
-    /// pending operations reads the log only a few times per second, so it is woken. Each position is rung only once.
-    /// That is enough: a woken thread checks for unread entries before it releases the progress lock
-    /// (ProgressLock::leave()). Called under the enqueue lock.
+    /// pending operations reads the log only a few times per second, so this function wakes it. The members are woken
+    /// only once for each position. This is enough, because a woken thread checks for unread entries before it releases
+    /// the progress lock (ProgressLock::leave()). Called under the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;

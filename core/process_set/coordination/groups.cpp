@@ -72,7 +72,7 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
         std::for_each(members.begin(), members.end(), [this](const std::string& name) { forget_unused(name); });
         return status;
     }
-    // The number of members is announced first, so that the ranks compare their numbers before the members' batches
+    // The number of members is announced first, so that the ranks compare these numbers before the members' batches
     // begin.
     TensorEntry* const number =
         view_.set_size > 1 ? &start_number(group, names.size(), fits, completion, urgency) : nullptr;
@@ -92,8 +92,8 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
     return {};
 }
 
-/// Announces the group's number of members. If the group has no room in the slots (`fits` is false), nothing else will
-/// be announced.
+/// Announces the group's number of members. If the group does not fit into the slots (`fits` is false), nothing else
+/// will be announced.
 TensorEntry& Groups::start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                                   Urgency urgency) {
     completion.add_members(1);
@@ -117,16 +117,16 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members must wait until the log has called the operation that announces their number. They must wait if
-/// the number has no slot yet, because it may get none, and then no rank learns the other ranks' numbers. All ranks
-/// decide alike, because on one host either all ranks have a slot for the number or none has. On several hosts, the job
-/// ends if no slot is free.
+/// this operation has no slot yet: it may get none, and in that case no rank learns the other ranks' numbers. All ranks
+/// decide alike, because on one host either all ranks have a slot for this operation or none has. On several hosts, the
+/// job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
 
 Status Groups::settle(TensorEntry& entry, const CalledBatch& batch, bool in_full) {
     if (entry.stands_in) {
-        return {};  // this rank also stands in for the members, when other ranks announce them
+        return {};  // this rank has joined: it announces the members itself, when other ranks announce them
     }
     RanksOfCount ranks_of;
     for (std::size_t member = 0; member < batch.members(); ++member) {
@@ -171,9 +171,9 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown, everything pending fails. In join(), this rank stands in for everything that
-        // other ranks announce. In both cases the members end without a further announcement, some with success. The
-        // group's handle fails nevertheless.
+        // After a failure or a shutdown, everything pending fails. During a join, this rank also announces everything
+        // that other ranks announce. In both cases the members end without a further announcement here, some of them
+        // with success. The group's handle fails nevertheless.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {

@@ -73,14 +73,14 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // Operations that have ended since the last look may have made room to stand in for operations that were announced
-    // before.
+    // This rank also looks again if it has read more of the log: operations that have ended since the last look may
+    // have kept this rank from announcing operations that other ranks had already announced.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // Members that did not see this rank join may have announced directly without notifying it. The first look
-        // therefore also reads the stamp of each announcement, which publishes the announcement.
+        // Members that did not see this rank join may have announced directly without notifying this rank. The first
+        // look therefore also reads the stamp of each announcement, which publishes the announcement.
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -103,8 +103,8 @@ void Join::become_joined() {
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
 /// Posts a *settle* request if all members have joined and nothing is pending on this rank. A rank whose own operation
-/// is pending does not post. The other ranks do not post either: they all stand in for that operation, so it is pending
-/// on them too.
+/// is pending does not post. The other ranks do not post either: as joined ranks, all of them announce that operation
+/// too, so it is pending on them as well.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
@@ -159,8 +159,9 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Stands in for a name that this rank does not know in `slot`. If this rank knows the name in another slot, or has
-/// announced it by name, it must first read the log entries about the name.
+/// Stands in for the operation that other ranks have announced in `slot` under a new name, if this rank does not know
+/// the name. If this rank knows the name in another slot, or has announced it by name, this rank must first read the
+/// log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -216,8 +217,9 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether this rank will itself announce the check `name`. It will do so after one of its own operations, which was
-/// pending when the rank joined. It then announces its own finding, so it must not stand in for the check.
+/// Whether this rank will itself announce the check `name` (an operation that compares findings). It will do so after
+/// one of its own operations, which was pending when the rank joined. In that case the rank announces its own finding,
+/// so it must not announce the check only because other ranks have announced it.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -242,8 +244,9 @@ void Join::stand_in(TensorEntry& entry, bool asked_for) {
     announcer_.announce(entry, Urgency::background);
 }
 
-/// Copies the metadata of a member that has not joined; all such members agree, because the operation was called. If
-/// all members of this host have joined, the leader has stored the metadata in the slot's record.
+/// Copies the metadata of a member that has not joined. All members that have not joined agree, because the log has
+/// called the operation. If all members of this host have joined, the leader has stored the metadata in the slot's
+/// record.
 Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
     while (member < view_.extent().members && announced_.stood_in(slot, member, generation)) {

@@ -54,21 +54,22 @@ public:
     [[nodiscard]] bool is_awaited_by(const Completion& completion) const { return completion_ == &completion; }
 
     // stand_in_for_name(), stand_in_for_calls() and end_of_all() handle log entries. If no correct rank can have
-    // written the entry, they end the job.
+    // written the entry, these functions end the job.
     //
     // Announces `name`, which other hosts have announced, while all ranks of this host have joined. Does nothing if the
-    // operation is already pending on this rank. Every rank of the host reads this entry at the same log position.
+    // operation is already pending on this rank. All ranks of this host call this function for the same log entry.
     void stand_in_for_name(std::string_view name);
     /// Like stand_in_for_name(), for all operations without a name up to number `last`. All of them are needed, because
     /// a rank that made call `last` has made all earlier calls.
     void stand_in_for_calls(std::uint64_t last);
     [[nodiscard]] bool has_joined() const { return has_joined_; }
-    /// Called when all members have joined, `last` last.
+    /// Called when all members have joined. `last` is the member that joined last.
     void end_of_all(std::uint32_t last);
     /// Ends the join in progress. Does nothing if no join is in progress.
     void end(const Status& status);
 
-    /// Takes over the metadata of a called operation in which this rank stands in. May run without the lock.
+    /// For an operation that this rank announced only because it has joined, and that the log has called: copies the
+    /// metadata, which only the other ranks knew, into `entry`. May run without the lock.
     [[nodiscard]] Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
 
 private:

@@ -32,7 +32,7 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        announcer_.turn_direct();  // the rank that shut down may have announced directly before
+        announcer_.turn_direct();  // before its shutdown, a rank may have announced the operation directly
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
     if (!follow(entry)) {
@@ -91,10 +91,10 @@ bool LogAnswers::follow(const Entry& entry) {
 }
 
 /// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
-/// announcement. If all members announced the operation directly, they complete it. But a member that read this entry
-/// before it announced the operation announces by name instead. This rank knows which of the two is the case when every
-/// member has either announced or read the entry. Until that time it does not read on, because the slot must not be
-/// reused.
+/// announcement. If all members announced the operation directly, all of them complete it. But if a member read this
+/// entry before it announced the operation, that member announces the operation by name instead. This rank knows which
+/// case it is when every member has either announced the operation or read the entry. Until that time this rank reads
+/// no further entries, because the slot must not be reused.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
@@ -118,8 +118,8 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 }
 
 /// Moves the cursor past `position`, after which this rank announces nothing more in one slot or in any slot. Wakes
-/// members that wait for such an announcement. Whether a direct announcement of this rank can be completed may depend
-/// on members that have not read this entry, so those members are woken too.
+/// members that wait for an announcement of this rank, because it will not come. Whether a direct announcement of this
+/// rank can be completed may depend on members that have not read this entry, so those members are woken too.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -182,8 +182,8 @@ bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, st
     return !by_rank.empty();
 }
 
-/// Returns the sizes of the groups that some ranks announced under a name that other ranks use otherwise. Groups::end()
-/// needs these sizes. Without that function, the members of these groups would never end.
+/// Returns the sizes of the groups that some ranks announced under a name that other ranks use for something else.
+/// Groups::end() needs these sizes to end the members of the groups, which would otherwise never end.
 Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
                                               std::span<const MetadataOfRanks> by_rank) const {
     Groups::RanksOfCount groups;
@@ -315,8 +315,8 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
                   lacks_joined(entry->name, static_cast<collectives::Operation>(metadata.operation), joined, call));
 }
 
-/// Stands in for an operation that other hosts have announced. All ranks of this host have joined. The attachment holds
-/// the operation's name, or the number of an operation without a name.
+/// Announces an operation that other hosts have announced, because all ranks of this host have joined. The attachment
+/// holds the operation's name, or the number of an operation without a name.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,
