@@ -165,7 +165,7 @@ private:
         if (!ready_.empty()) {
             RUEDA_RETURN_IF_FAILED(add_groups(ready_));
         }
-        if (totals_.end.operations % kOperationsUntilSettled == 0) {
+        if (++taken_ % kOperationsUntilSettled == 0) {
             events_.settle(text_);
         }
         return text_.size() >= kMergedTextAtATime ? write_text() : Status();
@@ -198,6 +198,7 @@ private:
     std::vector<OperationGroup> ready_;
     std::string text_;  // not written yet
     std::int64_t last_ns_ = 0;
+    std::size_t taken_ = 0;  // the number of records so far
     MergedTotals totals_;
 };
 

@@ -39,11 +39,17 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     {
         const std::lock_guard listing(operations_mutex_);
-        const std::uint64_t recorded = record(request);
-        operations_.push_back(
-            {std::move(request), &completion, base::monotonic_ns(), ++calls_, recorded, false, {}, {}});
-        operations_.back().place = std::prev(operations_.end());
+        operations_.push_back({std::move(request),
+                               &completion,
+                               base::monotonic_ns(),
+                               ++calls_,
+                               base::RecorderWriter::kNone,
+                               false,
+                               {},
+                               {}});
         operation = &operations_.back();
+        operation->place = std::prev(operations_.end());
+        operation->recorded = record(operation->request);
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <utility>
 
 #include "base/recorder/recorder_writer.hpp"
@@ -62,7 +63,10 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
         }
         recording_ = std::move(recording);
     }
+    std::error_code error;
+    const std::filesystem::path absolute = std::filesystem::absolute(path, error);
     path_ = path;
+    absolute_path_ = error ? path : absolute.string();
     set_on(true);
     return {};
 }
@@ -121,9 +125,9 @@ void HostTimeline::stop_recording() {
 }
 
 void HostTimeline::note_written() {
-    const bool is_known = std::find(written_.begin(), written_.end(), path_) != written_.end();
+    const bool is_known = std::find(written_.begin(), written_.end(), absolute_path_) != written_.end();
     if (header_.host_count > 1 && header_.host_index == 0 && !is_known && written_.size() < kMostMerged) {
-        written_.push_back(path_);
+        written_.push_back(absolute_path_);
     }
 }
 
@@ -146,11 +150,14 @@ void HostTimeline::merge_hosts(bool was_aborted) noexcept {
 
 void HostTimeline::merge_written() {
     const auto whole = std::make_shared<WholeTimelines>(header_, written_);
-    const base::ProgramSignalsBlocked blocked;
-    std::thread thread([whole] {
-        pthread_setname_np(pthread_self(), "rueda-merge");
-        whole->run();
-    });
+    std::thread thread;
+    {
+        const base::ProgramSignalsBlocked blocked;
+        thread = std::thread([whole] {
+            pthread_setname_np(pthread_self(), "rueda-merge");
+            whole->run();
+        });
+    }
     if (whole->wait(kPatienceForMerge)) {
         thread.join();
     } else {

@@ -26,8 +26,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// How long this host waits for the parts of the other hosts. All hosts complete their parts at about the same time,
-/// but this host may be the first.
+/// How long this host waits for the parts of the other hosts, for all timelines together. All hosts complete their
+/// parts at about the same time, but this host may be the first.
 constexpr milliseconds kPatienceForParts{2000};
 constexpr milliseconds kPauseBetweenLooks{20};
 /// How long wait() still waits for the thread after wait() has given up. If the file system answers, the thread removes
@@ -57,8 +57,9 @@ std::string merge_command(const std::string& path, std::int32_t host_count) {
 void WholeTimelines::run() noexcept {
     try {
         const std::vector<std::string> paths = left();
+        const steady_clock::time_point deadline = steady_clock::now() + kPatienceForParts;
         for (const std::string& path : paths) {
-            Status merged = await_parts(path);
+            Status merged = await_parts(path, deadline);
             if (merged.is_ok()) {
                 merged = merge(path);
             }
@@ -78,8 +79,7 @@ void WholeTimelines::run() noexcept {
     changed_.notify_all();
 }
 
-Status WholeTimelines::await_parts(const std::string& path) {
-    const steady_clock::time_point deadline = steady_clock::now() + kPatienceForParts;
+Status WholeTimelines::await_parts(const std::string& path, steady_clock::time_point deadline) {
     for (std::int32_t host = 0; host < job_.host_count;) {
         if (base::is_complete_part(part_path(path, host), job_, host)) {
             ++host;

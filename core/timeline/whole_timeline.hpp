@@ -42,7 +42,7 @@ public:
     [[nodiscard]] std::string reason() const;
 
 private:
-    [[nodiscard]] Status await_parts(const std::string& path);
+    [[nodiscard]] Status await_parts(const std::string& path, std::chrono::steady_clock::time_point deadline);
     [[nodiscard]] Status merge(const std::string& path);
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
 

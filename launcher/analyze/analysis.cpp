@@ -116,16 +116,17 @@ private:
             }
         }
         const base::RecordedCounters& counters = recording.counters;
-        LastOfRank last{
-            .rank = recording.rank,
-            .host = recording.host,
-            .state = recording.state,
-            .step = recording.step,
-            .busy = recording.busy,
-            .operations = counters.announced - counters.steps - counters.scopes - counters.messages - counters.parts,
-            .messages = counters.messages,
-            .last = std::nullopt,
-            .since_ns = 0};
+        // The rank may have counted a message when the file was written, and not yet its record.
+        const std::uint64_t others = counters.steps + counters.scopes + counters.messages + counters.parts;
+        LastOfRank last{.rank = recording.rank,
+                        .host = recording.host,
+                        .state = recording.state,
+                        .step = recording.step,
+                        .busy = recording.busy,
+                        .operations = counters.announced > others ? counters.announced - others : 0,
+                        .messages = counters.messages,
+                        .last = std::nullopt,
+                        .since_ns = 0};
         if (latest != nullptr) {
             last.last = text_of_operation(*latest);
             last.since_ns = recording.written_ns - *latest->ended_ns;

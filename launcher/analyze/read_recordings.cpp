@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -52,10 +53,14 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
     const auto work = [&] {
         for (std::size_t i = next.fetch_add(1, std::memory_order_relaxed); i < files.size();
              i = next.fetch_add(1, std::memory_order_relaxed)) {
-            Result<base::Recording> recording = read_one(files[i].second, files[i].first);
-            results[i] = recording.status();
-            if (recording.is_ok()) {
-                recordings[i] = std::move(recording).value();
+            try {
+                Result<base::Recording> recording = read_one(files[i].second, files[i].first);
+                results[i] = recording.status();
+                if (recording.is_ok()) {
+                    recordings[i] = std::move(recording).value();
+                }
+            } catch (const std::bad_alloc&) {  // must not leave the thread
+                results[i] = Status(ErrorCode::resource_exhausted, "reading the files: there is not enough memory");
             }
         }
     };
@@ -63,7 +68,11 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
         const std::size_t threads = std::min<std::size_t>(std::thread::hardware_concurrency(), files.size());
         std::vector<std::jthread> others;  // the end of this block waits for these threads
         for (std::size_t thread = 1; thread < threads; ++thread) {
-            others.emplace_back(work);
+            try {
+                others.emplace_back(work);
+            } catch (const std::system_error&) {
+                break;  // the limit of processes is reached; fewer threads read the files too
+            }
         }
         work();
     }

@@ -45,11 +45,13 @@ public:
         path_ = path;
         std::error_code error;
         const fs::file_status status = fs::status(path, error);
-        if (fs::exists(status) && !fs::is_regular_file(status)) {
+        const bool is_device = path.starts_with("/dev/") || path.starts_with("/proc/");  // perhaps redirected to a file
+        if (is_device || (fs::exists(status) && !fs::is_regular_file(status))) {
             direct_.emplace(path, std::ios::binary);
             return {};
         }
-        Result<base::AtomicFile> file = base::AtomicFile::create(path);
+        const fs::path target = fs::canonical(path, error);  // fails if the file does not exist yet
+        Result<base::AtomicFile> file = base::AtomicFile::create(error ? fs::path(path) : target);
         RUEDA_RETURN_IF_FAILED(file.status());
         atomic_.emplace(std::move(file).value());
         return {};

@@ -120,7 +120,7 @@ void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgenc
     // A thread that holds the progress lock may count and record the operation after announce(): as long as it holds
     // the lock, no other thread can complete the operation. All other threads must do so before announce().
     if (urgency != Urgency::driving) {
-        recording_.submitted(entry, entry.generation + 1, urgency != Urgency::background);
+        recording_.submitted(entry, recording_.number(), entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
     }
     announce(entry, urgency);
@@ -131,7 +131,7 @@ void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgenc
 
 void Announcer::hold(TensorEntry& entry, Completion& completion) noexcept {
     begin_pending(entry, completion);
-    recording_.submitted(entry, entry.generation + 1, /*is_blocking=*/false);
+    recording_.submitted(entry, recording_.number(), entry.generation + 1, /*is_blocking=*/false);
     ends_.count_one();
     entry.is_held = true;
     entry.next = nullptr;
@@ -189,7 +189,7 @@ void Announcer::prefetch(const TensorEntry& entry) const {
 void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     const auto record_if_driving = [&](std::uint64_t generation) {
         if (urgency == Urgency::driving) {
-            recording_.submitted(entry, generation, /*is_blocking=*/true);
+            recording_.submitted(entry, recording_.number(), generation, /*is_blocking=*/true);
         }
     };
     if (entry.slot == kNoSlot) {
@@ -263,7 +263,7 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     ask_for(entry, request);
     entry.generation = unnamed_calls_++ / memory_.extent().unnamed_slots + 1;
     begin_pending(entry, completion);
-    recording_.submitted(entry, entry.generation, urgency != Urgency::background);
+    recording_.submitted(entry, recording_.number(), entry.generation, urgency != Urgency::background);
     ends_.count_one();
     Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));

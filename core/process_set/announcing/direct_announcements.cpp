@@ -20,6 +20,7 @@ void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Ur
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
+        at_once_number_ = recording_.number();
         // relaxed: only this thread reads it, until another thread takes the progress lock
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
@@ -39,7 +40,7 @@ bool DirectAnnouncements::finish_at_once(int looks) {
         return false;
     }
     // The other members already see the announcement, so none of them waits until this record is made.
-    recording_.submitted(*entry, entry->generation, /*is_blocking=*/true);
+    recording_.submitted(*entry, at_once_number_, entry->generation, /*is_blocking=*/true);
     DirectState found = DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, view_.rank, entry->generation);

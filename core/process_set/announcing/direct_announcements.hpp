@@ -96,6 +96,7 @@ private:
     std::atomic<TensorEntry*> direct_{nullptr};
     // The operation that the thread with the progress lock has just announced, until the operation counts as pending.
     TensorEntry* at_once_ = nullptr;
+    std::uint64_t at_once_number_ = 0;  // its number in the flight recorder
     std::uint64_t closing_at_ = kNoLastPosition;
 };
 

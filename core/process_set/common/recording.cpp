@@ -29,7 +29,7 @@ Recording::Recording(const SetView& view)
     writer_.note_set(set_id_, base::format_ranks({view.identity.ranks.begin(), view.identity.ranks.end()}));
 }
 
-void Recording::submitted(TensorEntry& entry, std::uint64_t generation, bool is_blocking) {
+void Recording::submitted(TensorEntry& entry, std::uint64_t number, std::uint64_t generation, bool is_blocking) const {
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
     if (!writer_.knows(entry.recorded_name)) [[unlikely]] {
@@ -45,7 +45,7 @@ void Recording::submitted(TensorEntry& entry, std::uint64_t generation, bool is_
                                        .dtype = metadata.dtype,
                                        .reduce_op = metadata.reduce_op,
                                        .is_blocking = is_blocking,
-                                       .ordinal = ++submitted_,
+                                       .ordinal = number,
                                        .name = entry.recorded_name,
                                        .generation = !has_name ? view_.call_of_unnamed(entry.slot, generation)
                                                      : entry.slot == kNoSlot ? 0

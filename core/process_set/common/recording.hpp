@@ -15,14 +15,19 @@ namespace rueda::core {
 /// Records the operations of a process set in this rank's flight recorder, a ring of its last operations
 /// (docs/design/0016-recorder.md).
 ///
-/// Threads: submitted() runs under the enqueue lock. The other functions run in the thread that drives progress, or in
-/// the thread that ends a failed operation.
+/// Threads: number() runs under the enqueue lock. submitted() runs under it too, or before any other thread can execute
+/// the operation. The other functions run in the thread that drives progress, or in the thread that ends a failed
+/// operation.
 class Recording {
 public:
     explicit Recording(const SetView& view);
 
-    /// Records that the operation of `entry` is pending, as the `generation`-th announcement of its slot.
-    void submitted(TensorEntry& entry, std::uint64_t generation, bool is_blocking);
+    /// Returns the next operation's number in this set, counted from 1. Ranks that call their operations in the same
+    /// order give them the same numbers.
+    [[nodiscard]] std::uint64_t number() { return ++numbered_; }
+    /// Records that the operation of `entry` is pending. `number` is from number(). The operation is the
+    /// `generation`-th announcement of its slot.
+    void submitted(TensorEntry& entry, std::uint64_t number, std::uint64_t generation, bool is_blocking) const;
     /// Records that the operations of a batch start. `position` is the batch's first log position. Returns the time
     /// stamp.
     std::uint64_t started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const;
@@ -48,7 +53,7 @@ private:
     const SetView& view_;
     base::RecorderWriter writer_;
     std::int32_t set_id_;
-    std::uint64_t submitted_ = 0;  // the number of operations of this set so far
+    std::uint64_t numbered_ = 0;  // the number of operations of this set so far
 };
 
 }  // namespace rueda::core

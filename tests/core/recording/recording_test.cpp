@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
@@ -118,6 +119,54 @@ TEST_CASE("a rank records its operations from begin to end", "[threads]") {
         const auto counters =
             base::RecorderReader(*rank.runtime().arena()->recorder(rank.runtime().arena()->rank())).counters();
         RUEDA_RANK_CHECK(counters.ended == 5 && counters.bytes == 160 && counters.steps == 1);
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// A blocking call is recorded after its announcement, without the enqueue lock, while another thread announces.
+TEST_CASE("operations of two threads of a rank have different numbers", "[threads]") {
+    constexpr std::uint64_t kCalls = 400;
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, settings());
+        const auto reduce = [&rank](const std::string& name, bool blocks) {
+            float value = 1;
+            const std::int64_t elements = 1;
+            const rueda_tensor tensor{&value, &elements, 1, static_cast<std::int32_t>(DType::float32)};
+            const rueda_options options = RUEDA_OPTIONS_INIT;
+            for (std::uint64_t call = 0; call < kCalls; ++call) {
+                Completion completion;
+                Runtime& runtime = rank.runtime();
+                const auto world = runtime.world();
+                const Status called =
+                    blocks ? runtime.run_allreduce(world, nullptr, name, tensor, tensor, options, completion)
+                           : runtime.start_allreduce(world, nullptr, name, tensor, tensor, options, completion);
+                RUEDA_RANK_CHECK(called.is_ok());
+                RUEDA_RANK_CHECK(blocks || runtime.wait(completion, -1).is_ok());
+            }
+        };
+        Status thrown;
+        std::thread other([&] {
+            try {
+                reduce("asynchronous", false);
+            } catch (const std::exception& error) {
+                thrown = Status(ErrorCode::internal, error.what());
+            }
+        });
+        reduce("blocking", true);
+        other.join();
+        thrown.throw_if_failed();
+        std::vector<std::uint64_t> numbers;
+        for (const RecordedOperation& operation : rank.recorded()) {
+            numbers.push_back(operation.ordinal);
+            RUEDA_RANK_CHECK(operation.is_blocking == (operation.name == "blocking"));
+        }
+        std::sort(numbers.begin(), numbers.end());
+        RUEDA_RANK_CHECK(numbers.size() == 2 * kCalls);
+        for (std::uint64_t index = 0; index < numbers.size(); ++index) {
+            RUEDA_RANK_CHECK(numbers[index] == index + 1);
+        }
         rank.runtime().shutdown().throw_if_failed();
     });
     INFO(result.text());
