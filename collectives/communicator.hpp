@@ -94,10 +94,10 @@ struct BatchChunks {
 enum class StepWork : std::uint8_t {
     none,      ///< nothing: the task waits, or found that it is done
     other,     ///< work of a kind that is not in this list
-    copy_in,   ///< copied this rank's input to where other ranks read it
-    reduce,    ///< combined the inputs of several ranks: the reduce-scatter half of an allreduce
-    copy_out,  ///< copied results to this rank's output: the allgather half of an allreduce
-    network,   ///< began or ended transfers between hosts
+    copy_in,   ///< the step copied this rank's input to where other ranks read it
+    reduce,    ///< the step reduced inputs of several ranks, as in the reduce-scatter half of an allreduce
+    copy_out,  ///< the step copied results to this rank's output, as in the allgather half of an allreduce
+    network,   ///< the step began or ended transfers between hosts
 };
 
 /// A batch in progress. One thread at a time calls step() until the task is done. After an abort the task is abandoned.

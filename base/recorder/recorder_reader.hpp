@@ -24,8 +24,8 @@ struct RecordedOperation {
     std::uint8_t status = 0;  ///< an ErrorCode; valid if the operation has ended
     bool is_blocking = false;
     std::int32_t set_id = 0;
-    std::uint64_t ordinal = 0;  ///< number among this rank's operations in the process set; for a step: the step's
-                                ///< number
+    std::uint64_t ordinal = 0;  ///< 1 for this rank's first operation in the process set, 2 for its second, and so on;
+                                ///< for a step: the step's number
     std::string name;           ///< empty if the operation has no name, or if its name was overwritten
     std::uint32_t name_hash = 0;
     bool has_name_record = false;  ///< whether `set_id` and `name` are known

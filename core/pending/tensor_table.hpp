@@ -68,7 +68,7 @@ struct TensorEntry {
     /// the operation is a member of a group, and waits until the log has called the operation that announces the number
     /// of members
     bool is_held = false;
-    /// for the operation that announces a group's number of members: the first held member
+    /// The operation that announces a group's number of members has here the group's first member with is_held set.
     TensorEntry* held = nullptr;
 
     /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads

@@ -15,7 +15,7 @@ namespace {
 
 using collectives::Bytes;
 
-/// The maximum length of another rank's reason, in bytes. Rueda writes no longer texts.
+/// The maximum length of another rank's reason, in bytes. Rueda itself writes no text of more bytes.
 constexpr std::size_t kMostText = 8192;
 
 /// Reads another rank's error code. Unknown codes become Internal.

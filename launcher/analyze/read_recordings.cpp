@@ -71,7 +71,7 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
             try {
                 others.emplace_back(work);
             } catch (const std::system_error&) {
-                break;  // the limit of processes is reached; fewer threads read the files too
+                break;  // the limit of processes is reached; the threads that run can read all files
             }
         }
         work();

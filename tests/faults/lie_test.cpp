@@ -54,7 +54,7 @@ void wait_for_announcement(const Memory& memory, std::uint32_t rank, std::uint64
 
 enum class Kind { reducescatter, alltoall, allgather };
 
-/// Runs and checks one blocking operation on rows * kRow elements of float32. Splits, if the operation has them, are
+/// Runs and checks one blocking operation on rows * kRow elements of float32. If the operation has splits, they are all
 /// equal.
 Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     const Buffer in(client, DType::float32, {rows, kRow}, false);

@@ -38,7 +38,7 @@ Factors factors_of(const ops::Reduction& r) {
     return factors;
 }
 
-/// Combines the parts of the hosts that contribute data. A single part is also passed to expected(), because
+/// Combines the parts of the hosts that contribute data. Even a single part goes through expected(), because
 /// `reduction` may contain a factor.
 Bytes combined(const ops::Reduction& reduction, const std::vector<Bytes>& parts, std::size_t count) {
     std::vector<Bytes> present;

@@ -152,9 +152,10 @@ TEST_CASE("two ranks that send to each other") {
           "ranks 1 and 3 are both in a send to each other, and neither receives; one of them must receive first, or "
           "send with send_async");
     const std::vector<StallReport::Tensor> others{
-        message(true, 1, 2),          // this send goes to another rank
-        message(false, 1, 3),         // this receive fits the send of rank 3, so only the tags can differ
-        message(true, 1, 3, true),    // an exchange also receives, so only the tags can differ
+        message(true, 1, 2),   // this send goes to another rank
+        message(false, 1, 3),  // this receive fits the send of rank 3, unless their tags differ
+        message(true, 1, 3,
+                true),  // this exchange also receives, which fits the send of rank 3, unless the tags differ
         tensor("gradient", {1}, {3})  // this is not a message
     };
     for (const StallReport::Tensor& other : others) {

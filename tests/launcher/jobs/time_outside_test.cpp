@@ -49,8 +49,9 @@ TEST_CASE("the records say exactly how long the rank was outside") {
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kStep, 50, {}),
                                                        record(1, kAllreduce, 100, 300), record(2, kAllreduce, 200, 500),
                                                        record(3, kAllreduce, 900, {})};
-    // Of twenty looks (samples of what the rank does), eight were outside of Rueda, and six of these found the rank
-    // asleep. So the rank slept for 0.5 * 6 / 8 of the time.
+    // The records say that the rank was outside of Rueda for half of the time. Of the twenty looks (samples of what the
+    // rank does), eight were outside, and six of these eight found the rank asleep. So it slept for 0.5 * 6 / 8 of the
+    // time.
     auto all = looks(6, Activity::in_rueda);
     all[18].activity = all[19].activity = Activity::runs_outside;
     const auto found = find_time_outside(operations, all, 0, 1000);
