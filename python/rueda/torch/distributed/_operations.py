@@ -700,9 +700,9 @@ class Operations:
     def _report_to_monitor(self, tag: int, limit: float) -> None:
         first = self._ranks[0]
         missing = bytearray(self._size)
-        said = _native.send_async(b"\1", first, tag, self._set)
-        answer = _native.receive_async(missing, first, tag, self._set)
         try:
+            said = _native.send_async(b"\1", first, tag, self._set)
+            answer = _native.receive_async(missing, first, tag, self._set)
             # This wait is twice as long as the timeout, because rank 0 may itself wait for the whole timeout before it
             # names the missing members.
             answer.wait(2 * limit)
