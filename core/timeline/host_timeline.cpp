@@ -3,6 +3,7 @@
 #include "core/timeline/host_timeline.hpp"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +29,10 @@ constexpr std::chrono::seconds kPatienceForMerge{10};
 
 /// A program may start and stop any number of timelines. At most this many of them are merged at the end.
 constexpr std::size_t kMostMerged = 256;
+
+/// Gives the calling thread the lowest priority. If the thread took a core from one rank, all ranks would wait for that
+/// rank. On Linux this concerns the thread alone. If it fails, the thread only costs more.
+void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19)); }
 
 }  // namespace
 
@@ -55,6 +60,7 @@ Status HostTimeline::start(const std::string& path, bool marks_cycles, TimelineR
         try {
             thread_ = std::thread([recording] {
                 pthread_setname_np(pthread_self(), "rueda-timeline");
+                yield_to_ranks();
                 recording->run();
             });
         } catch (const std::exception& error) {

@@ -138,7 +138,7 @@ TEST_CASE("operations of two threads of a rank have different numbers", "[thread
             for (std::uint64_t call = 0; call < kCalls; ++call) {
                 Completion completion;
                 Runtime& runtime = rank.runtime();
-                const auto world = runtime.world();
+                auto& world = runtime.world();
                 const Status called =
                     blocks ? runtime.run_allreduce(world, nullptr, name, tensor, tensor, options, completion)
                            : runtime.start_allreduce(world, nullptr, name, tensor, tensor, options, completion);
