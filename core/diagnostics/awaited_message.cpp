@@ -11,7 +11,8 @@ namespace rueda::core {
 void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* message, std::int64_t since_ns) {
     const std::uint64_t word = message != nullptr && message->message ? MessageWord::of(*message->message) : 0;
     const bool is_the_same = block.message_kind.load(std::memory_order_relaxed) == word &&
-                             (word == 0 || block.message_since_ns.load(std::memory_order_relaxed) == since_ns);
+                             (word == 0 || (block.message_since_ns.load(std::memory_order_relaxed) == since_ns &&
+                                            block.message.read() == message->name));
     if (is_the_same) {
         return;
     }

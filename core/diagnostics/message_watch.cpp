@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.hpp"
 #include "core/diagnostics/awaited_message.hpp"
 
 namespace rueda::core {
@@ -33,6 +34,25 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
                                    return !received.sends && (received.peer == message.peer || received.peer < 0);
                                });
     }
+}
+
+/// The oldest message, with the names of the other late messages. A rank publishes one message, so its name must tell
+/// of the others.
+StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
+    constexpr std::size_t kNamed = 3;
+    constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103
+    StallReport::Tensor oldest = all.front().tensor;
+    std::size_t others = 0;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+        if (all[i].tensor.message->is_late && ++others <= kNamed) {
+            oldest.name += "; also " + all[i].tensor.name;
+        }
+    }
+    if (others > kNamed) {
+        oldest.name += fmt::format("; and {} more", others - kNamed);
+    }
+    oldest.name = base::shortened(oldest.name, kPublishedBytes);
+    return oldest;
 }
 
 /// The line for the log of a rank that does not print the report.
@@ -68,8 +88,12 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     for (const Late& late : all) {
         pending.push_back(late.pending);
     }
-    publish_awaited_message(block_, all.empty() ? nullptr : &all.front().tensor,
-                            all.empty() ? 0 : all.front().pending.since_ns);
+    if (all.empty()) {
+        publish_awaited_message(block_, nullptr, 0);
+    } else {
+        const StallReport::Tensor published = with_other_names(all);
+        publish_awaited_message(block_, &published, all.front().pending.since_ns);
+    }
     // The schedule is replaced only after the texts exist, so that a failure to make them loses no report, as in
     // StallMonitor::tick().
     StallSchedule schedule = schedule_;
