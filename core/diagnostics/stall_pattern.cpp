@@ -189,11 +189,16 @@ const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     return found == rank.waits_in.end() ? nullptr : &*found;
 }
 
+/// When a rank has ended its loop, the other ranks soon wait for it. They may begin so many steps more, because some
+/// steps of a trainer that accumulates gradients call no collective operation.
+constexpr std::int64_t kMostStepsWithoutRank = 16;
+
 std::optional<StallPattern> loop_ended(const StallReport& report) {
     for (const Rank& rank : report.missing_ranks) {
         const std::optional<Ahead> ahead = ranks_ahead_of(report, rank.rank);
         const Tensor* const waits_in = waits_elsewhere(report, rank);
-        if (ahead && waits_in != nullptr) {
+        // A rank that is many steps behind has not ended the loop of the others, but perhaps begun to count again.
+        if (ahead && ahead->step - ahead->own_step <= kMostStepsWithoutRank && waits_in != nullptr) {
             return StallPattern{
                 Kind::loop_ended, joined({rank.rank}, ahead->ranks),
                 fmt::format("rank {} ended its loop with step {} and waits in {}, while {} {} in step {}; with data of "

@@ -4,11 +4,14 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <system_error>
+#include <thread>
 
+#include "base/system/clock.hpp"
 #include "core/diagnostics/stacks/frame_names.hpp"
 #include "core/diagnostics/stacks/stack_text.hpp"
 
@@ -18,6 +21,14 @@ namespace {
 /// A running or sleeping thread handles a signal within milliseconds, on a loaded machine within tenths of a second.
 constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
+
+/// A question is often noticed because the program has just called Rueda, which woke this rank's background thread. A
+/// stack that is taken at once then shows Rueda, and hides where a slow rank spends its time. So the moment is chosen
+/// at random within a few steps of a fast trainer.
+std::chrono::microseconds random_delay() {
+    constexpr std::int64_t kLongestUs = 50'000;
+    return std::chrono::microseconds(base::monotonic_ns() % kLongestUs);  // the nanoseconds are as good as random
+}
 
 }  // namespace
 
@@ -51,6 +62,7 @@ struct StackResponder::Shared {
     }
     void run(std::uint32_t question, const std::function<std::string(const Result<RawStack>&)>& describe) noexcept {
         try {
+            std::this_thread::sleep_for(random_delay());
             const Result<RawStack> stack = capture_main_thread(kPatienceOfCapture);
             set(&Shared::has_captured);
             answer(question, describe(stack));
