@@ -27,8 +27,20 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// The columns that a narrow terminal does without, the first one first.
-constexpr std::array<std::string_view, 2> kDispensable = {"BATCHES/S", "OPS/S"};
+/// A column that a narrow terminal does without if the column DOING would otherwise have less room than this number of
+/// columns of the terminal, and less than its longest text needs.
+struct Dispensable {
+    std::string_view title;
+    std::size_t room_of_doing = 0;
+};
+
+constexpr std::size_t kWholeText = 1000;
+/// "receive from rank 12" has this length.
+constexpr std::size_t kShortText = 20;
+
+/// The first one is left out first.
+constexpr std::array<Dispensable, 4> kDispensable = {
+    {{"BATCHES/S", kWholeText}, {"OPS/S", kWholeText}, {"BYTES/S", kShortText}, {"MEMORY", kShortText}}};
 
 /// A value of ScreenLine::wraps.
 constexpr bool kWraps = true;
@@ -314,9 +326,10 @@ std::vector<std::string> table_of(const TopView& view, std::size_t width) {
     }
     cells.push_back(sums_of(view));
     std::vector<std::string> lines = lay_out(columns, cells);
-    for (const std::string_view title : kDispensable) {
-        if (width > 0 && widest_of(lines) > width) {
-            leave_out(title, columns, cells);
+    for (const Dispensable& column : kDispensable) {
+        const std::size_t room = columns_of(lines.front()) - columns.back().title.size() + column.room_of_doing;
+        if (width > 0 && std::min(widest_of(lines), room) > width) {
+            leave_out(column.title, columns, cells);
             lines = lay_out(columns, cells);
         }
     }

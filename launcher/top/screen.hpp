@@ -28,8 +28,8 @@ struct Screen {
     std::vector<ScreenLine> foot;
 };
 
-/// If the table is wider than `columns`, it does without the columns BATCHES/S and OPS/S, so that more of the column
-/// DOING is visible. 0: the width is not limited. Pure.
+/// If the table is wider than `columns`, the result does without BATCHES/S and OPS/S, and in a narrow terminal without
+/// BYTES/S and MEMORY, so that more of DOING is visible. If `columns` is 0, the width is not limited. Pure.
 [[nodiscard]] Screen screen_of(const TopView& view, std::size_t columns = 0);
 
 struct ScreenSize {

@@ -141,12 +141,17 @@ TEST_CASE("a narrow terminal shows whole sentences and has fewer columns") {
     CHECK_FALSE(has(widest - 1, "BATCHES/S"));
     CHECK(has(widest - 1, "  OPS/S"));
     CHECK_FALSE(has(widest - 12, "  OPS/S"));
+    CHECK(has(widest - 25, "  BYTES/S"));  // 20 characters of DOING are visible
+    CHECK_FALSE(has(widest - 26, "  BYTES/S"));
+    CHECK(has(widest - 26, "  MEMORY"));
+    CHECK(columns_of(screen_of(view, 20).head.back().text) == 60);
+    CHECK(screen_of(view_of({row(2)}), 80).head.back().text.find("  MEMORY") != std::string::npos);
     CHECK(joined(render(screen_of(view, 80), {80, 24}, false)) ==
           "j1034  running  ./trainer  age 1m00s  interval 2.00 s\n"
           "\n"
-          "RANK   PID  PROCESS  STEP  STEP TIME  WAITS  FOR  BYTES/S  CPU  MEMORY  DOING\n"
-          " ! 2  4713  running   118     500 ms    20%         3 MiB  98%  64 MiB  receive…\n"
-          " all                  118     500 ms    20%         3 MiB  98%  64 MiB\n"
+          "RANK   PID  PROCESS  STEP  STEP TIME  WAITS  FOR  CPU  DOING\n"
+          " ! 2  4713  running   118     500 ms    20%       98%  receive from rank 0 for …\n"
+          " all                  118     500 ms    20%       98%\n"
           "! Rank 2 is a straggler: the other ranks wait for it.\n"
           "Rank 2 seems to wait for input: 80% of the time it neither computes nor is in\n"
           "Rueda or in a declared scope.\n");
