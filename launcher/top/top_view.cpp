@@ -41,7 +41,7 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 /// Whether the rank has announced the operation and waits for it. A program may call a receive without a wait long
 /// before the message comes, so only blocking messages count.
-bool is_pending(const base::RecordedOperation& operation) {
+bool is_awaited(const base::RecordedOperation& operation) {
     const bool is_awaited_message = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
     return (base::RecordKind::is_collective(operation.kind) || is_awaited_message) && !operation.ended_ns;
 }
@@ -72,7 +72,7 @@ std::optional<double> step_seconds(const base::RecordedCounters& before, const b
 
 /// Names the operation that has been pending for the longest time, if this time is at least kLongWaitNs.
 std::string long_wait(const std::vector<base::RecordedOperation>& operations, std::int64_t now_ns) {
-    const auto oldest = std::find_if(operations.begin(), operations.end(), is_pending);
+    const auto oldest = std::find_if(operations.begin(), operations.end(), is_awaited);
     if (oldest == operations.end() || now_ns - oldest->announced_ns < kLongWaitNs) {
         return "";
     }
