@@ -43,6 +43,16 @@ std::int64_t count(const std::vector<base::RankRange>& ranks) {
     return sum;
 }
 
+bool is_blocking_message(const RecordedOperation& operation) {
+    return base::RecordKind::is_message(operation.kind) && operation.is_blocking;
+}
+
+/// Whether the record was written when a thread of the program called Rueda.
+bool is_call(const RecordedOperation& operation) {
+    return base::RecordKind::is_collective(operation.kind) || base::RecordKind::is_message(operation.kind) ||
+           operation.kind == base::RecordKind::kStep;
+}
+
 /// When a rank announced an operation. `index` is the rank's position in the list of ranks.
 struct Announcement {
     std::size_t index = 0;
@@ -55,11 +65,28 @@ struct WaitSpan {
     std::int32_t whom = kOtherHosts;
 };
 
+using TimeByRank = std::map<std::int32_t, std::int64_t>;
+
+std::vector<Wait> longest_first(const TimeByRank& times) {
+    std::vector<Wait> waits;
+    for (const auto& [whom, ns] : times) {
+        if (ns > 0) {
+            waits.push_back({whom, ns});
+        }
+    }
+    std::stable_sort(waits.begin(), waits.end(), [](const Wait& a, const Wait& b) { return a.ns > b.ns; });
+    return waits;
+}
+
 class WaitFinder {
 public:
     WaitFinder(std::span<const RecordedRank> ranks, std::int64_t from_ns, std::int64_t to_ns)
         : ranks_(ranks), from_ns_(from_ns), to_ns_(to_ns), newest_(ranks.size()) {
         for (std::size_t index = 0; index < ranks.size(); ++index) {
+            if (ranks[index].rank >= 0) {
+                index_of_rank_.emplace(ranks[index].rank, index);
+            }
+            blocked_.push_back(find_blocked(ranks[index].operations));
             for (const RecordedOperation& operation : ranks[index].operations) {
                 if (is_operation(operation)) {
                     note(index, operation);
@@ -78,12 +105,75 @@ public:
         for (const RecordedOperation& operation : operations) {
             if (is_operation(operation)) {
                 add_spans(index, operation, spans);
+            } else if (is_blocking_message(operation)) {
+                spans.push_back(message_span(operation));
             }
         }
         return sum_up(std::move(spans), std::min(from, to_ns_));
     }
 
 private:
+    /// Returns the time in which the rank waited for the peer of a message. `started` is the moment when the rank knew
+    /// that the peer had called its side. A small message is complete without this moment.
+    [[nodiscard]] WaitSpan message_span(const RecordedOperation& message) const {
+        const std::int64_t end = message.started_ns ? *message.started_ns : message.ended_ns.value_or(to_ns_);
+        return {message.announced_ns, end, message.message.peer >= 0 ? message.message.peer : kAnyRank};
+    }
+
+    /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
+    /// order and without overlaps. If the rank calls Rueda during such a message, another thread of the rank waits for
+    /// the message, so from this call on the message does not block the rank.
+    [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
+        std::vector<WaitSpan> spans;
+        std::int64_t next_call_ns = to_ns_;
+        for (auto operation = operations.rbegin(); operation != operations.rend(); ++operation) {
+            if (is_blocking_message(*operation)) {
+                WaitSpan span = message_span(*operation);
+                span.end = std::min(span.end, next_call_ns);
+                if (span.begin < span.end) {
+                    spans.push_back(span);
+                }
+            }
+            if (is_call(*operation)) {
+                next_call_ns = std::min(next_call_ns, operation->announced_ns);
+            }
+        }
+        std::reverse(spans.begin(), spans.end());
+        return spans;
+    }
+
+    /// Adds the time of a wait to the ranks that caused it. Each part of the wait in which the awaited rank was blocked
+    /// in a message is a wait for the peer of this message.
+    void add_causes(const WaitSpan& wait, TimeByRank& causes) const {
+        std::vector<WaitSpan> parts = {wait};
+        // A chain of messages that is longer than the list of ranks is a circle. No rank has caused this wait.
+        for (std::size_t length = 0; !parts.empty() && length <= ranks_.size(); ++length) {
+            std::vector<WaitSpan> passed_on;
+            for (const WaitSpan& part : parts) {
+                causes[part.whom] += pass_on(part, passed_on);
+            }
+            parts = std::move(passed_on);
+        }
+    }
+
+    /// Appends the parts of the wait in which the awaited rank was itself blocked in a message. Returns the length of
+    /// the rest.
+    [[nodiscard]] std::int64_t pass_on(const WaitSpan& wait, std::vector<WaitSpan>& passed_on) const {
+        std::int64_t rest = wait.end - wait.begin;
+        const auto awaited = index_of_rank_.find(wait.whom);
+        if (awaited == index_of_rank_.end()) {
+            return rest;
+        }
+        const std::vector<WaitSpan>& blocked = blocked_[awaited->second];
+        auto span = std::lower_bound(blocked.begin(), blocked.end(), wait.begin,
+                                     [](const WaitSpan& one, std::int64_t time) { return one.end <= time; });
+        for (; span != blocked.end() && span->begin < wait.end; ++span) {
+            passed_on.push_back({std::max(wait.begin, span->begin), std::min(wait.end, span->end), span->whom});
+            rest -= passed_on.back().end - passed_on.back().begin;
+        }
+        return rest;
+    }
+
     void note(std::size_t index, const RecordedOperation& operation) {
         newest_[index][base::name_key_of(operation)] = &operation;
         if (is_called(operation)) {
@@ -181,32 +271,36 @@ private:
     /// that was announced first.
     [[nodiscard]] RankWaits sum_up(std::vector<WaitSpan> spans, std::int64_t from) const {
         std::sort(spans.begin(), spans.end(), [](const WaitSpan& a, const WaitSpan& b) { return a.begin < b.begin; });
-        std::map<std::int32_t, std::int64_t> sums;
+        TimeByRank sums;
+        TimeByRank causes;
         std::int64_t covered = from;
         for (const WaitSpan& span : spans) {
             const std::int64_t begin = std::max(span.begin, covered);
             const std::int64_t end = std::min(span.end, to_ns_);
             if (begin < end) {
                 sums[span.whom] += end - begin;
+                add_causes({begin, end, span.whom}, causes);
                 covered = end;
             }
         }
-        RankWaits waits{to_ns_ - from, {}};
-        for (const auto& [whom, ns] : sums) {
-            waits.waits.push_back({whom, ns});
-        }
-        std::stable_sort(waits.waits.begin(), waits.waits.end(),
-                         [](const Wait& a, const Wait& b) { return a.ns > b.ns; });
-        return waits;
+        return {to_ns_ - from, longest_first(sums), longest_first(causes)};
     }
 
     std::span<const RecordedRank> ranks_;
     std::int64_t from_ns_;
     std::int64_t to_ns_;
     using NewestOfNames = std::unordered_map<base::NameKey, const RecordedOperation*, base::NameKeyHash>;
-    std::vector<NewestOfNames> newest_;                                                  // by rank
+    std::vector<NewestOfNames> newest_;           // by index
+    std::vector<std::vector<WaitSpan>> blocked_;  // by index; see find_blocked()
+    std::unordered_map<std::int32_t, std::size_t> index_of_rank_;
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };
+
+/// The part of the window that the list has for `whom`.
+double share_in(const std::vector<Wait>& waits, std::int32_t whom, std::int64_t window_ns) {
+    const auto wait = std::find_if(waits.begin(), waits.end(), [whom](const Wait& w) { return w.whom == whom; });
+    return window_ns > 0 && wait != waits.end() ? static_cast<double>(wait->ns) / static_cast<double>(window_ns) : 0;
+}
 
 }  // namespace
 
@@ -222,10 +316,9 @@ double RankWaits::share() const {
     return window_ns > 0 ? static_cast<double>(total_ns()) / static_cast<double>(window_ns) : 0;
 }
 
-double RankWaits::share_for(std::int32_t whom) const {
-    const auto wait = std::find_if(waits.begin(), waits.end(), [whom](const Wait& w) { return w.whom == whom; });
-    return window_ns > 0 && wait != waits.end() ? static_cast<double>(wait->ns) / static_cast<double>(window_ns) : 0;
-}
+double RankWaits::share_for(std::int32_t whom) const { return share_in(waits, whom, window_ns); }
+
+double RankWaits::share_caused_by(std::int32_t whom) const { return share_in(causes, whom, window_ns); }
 
 std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns, std::int64_t to_ns) {
     const WaitFinder finder(ranks, from_ns, to_ns);

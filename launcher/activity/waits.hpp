@@ -21,6 +21,9 @@ struct RecordedRank {
 /// on other hosts.
 inline constexpr std::int32_t kOtherHosts = -2;
 
+/// Another such value. It means that the rank waited in a receive that accepts a message from any rank.
+inline constexpr std::int32_t kAnyRank = -1;
+
 /// How long a rank waited for another rank.
 struct Wait {
     std::int32_t whom = kOtherHosts;
@@ -30,16 +33,24 @@ struct Wait {
 struct RankWaits {
     std::int64_t window_ns = 0;  ///< the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
+    /// The same time, by the ranks that caused the waits. A rank that another rank waits for may itself have been
+    /// blocked in a send or a receive. Then the peer of this message caused the wait, or the rank at the end of a chain
+    /// of such messages. If the ranks of a chain waited for each other in a circle, the time is left out.
+    std::vector<Wait> causes;
     [[nodiscard]] std::int64_t total_ns() const;
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.
     [[nodiscard]] double share() const;
     [[nodiscard]] double share_for(std::int32_t whom) const;
+    /// The part of window_ns in which the rank waited because of the rank `whom`. `whom` may be this rank itself: two
+    /// ranks wait for each other if one has to send before the other can join an operation.
+    [[nodiscard]] double share_caused_by(std::int32_t whom) const;
 };
 
 /// Says for each rank how long it waited for each other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
 /// it has announced an operation that another member of the process set has not announced. If several members have not
-/// announced it, the time counts as a wait for the member that announces the operation last. Pure function. Costs n log
-/// n for n operations.
+/// announced it, the time counts as a wait for the member that announces the operation last. A rank also waits if it is
+/// in a blocking send or receive and the peer has not called its side. Pure function. Costs n log n for n operations,
+/// and for `causes` also the length of the longest chain.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

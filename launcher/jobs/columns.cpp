@@ -31,6 +31,20 @@ std::string_view cut_to_columns(std::string_view text, std::size_t columns) {
     return text.substr(0, end);
 }
 
+std::vector<std::string> wrap_to_columns(std::string_view text, std::size_t columns) {
+    std::vector<std::string> lines;
+    while (columns > 0 && columns_of(text) > columns) {
+        const std::string_view fits = cut_to_columns(text, columns);
+        // If the line ends exactly at the end of a word, the blank comes after the part that fits.
+        const std::size_t blank = text.substr(0, fits.size() + 1).find_last_of(' ');
+        const bool has_blank = blank != std::string_view::npos && blank > 0;
+        lines.emplace_back(text.substr(0, has_blank ? blank : fits.size()));
+        text.remove_prefix(has_blank ? blank + 1 : fits.size());
+    }
+    lines.emplace_back(text);
+    return lines;
+}
+
 std::vector<std::string> lay_out(const std::vector<Column>& columns,
                                  const std::vector<std::vector<std::string>>& rows) {
     std::vector<std::string> titles;

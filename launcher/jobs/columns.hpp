@@ -16,6 +16,10 @@ namespace rueda::launcher {
 /// Returns the beginning of the text that fits into `columns` columns.
 [[nodiscard]] std::string_view cut_to_columns(std::string_view text, std::size_t columns);
 
+/// Breaks the text at blanks into lines of at most `columns` columns. A word that is longer than a line is broken too.
+/// Returns the text as one line if `columns` is 0.
+[[nodiscard]] std::vector<std::string> wrap_to_columns(std::string_view text, std::size_t columns);
+
 struct Column {
     std::string title;
     bool is_right = false;  ///< numbers are right-aligned

@@ -28,15 +28,34 @@ std::vector<std::int32_t> ranks_of(const JobSample& job) {
     return ranks;
 }
 
-/// Returns the process numbers in ascending order, each once: several ranks may be threads of one process.
+/// Returns the process numbers in the order of the ranks, each once: several ranks may be threads of one process.
 std::vector<std::int32_t> pids_of(const JobSample& job) {
-    std::set<std::int32_t> pids;
+    std::vector<std::int32_t> pids;
+    std::set<std::int32_t> seen;
     for (const RankSample& rank : job.ranks) {
-        if (rank.process) {
-            pids.insert(rank.pid);
+        if (rank.process && seen.insert(rank.pid).second) {
+            pids.push_back(rank.pid);
         }
     }
-    return {pids.begin(), pids.end()};
+    return pids;
+}
+
+/// Formats numbers in the order of the list. A sequence of consecutive numbers becomes a range.
+std::string format_in_order(const std::vector<std::int32_t>& numbers) {
+    std::string text;
+    for (std::size_t begin = 0; begin < numbers.size();) {
+        std::size_t end = begin + 1;
+        while (end < numbers.size() &&
+               std::int64_t{numbers[end]} - numbers[begin] == static_cast<std::int64_t>(end - begin)) {
+            ++end;
+        }
+        text += text.empty() ? "" : ",";
+        text += end == begin + 1   ? fmt::format("{}", numbers[begin])
+                : end == begin + 2 ? fmt::format("{},{}", numbers[begin], numbers[begin + 1])
+                                   : fmt::format("{}-{}", numbers[begin], numbers[end - 1]);
+        begin = end;
+    }
+    return text.empty() ? "-" : text;
 }
 
 std::string state_of(const JobSample& job) {
@@ -65,19 +84,7 @@ Json json_of(const JobSample& job) {
 
 std::string format_numbers(std::vector<std::int32_t> numbers) {
     std::sort(numbers.begin(), numbers.end());
-    std::string text;
-    for (std::size_t begin = 0; begin < numbers.size();) {
-        std::size_t end = begin + 1;
-        while (end < numbers.size() && numbers[end] - numbers[begin] == static_cast<std::int32_t>(end - begin)) {
-            ++end;
-        }
-        text += text.empty() ? "" : ",";
-        text += end == begin + 1   ? fmt::format("{}", numbers[begin])
-                : end == begin + 2 ? fmt::format("{},{}", numbers[begin], numbers[begin + 1])
-                                   : fmt::format("{}-{}", numbers[begin], numbers[end - 1]);
-        begin = end;
-    }
-    return text.empty() ? "-" : text;
+    return format_in_order(numbers);
 }
 
 std::string format_age(double seconds) {
@@ -113,7 +120,7 @@ std::string describe_jobs(std::span<const JobSample> jobs, std::span<const Unrea
                                              {"AGE", true}, {"PROGRAM"}, {"STATE"}};
         std::vector<std::vector<std::string>> rows;
         for (const JobSample& job : jobs) {
-            rows.push_back({job.id, format_numbers(ranks_of(job)), format_numbers(pids_of(job)), format_steps(job),
+            rows.push_back({job.id, format_numbers(ranks_of(job)), format_in_order(pids_of(job)), format_steps(job),
                             format_age(job.age_seconds()), base::shortened(job.program, kTableProgramBytes),
                             state_of(job)});
         }

@@ -5,8 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <optional>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "launcher/jobs/columns.hpp"
@@ -24,6 +27,24 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
+/// A column that a narrow terminal does without if the column DOING would otherwise have less room than this number of
+/// columns of the terminal, and less than its longest text needs.
+struct Dispensable {
+    std::string_view title;
+    std::size_t room_of_doing = 0;
+};
+
+constexpr std::size_t kWholeText = 1000;
+/// "receive from rank 12" has this length.
+constexpr std::size_t kShortText = 20;
+
+/// The first one is left out first.
+constexpr std::array<Dispensable, 4> kDispensable = {
+    {{"BATCHES/S", kWholeText}, {"OPS/S", kWholeText}, {"BYTES/S", kShortText}, {"MEMORY", kShortText}}};
+
+/// A value of ScreenLine::wraps.
+constexpr bool kWraps = true;
+
 const std::string kNothing = "-";
 
 std::string percent(double share) { return fmt::format("{:.0f}%", share * 100); }
@@ -38,7 +59,9 @@ std::string cell_text(const std::optional<double>& value, F&& format) {
     return value ? format(*value) : kNothing;
 }
 
-std::string name_of(std::int32_t whom) { return whom == kOtherHosts ? "other hosts" : fmt::format("rank {}", whom); }
+std::string name_of(std::int32_t whom) {
+    return whom == kOtherHosts ? "other hosts" : whom == kAnyRank ? "any rank" : fmt::format("rank {}", whom);
+}
 
 /// Returns the ranks that this rank waited for, for example "rank 2". If there are several, the text also has the part
 /// of the interval for each of them, for example "rank 2 40%, rank 3 10%".
@@ -64,14 +87,17 @@ std::string waited_for(const RankRow& row) {
     return parts.size() == 1 ? name_of(row.waits.front().whom) : parts[0] + ", " + parts[1];
 }
 
+/// Whether the current step already takes much longer than earlier steps took. Then the time since it began is shown
+/// instead of the time of an earlier step.
+bool is_in_long_step(const RankRow& row) {
+    return row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
+           *row.in_step_seconds > 1;
+}
+
+std::string long_step(double seconds) { return ">" + format_duration(seconds); }
+
 std::string step_time(const RankRow& row) {
-    // If the current step already takes much longer than earlier steps took, the time since it began is shown instead
-    // of the time of an earlier step.
-    if (row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
-        *row.in_step_seconds > 1) {
-        return ">" + format_duration(*row.in_step_seconds);
-    }
-    return cell_text(row.step_seconds, format_duration);
+    return is_in_long_step(row) ? long_step(*row.in_step_seconds) : cell_text(row.step_seconds, format_duration);
 }
 
 std::string doing(const RankRow& row) {
@@ -81,7 +107,7 @@ std::string doing(const RankRow& row) {
 
 bool has_hosts(const TopView& view) { return !view.rows.empty() && !view.rows.front().host.empty(); }
 
-std::vector<Column> columns(const TopView& view) {
+std::vector<Column> columns_for(const TopView& view) {
     constexpr bool kRight = true;
     std::vector<Column> made = {{"RANK", kRight},
                                 {"PID", kRight},
@@ -152,19 +178,28 @@ std::optional<double> over_rows(const std::vector<RankRow>& rows, std::optional<
     return count == 0 ? std::nullopt : std::optional(is_average ? sum / count : sum);
 }
 
+/// Returns the average time of a step. If some ranks are in a long step, returns the time of the longest one.
+std::string step_time_of_all(const std::vector<RankRow>& rows) {
+    double longest = 0;
+    for (const RankRow& row : rows) {
+        longest = is_in_long_step(row) ? std::max(longest, *row.in_step_seconds) : longest;
+    }
+    return longest > 0 ? long_step(longest)
+                       : cell_text(over_rows(rows, &RankRow::step_seconds, /*is_average=*/true), format_duration);
+}
+
 std::vector<std::string> sums_of(const TopView& view) {
     std::uint64_t memory = 0;
     for (const RankRow& row : view.rows) {
         memory += row.resident_bytes;
     }
-    constexpr bool kAverage = true;
     std::vector<std::string> cells = {
         "all",
         "",
         "",
         format_steps(view.job),
-        cell_text(over_rows(view.rows, &RankRow::step_seconds, kAverage), format_duration),
-        cell_text(over_rows(view.rows, &RankRow::waiting_share, kAverage), percent),
+        step_time_of_all(view.rows),
+        cell_text(over_rows(view.rows, &RankRow::waiting_share, /*is_average=*/true), percent),
         "",
         cell_text(over_rows(view.rows, &RankRow::bytes_per_second, false), bytes),
         cell_text(over_rows(view.rows, &RankRow::operations_per_second, false), number),
@@ -198,15 +233,15 @@ void add_loss(const TopView& view, bool RankRow::*mark, double (*share)(const Ra
         foot.push_back({who + " " +
                             (ranks.size() == 1 ? fmt::format(fmt::runtime(one), percent(least))
                                                : fmt::format(fmt::runtime(several), "at least " + percent(least))),
-                        Style::plain});
+                        Style::plain, kWraps});
     }
 }
 
 void add_findings(const TopView& view, std::vector<ScreenLine>& foot) {
     for (const RankRow& row : view.rows) {
         if (row.is_straggler) {
-            foot.push_back(
-                {fmt::format("! Rank {} is a straggler: the other ranks wait for it.", row.rank), Style::straggler});
+            foot.push_back({fmt::format("! Rank {} is a straggler: the other ranks wait for it.", row.rank),
+                            Style::straggler, kWraps});
         }
     }
     add_loss(
@@ -241,9 +276,64 @@ const char* start_of(Style style) {
 constexpr const char* kPlain = "\x1b[0m";
 
 std::string render(const ScreenLine& line, std::size_t columns, bool with_colours) {
-    std::string text(columns > 0 ? cut_to_columns(line.text, columns) : std::string_view(line.text));
+    std::string text = line.text;
     text.erase(text.find_last_not_of(' ') + 1);
+    if (columns > 0 && columns_of(text) > columns) {
+        text = std::string(cut_to_columns(text, columns - 1)) + "…";
+    }
     return with_colours && line.style != Style::plain ? start_of(line.style) + text + kPlain : text;
+}
+
+/// Breaks the lines that are sentences.
+std::vector<ScreenLine> wrapped(const std::vector<ScreenLine>& lines, std::size_t columns) {
+    std::vector<ScreenLine> all;
+    for (const ScreenLine& line : lines) {
+        if (!line.wraps) {
+            all.push_back(line);
+            continue;
+        }
+        for (std::string& part : wrap_to_columns(line.text, columns)) {
+            all.push_back({std::move(part), line.style});
+        }
+    }
+    return all;
+}
+
+std::size_t widest_of(const std::vector<std::string>& lines) {
+    std::size_t widest = 0;
+    for (const std::string& line : lines) {
+        widest = std::max(widest, columns_of(line));
+    }
+    return widest;
+}
+
+void leave_out(std::string_view title, std::vector<Column>& columns, std::vector<std::vector<std::string>>& cells) {
+    const auto found =
+        std::find_if(columns.begin(), columns.end(), [title](const Column& column) { return column.title == title; });
+    const auto place = std::distance(columns.begin(), found);
+    columns.erase(found);
+    for (std::vector<std::string>& row : cells) {
+        row.erase(row.begin() + place);
+    }
+}
+
+/// Returns the lines of the table: the titles, one line for each rank, and the sums.
+std::vector<std::string> table_of(const TopView& view, std::size_t width) {
+    std::vector<Column> columns = columns_for(view);
+    std::vector<std::vector<std::string>> cells;
+    for (const RankRow& row : view.rows) {
+        cells.push_back(cells_of(row, view));
+    }
+    cells.push_back(sums_of(view));
+    std::vector<std::string> lines = lay_out(columns, cells);
+    for (const Dispensable& column : kDispensable) {
+        const std::size_t room = columns_of(lines.front()) - columns.back().title.size() + column.room_of_doing;
+        if (width > 0 && std::min(widest_of(lines), room) > width) {
+            leave_out(column.title, columns, cells);
+            lines = lay_out(columns, cells);
+        }
+    }
+    return lines;
 }
 
 }  // namespace
@@ -257,7 +347,7 @@ std::string format_duration(double seconds) {
                             : fmt::format("{:.0f} s", seconds);
 }
 
-Screen screen_of(const TopView& view) {
+Screen screen_of(const TopView& view, std::size_t columns) {
     Screen screen;
     const JobSample& job = view.job;
     screen.head.push_back({fmt::format("{}  {}  {}  age {}  interval {}", job.id, name_of(job.state()),
@@ -265,15 +355,10 @@ Screen screen_of(const TopView& view) {
                                        format_duration(view.interval_seconds)),
                            Style::plain});
     if (job.was_aborted) {
-        screen.head.push_back({"Aborted: " + job.abort_reason, Style::failure});
+        screen.head.push_back({"Aborted: " + job.abort_reason, Style::failure, kWraps});
     }
     screen.head.push_back({});
-    std::vector<std::vector<std::string>> cells;
-    for (const RankRow& row : view.rows) {
-        cells.push_back(cells_of(row, view));
-    }
-    cells.push_back(sums_of(view));
-    const std::vector<std::string> lines = lay_out(columns(view), cells);
+    const std::vector<std::string> lines = table_of(view, columns);
     screen.head.push_back({lines.front(), Style::title});
     for (std::size_t i = 0; i < view.rows.size(); ++i) {
         screen.rows.push_back({lines[i + 1], view.rows[i].is_straggler ? Style::straggler : Style::plain});
@@ -281,14 +366,15 @@ Screen screen_of(const TopView& view) {
     screen.foot.push_back({lines.back(), Style::title});
     add_findings(view, screen.foot);
     for (const std::string& problem : view.problems) {
-        screen.foot.push_back({problem, Style::failure});
+        screen.foot.push_back({problem, Style::failure, kWraps});
     }
     return screen;
 }
 
 std::vector<std::string> render(const Screen& screen, ScreenSize size, bool with_colours) {
-    std::vector<ScreenLine> lines = screen.head;
-    const std::size_t others = screen.head.size() + screen.foot.size();
+    std::vector<ScreenLine> lines = wrapped(screen.head, size.columns);
+    const std::vector<ScreenLine> foot = wrapped(screen.foot, size.columns);
+    const std::size_t others = lines.size() + foot.size();
     std::size_t shown = screen.rows.size();
     if (size.lines > 0 && others + shown > size.lines) {
         shown = size.lines > others + 1 ? size.lines - others - 1 : 0;
@@ -298,7 +384,7 @@ std::vector<std::string> render(const Screen& screen, ScreenSize size, bool with
         lines.push_back(
             {fmt::format("... {} more ranks do not fit on the screen", screen.rows.size() - shown), Style::plain});
     }
-    lines.insert(lines.end(), screen.foot.begin(), screen.foot.end());
+    lines.insert(lines.end(), foot.begin(), foot.end());
     if (size.lines > 0 && lines.size() > size.lines) {
         lines.resize(size.lines);
     }

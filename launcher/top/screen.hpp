@@ -18,6 +18,7 @@ enum class Style { plain, title, straggler, failure };
 struct ScreenLine {
     std::string text;
     Style style = Style::plain;
+    bool wraps = false;  ///< a sentence, which continues on the next line of a narrow terminal; other lines are cut
 };
 
 /// The lines that `rueda top` prints, in three parts. If the terminal is too small, only the middle part is shortened.
@@ -27,16 +28,18 @@ struct Screen {
     std::vector<ScreenLine> foot;
 };
 
-/// Pure.
-[[nodiscard]] Screen screen_of(const TopView& view);
+/// If the table is wider than `columns`, the result does without BATCHES/S and OPS/S, and in a narrow terminal without
+/// BYTES/S and MEMORY, so that more of DOING is visible. If `columns` is 0, the width is not limited. Pure.
+[[nodiscard]] Screen screen_of(const TopView& view, std::size_t columns = 0);
 
 struct ScreenSize {
     std::size_t columns = 0;  ///< 0: not limited
     std::size_t lines = 0;    ///< 0: not limited
 };
 
-/// Returns the lines of the screen, cut to `size`, with colours if `with_colours` is true. If there are too many rows,
-/// the last row says how many rows are not shown. The lines contain no line ends. Pure.
+/// Returns the lines of the screen, with colours if `with_colours` is true. Sentences are wrapped to `size`, and other
+/// lines are cut; a line that was cut ends with "…". If there are too many rows, the last row says how many rows are
+/// not shown. The lines contain no line ends. Pure.
 [[nodiscard]] std::vector<std::string> render(const Screen& screen, ScreenSize size, bool with_colours);
 
 /// Returns the view in JSON, for programs. Pure.

@@ -13,14 +13,15 @@ namespace rueda::launcher {
 
 namespace {
 
-/// First condition for a straggler: on average over the other ranks, a rank waited for the straggler during at least
-/// this part of the interval. With a smaller limit, the small differences that every job has would mark ranks by
+/// First condition for a straggler: on average over the other ranks, a rank waited because of the straggler during at
+/// least this part of the interval. With a smaller limit, the small differences that every job has would mark ranks by
 /// chance.
 constexpr double kStragglerShare = 0.10;
 
 /// Second condition for a straggler: the time that the straggler itself waited is at most this part of the time that
-/// the other ranks waited for it. If ranks take turns in being late, none of them is the cause. For example, on a
-/// machine with eight runnable threads for each core, two equal ranks waited for each other 38 % and 14 % of the time.
+/// the other ranks waited because of it. If ranks take turns in being late, none of them is the cause. For example, on
+/// a machine with eight runnable threads for each core, two equal ranks waited for each other 38 % and 14 % of the
+/// time.
 constexpr double kStragglersOwnShare = 0.25;
 
 /// A rank seems bound by its input if, during at least this part of the interval, it neither computed nor was in Rueda
@@ -38,8 +39,23 @@ constexpr std::size_t kNameBytes = 60;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-bool is_pending(const base::RecordedOperation& operation) {
-    return operation.kind < base::RecordKind::kStep && !operation.ended_ns;
+/// Whether the rank has announced the operation and waits for it. A program may call a receive without a wait long
+/// before the message comes, so only blocking messages count.
+bool is_awaited(const base::RecordedOperation& operation) {
+    const bool is_awaited_message = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
+    return (base::RecordKind::is_collective(operation.kind) || is_awaited_message) && !operation.ended_ns;
+}
+
+/// Returns "allreduce 'loss'", "receive from rank 0", "send to rank 2".
+std::string describe_pending(const base::RecordedOperation& operation) {
+    const std::string_view kind = base::name_of_record_kind(operation.kind);
+    if (base::RecordKind::is_message(operation.kind)) {
+        const std::int32_t peer = operation.message.peer;
+        return fmt::format("{} {} {}", kind, operation.kind == base::RecordKind::kSend ? "to" : "from",
+                           peer < 0 ? "any rank" : fmt::format("rank {}", peer));
+    }
+    return operation.name.empty() ? std::string(kind)
+                                  : fmt::format("{} {}", kind, base::quote(operation.name, kNameBytes));
 }
 
 /// Counters only grow. If a counter has decreased, another process has damaged it, and the rate is 0.
@@ -56,13 +72,11 @@ std::optional<double> step_seconds(const base::RecordedCounters& before, const b
 
 /// Names the operation that has been pending for the longest time, if this time is at least kLongWaitNs.
 std::string long_wait(const std::vector<base::RecordedOperation>& operations, std::int64_t now_ns) {
-    const auto oldest = std::find_if(operations.begin(), operations.end(), is_pending);
+    const auto oldest = std::find_if(operations.begin(), operations.end(), is_awaited);
     if (oldest == operations.end() || now_ns - oldest->announced_ns < kLongWaitNs) {
         return "";
     }
-    const std::string name = oldest->name.empty() ? "" : " " + base::quote(oldest->name, kNameBytes);
-    return fmt::format("{}{} for {:.0f} s", base::name_of_record_kind(oldest->kind), name,
-                       seconds(now_ns - oldest->announced_ns));
+    return fmt::format("{} for {:.0f} s", describe_pending(*oldest), seconds(now_ns - oldest->announced_ns));
 }
 
 void fill_from_recorder(RankRow& row, const base::RecordedCounters& before, const base::RecordedCounters& after,
@@ -93,19 +107,25 @@ RankRow row_of(const RankSample& before, const RankSample& after, double interva
     return row;
 }
 
-/// Returns the part of the time in which another rank waited for this rank, as an average over the other ranks.
+/// Returns the part of the time in which another rank waited because of this rank, as an average over the other ranks.
 double share_lost_to(std::size_t index, std::span<const RankRow> rows, std::span<const RankWaits> waits) {
     double sum = 0;
     for (std::size_t other = 0; other < rows.size(); ++other) {
-        sum += other != index ? waits[other].share_for(rows[index].rank) : 0;
+        sum += other != index ? waits[other].share_caused_by(rows[index].rank) : 0;
     }
     return rows.size() > 1 ? sum / static_cast<double>(rows.size() - 1) : 0;
 }
 
 void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> waits) {
     for (std::size_t index = 0; index < rows.size(); ++index) {
+        const std::int32_t rank = rows[index].rank;
+        if (rank < 0) {
+            continue;  // the rank has not joined the job yet
+        }
         const double lost = share_lost_to(index, rows, waits);
-        rows[index].is_straggler = lost >= kStragglerShare && waits[index].share() <= lost * kStragglersOwnShare;
+        // The rank may wait for a rank that waits for a message from this rank. This rank causes this wait itself.
+        const double own = waits[index].share() - waits[index].share_caused_by(rank);
+        rows[index].is_straggler = lost >= kStragglerShare && own <= lost * kStragglersOwnShare;
     }
 }
 

@@ -67,9 +67,9 @@ HostAnswer read_host_answer(std::string_view host, std::string_view output) {
                 return answer;
             }
         } else if (line.starts_with(kErrorMark) && answer.problem.empty()) {
-            answer.problem = base::printable(line.substr(kErrorMark.size()));
+            answer.problem = printable_answer(line.substr(kErrorMark.size()));
         } else if (first_line.empty() && has_words(line)) {
-            first_line = base::printable(line);
+            first_line = printable_answer(line);
         }
     }
     answer.json.clear();
@@ -78,6 +78,8 @@ HostAnswer read_host_answer(std::string_view host, std::string_view output) {
     }
     return answer;
 }
+
+std::string printable_answer(std::string_view text) { return base::printable(trimmed(text)); }
 
 bool has_words(std::string_view line) { return line.find_first_not_of(" \t\r-") != std::string_view::npos; }
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 
-#include "base/text.hpp"
 #include "launcher/processes/child_process.hpp"
 #include "launcher/top/hosts/ask_hosts.hpp"
 
@@ -101,9 +100,9 @@ void HostStream::note_line(std::string_view line, bool may_be_json) {
     if (may_be_json && line.starts_with('{')) {
         newest_ = line;
     } else if (line.starts_with(kErrorMark)) {
-        of_rueda_ = base::printable(line.substr(kErrorMark.size()));
+        of_rueda_ = printable_answer(line.substr(kErrorMark.size()));
     } else if (first_line_.empty() && has_words(line)) {
-        first_line_ = base::printable(line);
+        first_line_ = printable_answer(line);
     }
 }
 

@@ -136,14 +136,14 @@ private:
         return had_one ? 0 : 1;
     }
 
-    [[nodiscard]] Screen screen() const {
-        return screen_of(merge_pictures(pictures_, base::monotonic_ns(), interval_.count()));
+    [[nodiscard]] Screen screen(std::size_t columns) const {
+        return screen_of(merge_pictures(pictures_, base::monotonic_ns(), interval_.count()), columns);
     }
 
     std::chrono::nanoseconds interval_;
     std::vector<std::unique_ptr<HostStream>> streams_;
     std::vector<HostPicture> pictures_;  ///< in the order of the streams
-    ScreenSession session_{[this] { return std::optional(screen()); }};
+    ScreenSession session_{[this](std::size_t columns) { return std::optional(screen(columns)); }};
 };
 
 }  // namespace

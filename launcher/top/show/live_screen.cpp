@@ -61,7 +61,8 @@ private:
     Job& job_;
     JobWatch watch_;
     std::optional<TopView> view_;
-    ScreenSession session_{[this] { return view_ ? std::optional(screen_of(*view_)) : std::nullopt; }};
+    ScreenSession session_{
+        [this](std::size_t columns) { return view_ ? std::optional(screen_of(*view_, columns)) : std::nullopt; }};
 };
 
 }  // namespace

@@ -36,8 +36,9 @@ void ScreenSession::add_to(PollSet& set) {
 }
 
 void ScreenSession::draw() {
-    if (const std::optional<Screen> screen = picture_()) {
-        goes_on_ = terminal_.show(render(*screen, terminal_.size(), /*with_colours=*/true)) && goes_on_;
+    const ScreenSize size = terminal_.size();
+    if (const std::optional<Screen> screen = picture_(size.columns)) {
+        goes_on_ = terminal_.show(render(*screen, size, /*with_colours=*/true)) && goes_on_;
     }
 }
 

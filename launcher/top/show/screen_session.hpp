@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 
@@ -17,8 +18,8 @@ namespace rueda::launcher {
 /// Threads: one.
 class ScreenSession {
 public:
-    /// Returns the screen to show, or nothing if there is none yet.
-    using Picture = std::function<std::optional<Screen>()>;
+    /// Returns the screen to show on a terminal with this number of columns, or nothing if there is none yet.
+    using Picture = std::function<std::optional<Screen>(std::size_t columns)>;
 
     explicit ScreenSession(Picture picture);
 

@@ -43,6 +43,11 @@ TEST_CASE("the table of jobs") {
           "j8 (process 5,6) cannot be shown: it has layout version 2\n");
     const std::vector<JobSample> threads = {job("j1", {rank(0, 50, 1), rank(1, 50, 1)})};
     CHECK_THAT(describe_jobs(threads, {}), Catch::Contains("\nj1   0,1    50       1 "));
+    const std::vector<JobSample> unordered = {
+        job("j1", {rank(0, 54, 1), rank(1, 50, 1), rank(2, 51, 1), rank(3, 52, 1), rank(4, 49, 1)})};
+    CHECK_THAT(describe_jobs(unordered, {}), Catch::Contains("\nj1   0-4    54,50-52,49     1 "));
+    CHECK(nlohmann::json::parse(jobs_as_json(unordered, {}))["jobs"][0]["pids"] ==
+          std::vector<int>{54, 50, 51, 52, 49});
     CHECK(describe_jobs({}, {}) == "No job of Rueda that belongs to you runs on this host.\n");
 }
 
@@ -82,6 +87,11 @@ TEST_CASE("columns are as wide as their characters") {
     CHECK(cut_to_columns("größe…", 3) == "grö");
     CHECK(cut_to_columns("ab", 0).empty());
     CHECK(cut_to_columns("ab", 5) == "ab");
+    CHECK(wrap_to_columns("größe und", 5) == std::vector<std::string>{"größe", "und"});
+    CHECK(wrap_to_columns("größe und", 4) == std::vector<std::string>{"größ", "e", "und"});
+    CHECK(wrap_to_columns("one two three", 8) == std::vector<std::string>{"one two", "three"});
+    CHECK(wrap_to_columns("one two", 0) == std::vector<std::string>{"one two"});
+    CHECK(wrap_to_columns("", 3) == std::vector<std::string>{""});
     CHECK(lay_out({{"A"}, {"B", true}, {"C"}}, {{"ö", "1", "x"}, {"ab", "123", ""}}) ==
           std::vector<std::string>{"A     B  C", "ö     1  x", "ab  123  "});
 }

@@ -164,6 +164,9 @@ class Ps(WithJob):
         (job,) = self.jobs()
         self.assertEqual(job["ranks"], [0, 1])
         self.assertEqual(sorted(job["pids"]), self.pids)
+        self.assertEqual(
+            job["pids"], [rank["pid"] for rank in json.loads(rueda("top", job["id"], "--json").stdout)["ranks"]]
+        )
         self.assertEqual(job["state"], "running")
         self.assertIsNone(job["abort_reason"])
         self.assertGreaterEqual(job["step"], 2)
@@ -306,6 +309,14 @@ class Top(WithJob):
         self.assertGreater(ranks[0]["waiting_share"], 0.9)
         self.assertTrue(ranks[1]["is_straggler"])
         self.assertGreater(ranks[0]["in_step_seconds"], 1)
+
+    def test_shows_which_rank_does_not_send_a_message(self):
+        self.start("message", ranks=3)
+        ranks = self.top_until(lambda ranks: ranks[1]["pending"], 0.2)
+        self.assertRegex(ranks[1]["pending"], r"^receive from rank 0 for \d+ s$")
+        self.assertEqual([wait["rank"] for wait in ranks[1]["waits_for"]], [0])
+        self.assertGreater(ranks[1]["waiting_share"], 0.9)
+        self.assertEqual([rank["is_straggler"] for rank in ranks], [True, False, False])
 
     def test_shows_the_ranks_of_several_hosts(self):
         """A script replaces mpirun. In place of each remote host, it runs `rueda` on this host, for another job."""
@@ -634,7 +645,7 @@ class Screen(WithJob):
         picture = terminal.seen.split(b"\x1b[H")[-2]
         lines = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", picture).split(b"\r\n")
         self.assertLessEqual(len(lines), 5)
-        self.assertLessEqual(max(len(line.rstrip(b"\r")) for line in lines), 40)
+        self.assertLessEqual(max(len(line.decode().rstrip("\r")) for line in lines), 40)
         terminal.type(b"q")
         self.assertEqual(terminal.end(), 0)
 

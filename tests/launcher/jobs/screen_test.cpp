@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/jobs/columns.hpp"
 #include "launcher/top/hosts/bounded_lines.hpp"
 #include "launcher/top/merge_hosts.hpp"
 
@@ -67,6 +68,9 @@ TEST_CASE("the screen as text") {
     straggler.scope = "saving";
     RankRow last = row(3);
     last.waits = {{2, 300'000'000}, {kOtherHosts, 100'000'000}};
+    RankRow receiver = row(0);
+    receiver.waits = {{kAnyRank, 400'000'000}};
+    CHECK_THAT(joined(render(screen_of(view_of({receiver})), {}, false)), Catch::Contains(" 20%  any rank "));
     CHECK(joined(render(screen_of(view_of({row(1), straggler, last})), {}, false)) ==
           "j1034  running  ./trainer  age 1m00s  interval 2.00 s\n"
           "\n"
@@ -111,6 +115,47 @@ TEST_CASE("a step that takes long, and an operation that waits long, are shown a
     CHECK_THAT(text, Catch::Contains("in scope 'evaluate'; allreduce 'loss' for 11 s\n"));
     stuck.in_step_seconds = 0.9;
     CHECK_THAT(joined(render(screen_of(view_of({stuck})), {}, false)), !Catch::Contains(">"));
+}
+
+TEST_CASE("the line of all ranks shows the longest step that is not over") {
+    std::vector<RankRow> rows = {row(0), row(1), row(2)};
+    rows[0].in_step_seconds = 7.4;
+    rows[2].in_step_seconds = 9;
+    CHECK_THAT(render(screen_of(view_of(rows)), {}, false).back(), Catch::Contains(" 118    >9.00 s "));
+    rows[0].in_step_seconds = rows[2].in_step_seconds = 0.6;
+    CHECK_THAT(render(screen_of(view_of(rows)), {}, false).back(), Catch::Contains(" 118     500 ms "));
+}
+
+TEST_CASE("a narrow terminal shows whole sentences and has fewer columns") {
+    RankRow straggler = row(2);
+    straggler.is_straggler = straggler.seems_bound_by_input = true;
+    straggler.idle_share = 0.8;
+    straggler.pending = "receive from rank 0 for 6 s";
+    straggler.waits.clear();
+    const TopView view = view_of({straggler});
+    const auto has = [&view](std::size_t columns, const std::string& title) {
+        return screen_of(view, columns).head.back().text.find(title) != std::string::npos;
+    };
+    const std::size_t widest = columns_of(screen_of(view).rows[0].text);
+    CHECK(has(widest, "BATCHES/S"));
+    CHECK_FALSE(has(widest - 1, "BATCHES/S"));
+    CHECK(has(widest - 1, "  OPS/S"));
+    CHECK_FALSE(has(widest - 12, "  OPS/S"));
+    CHECK(has(widest - 25, "  BYTES/S"));  // 20 characters of DOING are visible
+    CHECK_FALSE(has(widest - 26, "  BYTES/S"));
+    CHECK(has(widest - 26, "  MEMORY"));
+    CHECK(columns_of(screen_of(view, 20).head.back().text) == 60);
+    CHECK(screen_of(view_of({row(2)}), 80).head.back().text.find("  MEMORY") != std::string::npos);
+    CHECK(joined(render(screen_of(view, 80), {80, 24}, false)) ==
+          "j1034  running  ./trainer  age 1m00s  interval 2.00 s\n"
+          "\n"
+          "RANK   PID  PROCESS  STEP  STEP TIME  WAITS  FOR  CPU  DOING\n"
+          " ! 2  4713  running   118     500 ms    20%       98%  receive from rank 0 for …\n"
+          " all                  118     500 ms    20%       98%\n"
+          "! Rank 2 is a straggler: the other ranks wait for it.\n"
+          "Rank 2 seems to wait for input: 80% of the time it neither computes nor is in\n"
+          "Rueda or in a declared scope.\n");
+    CHECK(render(screen_of(view, 80), {80, 7}, false).size() == 7);
 }
 
 TEST_CASE("ranks that seem to wait for input are named together") {
@@ -169,7 +214,7 @@ TEST_CASE("the screen fits the terminal") {
             const auto shown = render(screen, {columns, lines}, false);
             CHECK(shown.size() <= lines);
             for (const std::string& line : shown) {
-                CHECK(line.size() <= columns);
+                CHECK(columns_of(line) <= columns);
             }
         }
     }
@@ -231,7 +276,7 @@ TEST_CASE("the screen in JSON") {
 
 TEST_CASE("a view is read from its JSON as it was") {
     RankRow full = row(1);
-    full.waits = {{0, 500'000'000}, {kOtherHosts, 250'000'000}};
+    full.waits = {{0, 500'000'000}, {kOtherHosts, 250'000'000}, {kAnyRank, 125'000'000}};
     full.scope = "saving";
     full.pending = "allreduce 'loss' for 11 s";
     full.in_step_seconds = 0.25;
@@ -297,6 +342,8 @@ TEST_CASE("the answer of a host is found between other lines") {
     CHECK(found.problem.empty());
     CHECK(read_host_answer("a", "-----\nssh: no route\nmore\n").problem == "ssh: no route");
     CHECK(read_host_answer("a", "a warning\nrueda: no job\x1b of Rueda\n").problem == "no job? of Rueda");
+    CHECK(read_host_answer("a", "ssh: no route\r\n").problem == "ssh: no route");
+    CHECK(read_host_answer("a", "rueda: no job \r\n").problem == "no job");
     CHECK(read_host_answer("a", "").problem == "it did not answer");
     const HostAnswer cut = read_host_answer("a", "{\n  \"id\": 1\n");
     CHECK(cut.json.empty());

@@ -177,6 +177,69 @@ TEST_CASE("an operation that waits long is named") {
     CHECK(compare(before, after, {}).rows[0].pending.empty());
 }
 
+/// Adds a blocking receive that has not ended.
+base::RecordedOperation& add_receive(TopSample& sample, std::size_t rank, std::int32_t peer,
+                                     std::int64_t announced_ns) {
+    add_operation(sample, rank, announced_ns, 0);
+    base::RecordedOperation& operation = sample.recorded[rank].operations.back();
+    operation.kind = base::RecordKind::kReceive;
+    operation.name.clear();
+    operation.has_name_record = false;
+    operation.is_blocking = true;
+    operation.message = {peer, 5};
+    operation.started_ns.reset();
+    operation.ended_ns.reset();
+    return operation;
+}
+
+TEST_CASE("a rank that waits for a message is not the straggler") {
+    const TopSample before = sample_at(0, 4);
+    TopSample after = sample_at(8, 4);
+    base::RecordedOperation& receive = add_receive(after, 2, 0, 2 * kSecond);
+    const auto announce = [&after](std::size_t rank) {
+        add_operation(after, rank, 2 * kSecond, 0);
+        after.recorded[rank].operations.back().started_ns.reset();
+        after.recorded[rank].operations.back().ended_ns.reset();
+    };
+    announce(1);
+    announce(3);
+    SECTION("the sender is in the operation that the receiver has not announced") {
+        announce(0);
+        const TopView view = compare(before, after, {});
+        CHECK(stragglers(view) == std::vector<bool>{true, false, false, false});
+        CHECK(view.rows[1].waits.at(0).whom == 2);
+        CHECK(view.rows[2].waiting_share == Approx(0.75));
+        CHECK(view.rows[2].waits.at(0).whom == 0);
+        CHECK(view.rows[2].pending == "receive from rank 0 for 6 s");
+    }
+    SECTION("the sender is in no operation") {
+        CHECK(stragglers(compare(before, after, {})) == std::vector<bool>{true, false, false, false});
+    }
+    SECTION("the sender waits for a message of the receiver") {
+        receive.kind = base::RecordKind::kSend;
+        add_receive(after, 0, 2, 2 * kSecond);
+        const TopView view = compare(before, after, {});
+        CHECK(stragglers(view) == std::vector<bool>(4, false));
+        CHECK(view.rows[2].pending == "send to rank 0 for 6 s");
+    }
+    SECTION("the sender is any rank") {
+        receive.message.peer = -1;
+        announce(0);
+        const TopView view = compare(before, after, {});
+        CHECK(stragglers(view) == std::vector<bool>(4, false));
+        CHECK(view.rows[2].waits.at(0).whom == kAnyRank);
+        CHECK(view.rows[2].pending == "receive from any rank for 6 s");
+    }
+    SECTION("the receiver does not wait for the message") {
+        receive.is_blocking = false;
+        announce(0);
+        const TopView view = compare(before, after, {});
+        CHECK(stragglers(view) == std::vector<bool>{false, false, true, false});
+        CHECK(view.rows[2].waits.empty());
+        CHECK(view.rows[2].pending.empty());
+    }
+}
+
 std::vector<Look> looks_of(std::initializer_list<std::pair<Activity, int>> counts) {
     std::vector<Look> looks;
     for (const auto& [activity, count] : counts) {

@@ -33,6 +33,27 @@ public:
         add(name, announced);
         return *this;
     }
+    /// Adds a blocking receive. It has ended if `ended` has a value.
+    Recording& receives(std::int32_t peer, std::int64_t announced, std::optional<std::int64_t> started = {},
+                        std::optional<std::int64_t> ended = {}) {
+        RecordedOperation& operation = add("", announced);
+        operation.kind = base::RecordKind::kReceive;
+        operation.has_name_record = false;
+        operation.ordinal = 0;
+        operation.is_blocking = true;
+        operation.message = {peer, 5};
+        operation.started_ns = started;
+        operation.ended_ns = ended;
+        return *this;
+    }
+    Recording& sends(std::int32_t peer, std::int64_t announced) {
+        receives(peer, announced).recorded_.operations.back().kind = base::RecordKind::kSend;
+        return *this;
+    }
+    Recording& without_blocking() {
+        recorded_.operations.back().is_blocking = false;
+        return *this;
+    }
     Recording& joined(std::int64_t announced) {
         add("", announced).kind = base::RecordKind::kJoin;
         return *this;
@@ -169,6 +190,55 @@ TEST_CASE("members on other hosts are waited for together") {
     CHECK(ns_for(waits[0], 1) == 50);
     CHECK(ns_for(waits[0], kOtherHosts) == 300 + 500);
     CHECK(ns_for(waits[1], kOtherHosts) == 300 + 400);
+}
+
+TEST_CASE("a rank in a blocking send or receive waits for the peer") {
+    const auto waits = waits_of(
+        {Recording(0, "ranks 0-4").receives(1, 100, 150, 200).sends(2, 400),
+         Recording(1, "ranks 0-4").receives(3, 300).without_blocking(), Recording(2, "ranks 0-4").receives(7, 600),
+         Recording(3, "ranks 0-4").receives(-1, 500), Recording(4, "ranks 0-4").receives(1, 100, std::nullopt, 130)},
+        0, 1000);
+    CHECK(ns_for(waits[0], 1) == 50);  // until the receive knew that rank 1 sends
+    CHECK(ns_for(waits[0], 2) == 600);
+    CHECK(waits[1].waits.empty());
+    CHECK(ns_for(waits[2], 7) == 400);  // rank 7 is on another host
+    CHECK(waits[2].share_caused_by(7) == Approx(0.4));
+    CHECK(ns_for(waits[3], kAnyRank) == 500);
+    CHECK(ns_for(waits[4], 1) == 30);  // a small message has no start
+    // Rank 0 waited for rank 2, which waited for rank 7 from 600 on.
+    CHECK(waits[0].share_caused_by(2) == Approx(0.2));
+    CHECK(waits[0].share_caused_by(7) == Approx(0.4));
+}
+
+TEST_CASE("the rank at the end of a chain of messages causes the waits") {
+    SECTION("it is in no operation") {
+        const auto waits = waits_of(
+            {Recording(0, "ranks 0-3"), Recording(1, "ranks 0-3").pending("a", 400),
+             Recording(2, "ranks 0-3").receives(3, 300), Recording(3, "ranks 0-3").receives(0, 500).pending("b", 900)},
+            0, 1000);
+        CHECK(ns_for(waits[1], 0) == 600);  // the first rank that has not announced "a"
+        CHECK(ns_for(waits[2], 3) == 700);
+        CHECK(waits[2].share_caused_by(0) == Approx(0.4));
+        CHECK(waits[2].share_caused_by(3) == Approx(0.3));  // before 500, and from 900 on, when rank 3 went on
+    }
+    SECTION("it waits for the rank that waits for it") {
+        const auto waits =
+            waits_of({Recording(0, "ranks 0-2").pending("a", 0), Recording(1, "ranks 0-2").pending("a", 0),
+                      Recording(2, "ranks 0-2").receives(0, 0)},
+                     0, 1000);
+        CHECK(waits[0].share_for(2) == Approx(1));
+        CHECK(waits[0].share_caused_by(0) == Approx(1));
+        CHECK(waits[1].share_caused_by(0) == Approx(1));
+        CHECK(waits[1].share_caused_by(2) == 0);
+    }
+    SECTION("messages in a circle are caused by no rank") {
+        const auto waits =
+            waits_of({Recording(0, "ranks 0, 1").receives(1, 0), Recording(1, "ranks 0, 1").sends(0, 0)}, 0, 1000);
+        CHECK(waits[0].share() == Approx(1));
+        CHECK(waits[0].causes.empty());
+        CHECK(waits[1].causes.empty());
+        CHECK(waits_of({Recording(0, "rank 0").receives(0, 0)}, 0, 1000)[0].causes.empty());
+    }
 }
 
 TEST_CASE("lists of members that are cut or damaged add nobody") {

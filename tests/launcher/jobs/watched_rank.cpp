@@ -7,6 +7,7 @@
 //   input      rank 0 sleeps between the steps, as if it waited for data; the other ranks compute
 //   threads    the main threads sleep, while another thread computes
 //   missing    from the third step on, rank 1 waits in a declared scope until STOP_FILE exists
+//   message    in step 3, rank 1 receives a message that rank 0 sends when STOP_FILE exists
 //   loop       like missing, but rank 1 computes in a loop
 #include <unistd.h>
 
@@ -48,6 +49,18 @@ void compute_for(std::chrono::milliseconds time) {
     }
 }
 
+void pass_message(const char* stop_file) {
+    std::vector<float> message(1);
+    if (rueda::rank() == 1) {
+        rueda::receive(message, 0);
+    } else if (rueda::rank() == 0) {
+        while (!exists(stop_file)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        rueda::send(message, 1);
+    }
+}
+
 void compute(std::string_view mode, std::int64_t step, const char* stop_file) {
     using std::chrono::milliseconds;
     if (mode == "straggler" && rueda::rank() == 1) {
@@ -63,6 +76,8 @@ void compute(std::string_view mode, std::int64_t step, const char* stop_file) {
         while (!exists(stop_file)) {
             std::this_thread::sleep_for(milliseconds(5));
         }
+    } else if (mode == "message" && step == kMissingStep) {
+        pass_message(stop_file);
     } else if (mode == "loop" && rueda::rank() == 1 && step == kMissingStep) {
         std::printf("looped: %d\n", loop_until_it_exists(stop_file) != 0 ? 1 : 0);
     }
