@@ -152,6 +152,18 @@ public:
         record->state.store(state | RecordState::kStarted | RecordState::kEnded, std::memory_order_release);
         count_ended(*record, state, started, ended);
     }
+    /// Records that the program waits for a send or a receive. If it has started this message just before, as blocking
+    /// calls in Python do, the message counts as blocking. If it was started earlier, the program did something else
+    /// meanwhile, so the time since its start is no wait. Threads: any thread. If another thread changes the record's
+    /// state at the same moment, the mark may be lost; it only concerns reports.
+    void note_awaited(std::uint64_t number) const {
+        OperationRecord* const record = find(number);
+        // relaxed: only the bit itself is of interest
+        if (record != nullptr && (record->state.load(std::memory_order_relaxed) & RecordState::kBlocking) == 0 &&
+            ticks_now() - record->announced.load(std::memory_order_relaxed) < kJustBeforeTicks) {
+            record->state.fetch_or(RecordState::kBlocking, std::memory_order_release);  // release: as all stores here
+        }
+    }
     /// Counts a stall report that this rank made. Threads: any thread may call this function.
     void note_stall_report() const {
         if (recorder_ != nullptr) {
@@ -168,6 +180,7 @@ public:
 
 private:
     static constexpr std::uint64_t kBytesMask = (std::uint64_t{1} << 48U) - 1;
+    static constexpr std::uint64_t kJustBeforeTicks = std::uint64_t{1} << 22U;  // one to four milliseconds
 
     std::uint64_t announce(const Announced& what, std::uint64_t ticks) const {
         if (recorder_ == nullptr) {

@@ -497,6 +497,9 @@ void Engine::end_messages() {
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
     const auto done = [&completion] { return completion.done(); };
+    if (completion.is_message && !completion.done()) [[unlikely]] {
+        messenger_.note_awaited(completion);
+    }
     if (completion.is_join) [[unlikely]] {
         joining_.fetch_add(1, std::memory_order_relaxed);
         static_cast<void>(wait_for(done, timeout_seconds, Haste::none));

@@ -84,6 +84,8 @@ public:
     std::vector<std::int64_t> received_splits;
     std::int32_t joined_last = -1;  ///< for a join: the job's rank that joined last
     std::int32_t sender = -1;       ///< for a receive: the job's rank that sent the message
+    bool is_message = false;        ///< a send or a receive
+    std::uint64_t recorded = 0;     ///< for a send or a receive: the number of its record in the flight recorder
     bool is_join = false;  ///< a join: the waiting thread takes part in progress only for other ranks (Engine::Haste)
 
 private:

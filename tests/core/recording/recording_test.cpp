@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <string>
@@ -191,10 +192,42 @@ TEST_CASE("a rank records its sends and receives", "[threads]") {
             RUEDA_RANK_CHECK(message.kind == (sends ? base::RecordKind::kSend : base::RecordKind::kReceive));
             RUEDA_RANK_CHECK((message.message == base::MessageEnd{peer, 5 + static_cast<std::int32_t>(i)}));
             RUEDA_RANK_CHECK(message.bytes == 64 && message.set_id == 0 && message.status == 0);
-            RUEDA_RANK_CHECK(message.is_blocking == (i == 0));
+            RUEDA_RANK_CHECK(i != 0 || message.is_blocking);
             RUEDA_RANK_CHECK(message.announced_ns <= *message.started_ns && *message.started_ns <= *message.ended_ns);
         }
         RUEDA_RANK_CHECK(operations[2].ordinal == 1);  // messages are not counted among the operations of the set
+        rank.runtime().shutdown().throw_if_failed();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a receive counts as blocking if the program waits for it at once", "[threads]") {
+    const RanksResult result = run_ranks(2, [&](RankContext& context) {
+        Rank rank(context, settings());
+        const auto is_blocking = [&rank](std::chrono::milliseconds between) {
+            Completion completion;
+            rank.runtime().start(rank.message(/*sends=*/false, 0, 7), completion).throw_if_failed();
+            std::this_thread::sleep_for(between);
+            RUEDA_RANK_CHECK(rank.runtime().wait(completion, 0.001).code() == ErrorCode::timeout);
+            const bool found = rank.recorded().back().is_blocking;
+            rank.run(rank.message(/*sends=*/true, 0, 8)).throw_if_failed();  // rank 0 sends after this
+            rank.runtime().wait(completion, -1).throw_if_failed();
+            return found;
+        };
+        // The system may stop the thread between the two calls, so there are several attempts.
+        constexpr int kAttempts = 20;
+        int blocking = 0;
+        for (int attempt = 0; attempt < kAttempts; ++attempt) {
+            if (context.rank() == 0) {
+                rank.run(rank.message(/*sends=*/false, 1, 8)).throw_if_failed();
+                rank.run(rank.message(/*sends=*/true, 1, 7)).throw_if_failed();
+            } else {
+                blocking += is_blocking(std::chrono::milliseconds(attempt == 0 ? 50 : 0)) ? 1 : 0;
+                RUEDA_RANK_CHECK(attempt != 0 || blocking == 0);
+            }
+        }
+        RUEDA_RANK_CHECK(context.rank() == 0 || blocking > 0);
         rank.runtime().shutdown().throw_if_failed();
     });
     INFO(result.text());
