@@ -531,7 +531,8 @@ class LiveHosts(WithJob):
     def test_marks_a_host_that_stops_to_answer(self):
         self.start("even")
         terminal = self.open("one,two", {host: f'exec "$@" {self.pids[0]}' for host in ("one", "two")})
-        terminal.read_until(lambda seen: re.search(rb"two +1 +\d+ ", seen))
+        for host in (b"one", b"two"):
+            terminal.read_until(lambda seen, host=host: re.search(host + rb" +1 +\d+ ", seen))
         stopped = self.streams()[0]
         os.kill(stopped, signal.SIGSTOP)
         terminal.read_until(lambda seen: re.search(rb"(one|two) does not answer: its rows are \d+s old", seen))
