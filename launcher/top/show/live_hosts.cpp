@@ -106,11 +106,11 @@ private:
 
     static void read_line(const std::string& line, HostPicture& picture) {
         Result<TopView> view = view_from_json(line);
+        picture.problem = view.status().message();
         if (view.is_ok()) {
             picture.view = std::move(view).value();
             picture.arrived_ns = base::monotonic_ns();
         }
-        picture.problem = view.status().message();
     }
 
     void end() noexcept {
