@@ -90,7 +90,7 @@ struct BatchChunks {
     std::uint64_t count = 0;
 };
 
-/// What a step of a task did. The timeline shows it.
+/// The kind of work that a step of a task did. The timeline shows it.
 enum class StepWork : std::uint8_t {
     none,      ///< nothing: the task waits, or found that it is done
     other,     ///< work of a kind that is not in this list
@@ -109,7 +109,11 @@ public:
     /// do not all stage and combine a share of every chunk. Threads: as for step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
     /// Returns what the last step did. If the step did several things, returns the last of them.
-    [[nodiscard]] virtual StepWork last_work() const { return StepWork::other; }
+    [[nodiscard]] StepWork last_work() const { return last_work_; }
+
+protected:
+    /// Each step sets this. A task that does not tell its work leaves it as it is.
+    StepWork last_work_ = StepWork::other;
 };
 
 /// Moves bytes between the members of one process set.

@@ -64,6 +64,12 @@ struct OperationKey {
     return record.batch ? key_by_batch(record) : key_by_generation(record);
 }
 
+/// Whether the keys identify the operation: it is a collective operation whose name is known. Sends and receives have
+/// no key, because only two ranks take part in them.
+[[nodiscard]] inline bool has_key(const RecordedOperation& record) {
+    return RecordKind::is_collective(record.kind) && record.has_name_record;
+}
+
 namespace key_hash {
 
 [[nodiscard]] inline std::size_t mixed(std::initializer_list<std::uint64_t> parts) {

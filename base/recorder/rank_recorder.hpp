@@ -118,7 +118,8 @@ struct MessageEnd {
     [[nodiscard]] bool operator==(const MessageEnd&) const = default;
 };
 
-/// What a rank did in a part of the execution of a batch. The record of a part has this number in place of the DType.
+/// The execution of a batch has parts. This is the kind of work that a rank did in one part. The record of a part has
+/// this number in place of the DType.
 /// Its `ordinal` is a MessageEnd whose `peer` is the rank that was awaited, and whose `tag` is the number of steps. Its
 /// `size` is the time that was spent waiting, in ticks, and its `name` is the process set.
 enum class PartKind : std::uint8_t {

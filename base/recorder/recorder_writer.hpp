@@ -146,11 +146,8 @@ public:
         if (record == nullptr) {
             return;
         }
-        const std::uint64_t state = record->state.load(std::memory_order_relaxed);
         record->started.store(started, std::memory_order_release);
-        record->ended.store(ended, std::memory_order_release);
-        record->state.store(state | RecordState::kStarted | RecordState::kEnded, std::memory_order_release);
-        count_ended(*record, state, started, ended);
+        end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
     /// Records that the program waits for a send or a receive. If it has started this message just before, as blocking
     /// calls in Python do, the message counts as blocking. If it was started earlier, the program did something else
@@ -218,7 +215,12 @@ private:
             }
             return;
         }
-        count_ended(record, state, record.started.load(std::memory_order_relaxed), ticks);
+        const std::uint64_t started = record.started.load(std::memory_order_relaxed);
+        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
+        add(counters.ended, 1);
+        add(counters.bytes, record.size.load(std::memory_order_relaxed) & kBytesMask);
+        add(counters.waited_ticks, started - record.announced.load(std::memory_order_relaxed));
+        add(counters.executed_ticks, ticks - started);
     }
 
     [[nodiscard]] OperationRecord& place_of(std::uint64_t number) const {
@@ -237,14 +239,6 @@ private:
             record->started.store(ticks, std::memory_order_release);
             record->state.store(record->state.load(std::memory_order_relaxed) | bits, std::memory_order_release);
         }
-    }
-    void count_ended(const OperationRecord& record, std::uint64_t state, std::uint64_t started,
-                     std::uint64_t ended) const {
-        KindCounters& counters = recorder_->counters.of_kind[state & (RankCounters::kKinds - 1)];
-        add(counters.ended, 1);
-        add(counters.bytes, record.size.load(std::memory_order_relaxed) & kBytesMask);
-        add(counters.waited_ticks, started - record.announced.load(std::memory_order_relaxed));
-        add(counters.executed_ticks, ended - started);
     }
     /// Only one thread writes this counter, so no atomic addition is needed.
     static void add(std::atomic<std::uint64_t>& sum, std::uint64_t more) {

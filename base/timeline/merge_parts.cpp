@@ -35,8 +35,7 @@ Status check_same_job(const std::vector<PartReader>& parts) {
         if (header.is_merged && parts.size() > 1) {
             return failure(ErrorCode::invalid_argument, "one of the files is merged already; give the parts only");
         }
-        if (header.size != first.size || header.host_count != first.host_count ||
-            header.began_realtime_ns != first.began_realtime_ns) {
+        if (!are_of_one_job(header, first)) {
             return failure(ErrorCode::invalid_argument, "the parts of {} and of {} are of different jobs",
                            quote(first.host), quote(header.host));
         }

@@ -13,7 +13,7 @@
 
 namespace rueda::base {
 
-/// What a merged timeline has.
+/// The numbers of ranks, operations and lost records in a merged timeline.
 struct MergedTotals {
     std::size_t ranks = 0;
     TimelineEnd end;

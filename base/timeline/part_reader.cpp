@@ -23,6 +23,8 @@ namespace {
 /// longer line than this is not a timeline.
 constexpr std::size_t kLongestEvent = std::size_t{1} << 20U;
 constexpr std::size_t kShownPath = 300;
+/// The last event of a file and the closing bracket lie within so many bytes at the end.
+constexpr std::size_t kEndBytes = 4096;
 
 std::string reading(const std::string& path) { return "reading " + quote(path, kShownPath); }
 
@@ -97,28 +99,26 @@ Result<std::optional<TimelinePart>> PartReader::next() {
     return std::optional(std::move(part).value());
 }
 
-bool is_complete_part(const std::string& path, const TimelineHeader& job, std::int32_t host_index) {
-    constexpr std::size_t kEndBytes = 4096;
-    const Result<PartReader> reader = PartReader::open(path, kEndBytes);
-    if (!reader.is_ok() || reader.value().header().host_index != host_index ||
-        reader.value().header().began_realtime_ns != job.began_realtime_ns ||
-        reader.value().header().size != job.size || reader.value().header().host_count != job.host_count) {
-        return false;
-    }
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+bool PartReader::ends_with_end() const {
     struct stat facts {};
-    if (!file.is_open() || fstat(file.value(), &facts) != 0) {
+    if (fstat(file_.value(), &facts) != 0) {
         return false;
     }
     std::array<char, kEndBytes> bytes{};
     const off_t place = std::max<off_t>(facts.st_size - static_cast<off_t>(bytes.size()), 0);
-    const ssize_t got = ::pread(file.value(), bytes.data(), bytes.size(), place);
+    const ssize_t got = ::pread(file_.value(), bytes.data(), bytes.size(), place);
     const std::string_view text(bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
     // The last event must be the one that marks the end. TimelineRecording writes this event and the closing bracket in
     // one write.
     const std::string end = format_end({});
     const std::string_view begin_of_end = std::string_view(end).substr(0, end.find(':', end.find("args")));
     return text.ends_with("\n]\n") && text.rfind(begin_of_end) != std::string_view::npos;
+}
+
+bool is_complete_part(const std::string& path, const TimelineHeader& job, std::int32_t host_index) {
+    const Result<PartReader> reader = PartReader::open(path, kEndBytes);
+    return reader.is_ok() && reader.value().header().host_index == host_index &&
+           are_of_one_job(reader.value().header(), job) && reader.value().ends_with_end();
 }
 
 }  // namespace rueda::base

@@ -27,6 +27,8 @@ public:
     [[nodiscard]] Result<std::optional<TimelinePart>> next();
     /// Whether this object has read the event with which the writer ends the file.
     [[nodiscard]] bool has_end() const { return has_end_; }
+    /// Whether the event of the end is the last one in the file now, even if it was not read.
+    [[nodiscard]] bool ends_with_end() const;
 
 private:
     PartReader(std::string path, UniqueFd file, std::size_t piece_bytes)

@@ -107,18 +107,13 @@ std::int32_t RankRows::new_row(std::string_view name, std::string& text) {
     return tid;
 }
 
-std::int32_t RankRows::row_of(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
-    const bool has_name = !record.name.empty();
-    const RowKey key{record.set_id, record.name, has_name ? std::uint8_t{0} : record.kind};
-    if (names_ >= kMostNames && rows_.find(key) == rows_.end()) {
-        return kFirstName + kMostNames - 1;
-    }
-    std::vector<Lane>& lanes = rows_[key];
-    auto lane =
-        std::find_if(lanes.begin(), lanes.end(), [&](const Lane& one) { return one.end_ns <= record.announced_ns; });
+template <class MakeRow>
+std::int32_t RankRows::lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns, bool may_add,
+                                MakeRow&& make_row) {
+    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const Lane& one) { return one.end_ns <= begin_ns; });
     if (lane == lanes.end()) {
-        if (lanes.size() < kMostLanes && names_ < kMostNames) {
-            lanes.push_back({new_row(name_of_row(record), text), end_ns});
+        if (lanes.size() < kMostLanes && may_add) {
+            lanes.push_back({make_row(lanes.size()), end_ns});
             return lanes.back().tid;
         }
         lane = lanes.begin();
@@ -127,17 +122,22 @@ std::int32_t RankRows::row_of(const RecordedOperation& record, std::int64_t end_
     return lane->tid;
 }
 
-std::int32_t RankRows::row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
-    auto lane = std::find_if(messages_.begin(), messages_.end(),
-                             [&](const Lane& one) { return one.end_ns <= record.announced_ns; });
-    if (lane == messages_.end() && messages_.size() < kMostLanes) {
-        messages_.push_back({kMessages + static_cast<std::int32_t>(messages_.size()), end_ns});
-        append_row_name(text, rank_, messages_.back().tid, "sends and receives");
-        return messages_.back().tid;
+std::int32_t RankRows::row_of(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
+    const bool has_name = !record.name.empty();
+    const RowKey key{record.set_id, record.name, has_name ? std::uint8_t{0} : record.kind};
+    if (names_ >= kMostNames && rows_.find(key) == rows_.end()) {
+        return kFirstName + kMostNames - 1;
     }
-    lane = lane == messages_.end() ? messages_.begin() : lane;
-    lane->end_ns = std::max(lane->end_ns, end_ns);
-    return lane->tid;
+    return lane_for(rows_[key], record.announced_ns, end_ns, names_ < kMostNames,
+                    [&](std::size_t) { return new_row(name_of_row(record), text); });
+}
+
+std::int32_t RankRows::row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text) {
+    return lane_for(messages_, record.announced_ns, end_ns, /*may_add=*/true, [&](std::size_t index) {
+        const std::int32_t tid = kMessages + static_cast<std::int32_t>(index);
+        append_row_name(text, rank_, tid, "sends and receives");
+        return tid;
+    });
 }
 
 void RankRows::add_message(const RecordedOperation& record, std::int64_t now_ns, std::string& text) {

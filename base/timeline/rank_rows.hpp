@@ -81,6 +81,11 @@ private:
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // the key is the process set, the name, and,
                                                                          // if there is no name, the kind
 
+    /// Returns the row of a lane that is free at `begin_ns`, which is then taken until `end_ns`. If no lane is free,
+    /// adds one, with the row that `make_row(index)` makes. If there are too many lanes, returns the first one.
+    template <class MakeRow>
+    [[nodiscard]] static std::int32_t lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns,
+                                               bool may_add, MakeRow&& make_row);
     [[nodiscard]] std::int32_t row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
     void settle_waits(std::string& text);
     void append_wait(const Wait& wait, std::string& text) const;

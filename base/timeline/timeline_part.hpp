@@ -28,6 +28,11 @@ struct TimelineHeader {
     std::int64_t clock_uncertainty_ns = 0;
 };
 
+/// Whether two files contain parts of one job's timeline.
+[[nodiscard]] inline bool are_of_one_job(const TimelineHeader& a, const TimelineHeader& b) {
+    return a.began_realtime_ns == b.began_realtime_ns && a.size == b.size && a.host_count == b.host_count;
+}
+
 /// Totals of a timeline file. The last event of the file contains them. If the writer was killed, this event is
 /// missing.
 struct TimelineEnd {

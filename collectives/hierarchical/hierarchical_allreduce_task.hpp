@@ -44,7 +44,6 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
-    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     /// A position in the order of all pieces.
@@ -123,7 +122,6 @@ private:
     Cursor delivering_;
     Cursor fetching_;
     std::uint64_t work_ = 0;  // bytes moved in this step
-    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

@@ -9,8 +9,8 @@ namespace rueda::collectives {
 /// Options for how tensors cross between hosts. All ranks must have the same options.
 struct HierarchicalOptions {
     std::uint64_t small_bytes = 64 * 1024;  ///< in bytes; tensors up to this size are combined by recursive doubling
-    std::uint64_t network_chunk_bytes =
-        0;  ///< how many bytes a rank sends to other hosts at one time; 0: Rueda chooses
+    /// how many bytes a rank sends to other hosts at one time; 0: Rueda chooses
+    std::uint64_t network_chunk_bytes = 0;
 };
 
 }  // namespace rueda::collectives

@@ -38,7 +38,6 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
-    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     /// A position in the order of all pieces.
@@ -117,7 +116,6 @@ private:
     std::vector<std::uint64_t> held_;
     ops::Store store_ = ops::Store::cached;
     std::uint64_t work_ = 0;  // bytes moved in this step
-    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

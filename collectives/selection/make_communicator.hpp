@@ -13,7 +13,7 @@
 
 namespace rueda::collectives {
 
-/// What a process set on several hosts needs in order to communicate with the other hosts.
+/// The parts by which a process set on several hosts communicates with the other hosts.
 struct OtherHosts {
     const LocalGroup& group;
     Transport& transport;

@@ -26,7 +26,7 @@ using rueda::core::c_interface::process;
 
 namespace {
 
-/// Of all jobs of this process, returns the one that allocated the memory; null if none of them did.
+/// Returns the job of this process that allocated the memory. Returns null if no job of this process did.
 Runtime* owner_of(const void* memory) {
     const std::lock_guard lock(process().runtimes_mutex);
     const auto& runtimes = process().runtimes;

@@ -19,13 +19,9 @@
 namespace rueda::core {
 namespace {
 
-constexpr double kNanoseconds = 1e9;
-
 /// How long a report waits until the thread that drives progress has said which chunks the batch has. If this thread
 /// itself is stuck, it never answers.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
-
-double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / kNanoseconds; }
 
 /// The part that a rank has not delivered, although another rank has delivered its part of this chunk or of a later
 /// chunk.
@@ -237,7 +233,7 @@ StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) c
     report.warning_seconds = settings_.warning_seconds;
     report.elsewhere = source.elsewhere();
     StallReport::Tensor stands_still = tensor();
-    stands_still.seconds = seconds_of(now_ns - since_ns_);
+    stands_still.seconds = seconds(now_ns - since_ns_);
     const std::vector<std::uint64_t> behind = steps_behind();
     std::vector<StallReport::Rank> ranks = source.ranks();
     for (std::uint32_t member = 0; member < std::min<std::size_t>(ranks.size(), behind.size()); ++member) {

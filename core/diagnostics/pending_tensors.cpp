@@ -195,7 +195,7 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// Of a named slot's generations, returns the one that may be pending according to the slot's state and arrivals;
+/// Returns the generation of a named slot that may be pending according to the slot's state and arrivals. Returns
 /// nothing if none may be pending. If the slot is retired while a direct announcement is pending in it, this
 /// announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,

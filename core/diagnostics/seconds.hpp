@@ -12,4 +12,6 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 /// Converts a setting that users give in seconds.
 [[nodiscard]] inline std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
+[[nodiscard]] inline double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
+
 }  // namespace rueda::core

@@ -11,13 +11,9 @@
 #include "core/diagnostics/awaited_message.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/process_state.hpp"
+#include "core/diagnostics/seconds.hpp"
 
 namespace rueda::core {
-namespace {
-
-double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
-
-}  // namespace
 
 StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                            const NegotiationMemory<base::StdAtomics>& memory)

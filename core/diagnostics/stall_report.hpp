@@ -15,7 +15,7 @@ namespace rueda::core {
 
 /// All data of a stall report.
 struct StallReport {
-    /// What is known of a send or a receive in addition to its description in Tensor::name.
+    /// Facts about a send or a receive that Tensor::name does not contain.
     struct Message {
         bool sends = false;
         bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete

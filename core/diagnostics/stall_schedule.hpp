@@ -27,7 +27,7 @@ public:
     StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
         : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
 
-    /// What is due at a time. If a report and the end of the job are both due, the report comes first.
+    /// The result of a look: whether a report or the end of the job is due. If both are due, the report comes first.
     struct Due {
         bool report = false;
         std::optional<PendingTensor> shut_down_for;  ///< if a tensor is to end the job: the tensor that has been

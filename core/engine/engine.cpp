@@ -218,35 +218,35 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
 /// not throw, because it may run in another thread.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
-    {
-        const std::lock_guard lock(changes_mutex_);
-        changes_.push_back([this, make = std::move(make), &made] {
-            try {
-                make();
-            } catch (...) {  // the thread that requested the change must not wait for ever
-                end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
-            }
-            // seq_cst: this thread announces its sleep in the wait below, and then reads `made`
-            made.store(true, std::memory_order_seq_cst);
-        });
-    }
-    has_changes_.store(true, std::memory_order_seq_cst);  // seq_cst: turn() reads it
-    lock_.ring_for_change();
+    queue_change([this, make = std::move(make), &made] {
+        try {
+            make();
+        } catch (...) {  // the thread that requested the change must not wait for ever
+            end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
+        }
+        // seq_cst: this thread announces its sleep in the wait below, and then reads `made`
+        made.store(true, std::memory_order_seq_cst);
+    });
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
 /// Asks the thread that drives progress to note the chunks of its batches in its next turn. This function does not wait
 /// for that thread, which may be stuck. Only stall reports need the chunks, so without a report nothing is noted.
 void Engine::ask_for_chunks() {
+    queue_change([this] { sets_.note_chunks(); });
+}
+
+/// Lets the holder of the progress lock run `make` in its next turn.
+void Engine::queue_change(std::function<void()> make) {
     {
         const std::lock_guard lock(changes_mutex_);
-        changes_.push_back([this] { sets_.note_chunks(); });
+        changes_.push_back(std::move(make));
     }
-    has_changes_.store(true, std::memory_order_seq_cst);  // pairs with turn()
+    has_changes_.store(true, std::memory_order_seq_cst);  // seq_cst: turn() reads it
     lock_.ring_for_change();
 }
 
-/// Makes the changes that change() has queued. The caller holds the progress lock.
+/// Makes the changes that queue_change() has queued. The caller holds the progress lock.
 void Engine::make_changes() {
     std::vector<std::function<void()>> changes;
     {
@@ -497,7 +497,7 @@ void Engine::end_messages() {
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
     const auto done = [&completion] { return completion.done(); };
-    if (completion.is_message && !completion.done()) [[unlikely]] {
+    if (completion.message_record != base::RecorderWriter::kNone && !completion.done()) [[unlikely]] {
         messenger_.note_awaited(completion);
     }
     if (completion.is_join) [[unlikely]] {

@@ -169,6 +169,7 @@ private:
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
     void ask_for_chunks();
+    void queue_change(std::function<void()> make);
     void make_changes();
     void ring_everybody() noexcept;
     void fail_after_abort() noexcept;

@@ -74,7 +74,7 @@ public:
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
     /// Whether this rank prints the reports about stalled operations of all ranks.
     [[nodiscard]] bool reports_stalls_of_world(std::int64_t now_ns) const;
-    /// What the operation of `completion` waits for, in any set; nothing if the operation is a send or a receive.
+    /// Returns what the operation of `completion` waits for, in any set. Returns nothing for a send or a receive.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
     /// Whether all members of every set have shut down.

@@ -50,8 +50,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         operation = &operations_.back();
         operation->place = std::prev(operations_.end());
         operation->recorded = record(operation->request);
-        completion.is_message = true;
-        completion.recorded = operation->recorded;
+        completion.message_record = operation->recorded;
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);

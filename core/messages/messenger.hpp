@@ -85,7 +85,7 @@ public:
     /// Calls `look` with each operation that is pending here, oldest first. Any thread may call it.
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
     /// Records that the program waits for a send or a receive. Any thread.
-    void note_awaited(const Completion& completion) const { recorder_.note_awaited(completion.recorded); }
+    void note_awaited(const Completion& completion) const { recorder_.note_awaited(completion.message_record); }
 
 private:
     /// Limits for one step and one peer. A step that reaches these limits takes some tens of µs.

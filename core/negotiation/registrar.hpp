@@ -60,7 +60,7 @@ public:
     using Memory = NegotiationMemory<Atomics>;
     using Record = MailboxRecord<Atomics>;
 
-    /// What the registrar needs from outside the arena.
+    /// The registrar gets these functions and values from outside the arena.
     struct Environment {
         /// Whether the tables may use this many additional bytes of memory. Called before the memory is first written.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };

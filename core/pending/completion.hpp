@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/recorder/recorder_writer.hpp"
 #include "base/status.hpp"
 #include "rueda/types.hpp"
 
@@ -84,8 +85,8 @@ public:
     std::vector<std::int64_t> received_splits;
     std::int32_t joined_last = -1;  ///< for a join: the job's rank that joined last
     std::int32_t sender = -1;       ///< for a receive: the job's rank that sent the message
-    bool is_message = false;        ///< a send or a receive
-    std::uint64_t recorded = 0;     ///< for a send or a receive: the number of its record in the flight recorder
+    /// for a send or a receive: the number of its record in the flight recorder
+    std::uint64_t message_record = base::RecorderWriter::kNone;
     bool is_join = false;  ///< a join: the waiting thread takes part in progress only for other ranks (Engine::Haste)
 
 private:

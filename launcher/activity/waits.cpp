@@ -16,10 +16,6 @@ namespace {
 
 using base::RecordedOperation;
 
-bool is_operation(const RecordedOperation& operation) {
-    return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
-}
-
 /// Whether all ranks have announced the operation, as far as the rank that recorded it knows.
 bool is_called(const RecordedOperation& operation) {
     return operation.batch.has_value() || operation.started_ns.has_value() || operation.ended_ns.has_value();
@@ -88,7 +84,7 @@ public:
             }
             blocked_.push_back(find_blocked(ranks[index].operations));
             for (const RecordedOperation& operation : ranks[index].operations) {
-                if (is_operation(operation)) {
+                if (base::has_key(operation)) {
                     note(index, operation);
                 }
             }
@@ -103,7 +99,7 @@ public:
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
         std::vector<WaitSpan> spans;
         for (const RecordedOperation& operation : operations) {
-            if (is_operation(operation)) {
+            if (base::has_key(operation)) {
                 add_spans(index, operation, spans);
             } else if (is_blocking_message(operation)) {
                 spans.push_back(message_span(operation));
@@ -225,7 +221,7 @@ private:
         const RecordedOperation& own = *newest->second;
         const std::vector<RecordedOperation>& theirs = ranks_[other].operations;
         return !is_called(own) || std::none_of(theirs.begin(), theirs.end(), [&own](const RecordedOperation& called) {
-            return is_operation(called) && is_called(called) && are_same(called, own);
+            return base::has_key(called) && is_called(called) && are_same(called, own);
         });
     }
 

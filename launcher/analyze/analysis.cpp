@@ -21,11 +21,6 @@ using base::OperationKeyHash;
 using base::RecordedOperation;
 using base::Recording;
 
-/// Sends and receives are not compared: only two ranks take part in them.
-bool counts_as_operation(const RecordedOperation& operation) {
-    return base::RecordKind::is_collective(operation.kind) && operation.has_name_record;
-}
-
 /// Compares the recordings. Files of hundreds of ranks have millions of operations, so every function looks at each
 /// operation only once, and the keys that it compares contain no texts.
 class Analyzer {
@@ -90,7 +85,7 @@ private:
         std::vector<OldestOfSet> sets;
         std::size_t current = 0;  // operations of one set usually follow each other
         for (const RecordedOperation& operation : recording.operations) {
-            if (!counts_as_operation(operation)) {
+            if (!base::has_key(operation)) {
                 continue;
             }
             if (current == sets.size() || sets[current].set_id != operation.set_id) {
@@ -109,7 +104,7 @@ private:
     static LastOfRank last_of(const Recording& recording) {
         const RecordedOperation* latest = nullptr;
         for (const RecordedOperation& operation : recording.operations) {
-            const bool is_listed = counts_as_operation(operation) || base::RecordKind::is_message(operation.kind);
+            const bool is_listed = base::has_key(operation) || base::RecordKind::is_message(operation.kind);
             if (is_listed && !was_pending(operation) &&
                 (latest == nullptr || *operation.ended_ns >= *latest->ended_ns)) {
                 latest = &operation;
@@ -171,7 +166,7 @@ private:
         std::unordered_map<OperationKey, std::size_t, OperationKeyHash> index;
         for (const Recording& recording : recordings_) {
             for (const RecordedOperation& operation : recording.operations) {
-                if (counts_as_operation(operation) && was_pending(operation)) {
+                if (base::has_key(operation) && was_pending(operation)) {
                     const auto [place, is_new] = index.emplace(base::key_by_generation(operation), found.size());
                     add_call(is_new ? found.emplace_back() : found[place->second], recording, operation);
                 }
@@ -183,7 +178,7 @@ private:
         for (const Recording& recording : recordings_) {
             for (const RecordedOperation& operation : recording.operations) {
                 const auto place =
-                    counts_as_operation(operation) ? index.find(base::key_by_generation(operation)) : index.end();
+                    base::has_key(operation) ? index.find(base::key_by_generation(operation)) : index.end();
                 if (place != index.end()) {
                     count(found[place->second].counts, recording);
                 }
@@ -339,7 +334,7 @@ private:
         std::unordered_map<OperationKey, std::size_t, OperationKeyHash> index;
         for (const Recording& recording : recordings_) {
             for (const RecordedOperation& operation : recording.operations) {
-                if (!counts_as_operation(operation) || was_pending(operation)) {
+                if (!base::has_key(operation) || was_pending(operation)) {
                     continue;
                 }
                 const auto [place, is_new] = index.emplace(base::key_of(operation), all.size());

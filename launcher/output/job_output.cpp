@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/text.hpp"
+#include "launcher/processes/child_process.hpp"
 
 namespace rueda::launcher {
 
@@ -227,16 +228,12 @@ Result<base::UniqueFd> JobOutput::open_file(int rank, const char* ending) const 
 }
 
 Result<base::UniqueFd> JobOutput::open_pipe(int rank, OutputSink& sink) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return system_failure(ErrorCode::resource_exhausted, "pipe2");
-    }
-    base::UniqueFd read_end(ends[0]);
-    base::UniqueFd write_end(ends[1]);
-    ::fcntl(read_end.value(), F_SETFL, O_NONBLOCK);
+    Result<OutputPipe> opened = open_output_pipe();
+    RUEDA_RETURN_IF_FAILED(opened.status());
+    OutputPipe pipe = std::move(opened).value();
     streams_[static_cast<std::size_t>(rank)].push_back(
-        std::make_unique<RankStream>(std::move(read_end), prefix_of(rank, sink), sink));
-    return write_end;
+        std::make_unique<RankStream>(std::move(pipe.read_end), prefix_of(rank, sink), sink));
+    return std::move(pipe.write_end);
 }
 
 Result<RankDescriptors> JobOutput::open_rank(int rank) {

@@ -22,7 +22,6 @@
 #include "base/files.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 
 namespace rueda::launcher {
 
@@ -120,6 +119,15 @@ bool reap_all() {
 }
 
 }  // namespace
+
+Result<OutputPipe> open_output_pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return system_failure(ErrorCode::resource_exhausted, "pipe2");
+    }
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    return OutputPipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
+}
 
 Result<pid_t> start_child(const ChildSpec& spec, int* error_number) {
     std::array<int, 2> report{};

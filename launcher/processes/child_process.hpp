@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "base/unique_fd.hpp"
 #include "launcher/options/variables.hpp"
 
 namespace rueda::launcher {
@@ -28,6 +29,13 @@ struct ChildSpec {
     int death_signal = SIGKILL;  ///< the signal that the child gets when its parent dies
     sigset_t signal_mask{};
 };
+
+/// A pipe for the output of a child. Both ends are closed on exec. Reading from an empty pipe does not block.
+struct OutputPipe {
+    base::UniqueFd read_end;
+    base::UniqueFd write_end;
+};
+[[nodiscard]] Result<OutputPipe> open_output_pipe();
 
 /// Starts a process and waits until the program runs in it. If the program cannot be started, fails and stores the
 /// errno in `error_number`. Threads: the calling process must have only one thread, because the child gets its death

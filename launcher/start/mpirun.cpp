@@ -19,13 +19,10 @@ constexpr std::chrono::seconds kAfterSignal{1};
 }  // namespace
 
 Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const std::vector<EnvironmentChange>& more) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return system_failure(ErrorCode::resource_exhausted, "pipe2");
-    }
-    errors_.reset(ends[0]);
-    const base::UniqueFd write_end(ends[1]);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    Result<OutputPipe> errors = open_output_pipe();
+    RUEDA_RETURN_IF_FAILED(errors.status());
+    errors_ = std::move(errors.value().read_end);
+    const base::UniqueFd write_end = std::move(errors.value().write_end);
     ChildSpec spec;
     spec.file = plan.mpirun.front();
     spec.words = plan.mpirun;

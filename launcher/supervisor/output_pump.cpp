@@ -10,26 +10,22 @@
 namespace rueda::launcher {
 
 Status OutputPump::open() {
-    for (Stream& stream : streams_) {
-        std::array<int, 2> ends{};
-        if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-            return system_failure(ErrorCode::resource_exhausted, "pipe2");
-        }
-        stream.read_end.reset(ends[0]);
-        stream.write_end.reset(ends[1]);
-        ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    for (OutputPipe& stream : streams_) {
+        Result<OutputPipe> opened = open_output_pipe();
+        RUEDA_RETURN_IF_FAILED(opened.status());
+        stream = std::move(opened).value();
     }
     return {};
 }
 
 void OutputPump::close_write_ends() {
-    for (Stream& stream : streams_) {
+    for (OutputPipe& stream : streams_) {
         stream.write_end.reset();
     }
 }
 
 void OutputPump::close() {
-    for (Stream& stream : streams_) {
+    for (OutputPipe& stream : streams_) {
         stream.read_end.reset();
     }
 }

@@ -6,6 +6,7 @@
 
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
+#include "launcher/processes/child_process.hpp"
 #include "launcher/processes/poll_set.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 
@@ -32,15 +33,10 @@ public:
     void close_stream(bool is_error) { streams_[is_error ? 1 : 0].read_end.reset(); }
 
 private:
-    struct Stream {
-        base::UniqueFd read_end;
-        base::UniqueFd write_end;
-    };
-
     /// Reads once. Returns false if nothing can be read now, or if the stream has ended.
     bool read_once(std::size_t stream, FrameLink& link);
 
-    std::array<Stream, 2> streams_;  ///< standard output, then standard error
+    std::array<OutputPipe, 2> streams_;  ///< standard output, then standard error
     std::int64_t credit_ = kOutputCredit;
 };
 

@@ -32,8 +32,8 @@ struct InFlight {
     bool is_receive = false;        // if true, the result is the rank that sent the message
     bool is_join = false;           // if true, the result is the rank that joined last
     std::int32_t join_average = 0;  // the rueda_join_average of a join
-    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{
-        nullptr, &rueda_slot_destroy};  // a slot for the operation's name
+    // a slot for the operation's name
+    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};
     Ref callbacks;  // a list; null before the first add_done_callback() and after the callbacks were called
     SharedHandle handle;
 

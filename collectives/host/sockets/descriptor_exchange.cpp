@@ -40,7 +40,8 @@ std::optional<ObjectId> id_of(int fd) {
     return ::fstat(fd, &facts) == 0 ? std::optional(id_of(facts)) : std::nullopt;
 }
 
-/// What the leader of a host tells the other ranks of its host. Ranks that are not leaders send an empty offer.
+/// The message in which the leader of a host tells the other ranks of its host where they get the descriptor. Ranks
+/// that are not leaders send an empty offer.
 struct Offer {
     std::int32_t fd = -1;  ///< the descriptor's number in the leader's process
     ObjectId object;

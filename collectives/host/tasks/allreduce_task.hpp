@@ -41,7 +41,6 @@ public:
     void begin(const Batch& batch);
     StepResult step() override;
     [[nodiscard]] std::optional<BatchChunks> chunks() const override;
-    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     /// A range of bytes of one segment (tensor). For a staged segment, `chunk` is the chunk that contains the range,
@@ -86,7 +85,6 @@ private:
     std::uint64_t reduced_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;
     bool whole_ = false;
-    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

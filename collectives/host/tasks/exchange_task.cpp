@@ -151,8 +151,8 @@ StepResult ExchangeTask::step() {
         if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
         } else {
-            set_.mine().staged.store(before + staged_chunks_,
-                                     std::memory_order_release);  // no rank waits for this counter
+            // No rank waits for this counter, so nobody is woken.
+            set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);
         }
         return StepResult::advanced;
     }

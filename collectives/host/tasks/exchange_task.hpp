@@ -31,7 +31,6 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
-    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     struct Contribution {
@@ -70,7 +69,6 @@ private:
     bool i_push_ = false;
     bool root_pushes_to_me_ = false;
     ops::Store store_ = ops::Store::cached;
-    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

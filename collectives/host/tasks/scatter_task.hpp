@@ -29,7 +29,6 @@ public:
 
     void begin(const Batch& batch);
     StepResult step() override;
-    [[nodiscard]] StepWork last_work() const override { return last_work_; }
 
 private:
     using Parts = std::array<Range, base::kMaxLocalRanks>;
@@ -69,7 +68,6 @@ private:
     bool somebody_stages_ = false;
     bool others_read_my_input_ = false;
     ops::Store store_ = ops::Store::cached;
-    StepWork last_work_ = StepWork::none;
 };
 
 }  // namespace rueda::collectives

@@ -44,17 +44,20 @@ StepResult ExecutionParts::step(collectives::Task& task, std::uint64_t batch) {
     const std::uint64_t end = base::ticks_now();
     switch (result) {
         case StepResult::waiting:
-            note_wait(PartKind::wait, begin, end);
+            extend(PartKind::wait, begin, end);
+            if (const std::int32_t rank = awaited_rank(); rank >= 0) {
+                open_.awaited = rank;
+            }
             break;
         case StepResult::polling:
-            note_wait(PartKind::wait_for_hosts, begin, end);
+            extend(PartKind::wait_for_hosts, begin, end);
             break;
         case StepResult::advanced:
-            note_work(task.last_work(), begin, end);
+            extend(kind_of_part(task.last_work()), begin, end);
             break;
         case StepResult::done:
             if (task.last_work() != StepWork::none) {
-                note_work(task.last_work(), begin, end);
+                extend(kind_of_part(task.last_work()), begin, end);
             }
             finish(end);
             break;
@@ -62,26 +65,13 @@ StepResult ExecutionParts::step(collectives::Task& task, std::uint64_t batch) {
     return result;
 }
 
-void ExecutionParts::note_work(StepWork work, std::uint64_t begin, std::uint64_t end) {
-    const PartKind kind = kind_of_part(work);
+void ExecutionParts::extend(PartKind kind, std::uint64_t begin, std::uint64_t end) {
     if (open_.steps == 0 || open_.kind != kind) {
         close(begin);
         open_ = {.kind = kind, .begin_ticks = begin};
     }
     open_.end_ticks = end;
     ++open_.steps;
-}
-
-void ExecutionParts::note_wait(PartKind kind, std::uint64_t begin, std::uint64_t end) {
-    if (open_.steps == 0 || open_.kind != kind) {
-        close(begin);
-        open_ = {.kind = kind, .begin_ticks = begin};
-    }
-    open_.end_ticks = end;
-    ++open_.steps;
-    if (const std::int32_t rank = kind == PartKind::wait ? awaited_rank() : -1; rank >= 0) {
-        open_.awaited = rank;
-    }
 }
 
 /// Records the open part. A wait lasts until the beginning of the first step that found something to do.

@@ -33,8 +33,8 @@ public:
 private:
     using Part = base::RecorderWriter::Part;
 
-    void note_work(collectives::StepWork work, std::uint64_t begin, std::uint64_t end);
-    void note_wait(base::PartKind kind, std::uint64_t begin, std::uint64_t end);
+    /// Adds a step to the open part, or begins a new part if the open one is of another kind.
+    void extend(base::PartKind kind, std::uint64_t begin, std::uint64_t end);
     void close(std::uint64_t next_begin);
     void finish(std::uint64_t end);
     [[nodiscard]] std::int32_t awaited_rank() const;

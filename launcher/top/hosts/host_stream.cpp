@@ -14,29 +14,11 @@
 
 namespace rueda::launcher {
 
-namespace {
-
-struct StreamPipe {
-    base::UniqueFd read_end;
-    base::UniqueFd write_end;
-};
-
-Result<StreamPipe> open_stream_pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return system_failure(ErrorCode::resource_exhausted, "pipe2");
-    }
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    return StreamPipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
-}
-
-}  // namespace
-
 Status HostStream::start(const std::vector<std::string>& words, const Environment& environment,
                          const sigset_t& signal_mask) {
-    Result<StreamPipe> output = open_stream_pipe();
+    Result<OutputPipe> output = open_output_pipe();
     RUEDA_RETURN_IF_FAILED(output.status());
-    Result<StreamPipe> errors = open_stream_pipe();
+    Result<OutputPipe> errors = open_output_pipe();
     RUEDA_RETURN_IF_FAILED(errors.status());
     const base::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     ChildSpec spec;

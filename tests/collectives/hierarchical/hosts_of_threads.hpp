@@ -45,8 +45,8 @@ struct BatchPlan {
 enum class Residency : std::uint8_t { none, all, mixed };
 
 struct HostsShape {
-    std::vector<std::uint32_t>
-        host_of;  ///< the host of each rank; hosts are numbered in the order of their lowest ranks
+    /// the host of each rank; hosts are numbered in the order of their lowest ranks
+    std::vector<std::uint32_t> host_of;
     std::uint64_t cell_bytes = 4096;
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
