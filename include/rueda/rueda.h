@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /**
- * @file The C interface of Rueda. The interfaces for all other languages use it.
+ * @file
+ * The C interface of Rueda. The interfaces for all other languages use it.
  *
  * Every function returns a status code (0 is success), unless its comment says otherwise. rueda_last_error() returns
  * the message of the last failure on the calling thread. Structs that callers fill begin with their own size. The
