@@ -30,9 +30,11 @@ constexpr std::chrono::seconds kPatienceForMerge{10};
 /// A program may start and stop any number of timelines. At most this many of them are merged at the end.
 constexpr std::size_t kMostMerged = 256;
 
-/// Gives the calling thread the lowest priority. If the thread took a core from one rank, all ranks would wait for that
-/// rank. On Linux this concerns the thread alone. If it fails, the thread only costs more.
-void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19)); }
+/// Gives the calling thread a lower priority, because if it took a core from one rank, all ranks would wait for that
+/// rank. At nice 5, the kernel still grants it a quarter of a core beside one busy thread and a tenth beside three; it
+/// needs a twentieth. The lowest priority would leave it 1 %, so a busy machine would lose records. On Linux the
+/// priority concerns the thread alone. If the call fails, the thread only costs more.
+void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 5)); }
 
 }  // namespace
 
