@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/operation.hpp"
+
+/// What librueda.so asks of the plugin librueda_cuda.so, which works with NVIDIA's driver and NCCL.
+/// docs/design/0020-gpu.md describes the whole path.
+namespace rueda::collectives {
+
+/// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of the one
+/// that the other uses.
+inline constexpr std::uint32_t kCudaPluginInterface = 1;
+inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
+
+/// A stream of the program, on one of the devices that the process sees.
+struct DeviceStream {
+    std::int32_t device = -1;
+    void* stream = nullptr;  ///< a CUstream (cudaStream_t); null is the legacy default stream
+};
+
+/// A point in the work of a stream. When the last owner lets go of the event, the device runtime may use it again. This
+/// is allowed while streams still wait for it, because recording an event again does not change earlier waits (CUDA
+/// Driver API, cuStreamWaitEvent).
+///
+/// Threads: any thread may call any function.
+class DeviceEvent {
+public:
+    virtual ~DeviceEvent() = default;
+    /// Whether the work before the event has ended. A failure is an error of the device, which may concern all work in
+    /// the process.
+    [[nodiscard]] virtual Result<bool> is_done() = 0;
+    /// Makes the later work in `stream` wait for the event. The host does not wait.
+    [[nodiscard]] virtual Status make_wait(DeviceStream stream) = 0;
+};
+using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
+
+/// Operations on tensors in device memory that are executed together. All members have the same batch, except for the
+/// addresses in it.
+struct DeviceBatch {
+    Operation operation = Operation::allreduce;
+    /// As in Batch, with addresses in device memory. A member that has joined has a null input and a null output.
+    std::span<const Segment> segments;
+    /// For each segment, the event after which its input may be read and its output written. Null for a member that has
+    /// joined.
+    std::span<const DeviceEventPtr> ready;
+    /// For an allgather and a gather: the first dimensions of all members' inputs.
+    std::span<const std::int64_t> rows;
+    /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
+    /// receives from each member.
+    std::span<const std::int64_t> splits;
+};
+
+/// Moves tensors in device memory between the members of one process set. The members first exchange offers, then
+/// connect, and then start batches, all in the order of the set's log.
+///
+/// Threads: one at a time, the thread that drives progress. abort() may be called by any thread while no other call is
+/// running.
+class DeviceCommunicator {
+public:
+    /// What a member tells the others before they connect: its versions, its device, and from the first member the
+    /// identifier of the communicator.
+    static constexpr std::size_t kOfferBytes = 512;
+    using Offer = std::array<std::byte, kOfferBytes>;
+
+    virtual ~DeviceCommunicator() = default;
+    /// Returns this member's offer. If this member cannot take part, the offer says why, so that all members learn the
+    /// reason.
+    [[nodiscard]] virtual Offer offer() = 0;
+    /// Begins to connect the members. `offers` has one element for each member, from other processes, and is checked.
+    /// If any member cannot take part or the members do not fit together, all members return the same error.
+    [[nodiscard]] virtual Status connect(std::span<const Offer> offers) = 0;
+    /// Whether the members are connected. Does not wait.
+    [[nodiscard]] virtual Result<bool> is_connected() = 0;
+
+    /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
+    /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
+    /// time and owns it. If a step fails, failed() has the reason, and the task never becomes done.
+    [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
+    /// Returns the event after the work of the last task that was done.
+    [[nodiscard]] virtual DeviceEventPtr end() = 0;
+    /// Looks for errors of the communication that came after a task was done. Returns the reason why no task can
+    /// continue, or success.
+    [[nodiscard]] virtual Status failed() = 0;
+    /// Ends all work that waits for other members. Afterwards the communicator is only destroyed.
+    virtual void abort() noexcept = 0;
+};
+
+/// The devices of this process. There is one object for the whole process.
+///
+/// Threads: any thread may call any function.
+class DeviceRuntime {
+public:
+    virtual ~DeviceRuntime() = default;
+    /// Records an event at the end of the work that the program has put into the stream until now. Does not wait.
+    /// Returns InvalidArgument if the device does not exist, and Unsupported if the stream captures a graph: a replay
+    /// of the graph would bypass the order of the log.
+    [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
+    /// Makes a communicator for tensors on `device`. `member` is this rank's number among `members`.
+    [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(std::int32_t device,
+                                                                                        std::uint32_t member,
+                                                                                        std::uint32_t members) = 0;
+};
+
+struct DeviceRuntimeOptions {
+    std::string nccl_library{};  ///< the setting RUEDA_NCCL_LIBRARY: a path; empty: see docs/gpu.md for the search
+    /// Called with a line for the log.
+    std::function<void(const std::string& text)> note{};
+};
+
+/// The functions of the plugin. The object lies in the plugin's library, which is never unloaded, because the driver
+/// cannot be unloaded.
+struct CudaPlugin {
+    std::uint32_t interface_version;
+    const char* rueda_version;
+    /// Opens the driver and NCCL. Creates no context: a context comes with the first use of a device. Returns
+    /// Unsupported, with what to do, if the machine has no driver or no device.
+    Result<std::unique_ptr<DeviceRuntime>> (*open)(const DeviceRuntimeOptions& options);
+};
+
+/// The plugin's entry function, extern "C". Returns null if the plugin's interface version is not `interface_version`.
+using CudaPluginEntry = const CudaPlugin* (*)(std::uint32_t interface_version);
+
+}  // namespace rueda::collectives
