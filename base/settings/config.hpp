@@ -44,9 +44,11 @@ struct Config {
     // How the ranks find each other.
     std::string rendezvous;  ///< the rendezvous socket: "@name" (an abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
-    std::string mpi_library;  ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
-                              ///< librueda.so
-    std::string hostname;     ///< empty: the machine's own name
+    std::string cuda_library;  ///< the file of the CUDA plugin; empty: librueda_cuda.so beside librueda.so
+    std::string nccl_library;  ///< the file of NCCL; empty: see docs/gpu.md
+    std::string mpi_library;   ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
+                               ///< librueda.so
+    std::string hostname;      ///< empty: the machine's own name
     double start_timeout_seconds = 60;
 
     // Speed.

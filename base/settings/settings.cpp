@@ -87,6 +87,15 @@ constexpr auto kSettings = std::to_array<Setting>({
      TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
      "The MPI plugin to load. If empty, Rueda loads the plugin beside `librueda.so` that fits the MPI of this "
      "process or of its launcher: `librueda_mpi.so` or `librueda_mpich.so`."},
+    {"RUEDA_CUDA_PLUGIN", "", SettingGroup::rendezvous, SettingScope::own,
+     TextSetting{&Config::cuda_library, is_any_text, "the path of a shared library"},
+     "The plugin for tensors on GPUs. If empty, Rueda loads `librueda_cuda.so` beside `librueda.so` when the first "
+     "such "
+     "tensor comes."},
+    {"RUEDA_NCCL_LIBRARY", "", SettingGroup::rendezvous, SettingScope::own,
+     TextSetting{&Config::nccl_library, is_any_text, "the path of a shared library"},
+     "The NCCL to use for tensors on GPUs. If empty, Rueda takes the one that the process has loaded, and otherwise "
+     "looks for `libnccl.so.2` (docs/gpu.md)."},
     {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::rendezvous, SettingScope::own,
      TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
      "The name of this host that the other ranks get. Ranks with different names share no memory, so one machine can "

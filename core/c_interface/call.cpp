@@ -31,6 +31,27 @@ std::unique_ptr<rueda_handle> Call::make_handle(std::uint32_t members) const {
     return handle;
 }
 
+Status Call::attach_device(Request& request) const {
+    if (!is_on_device(request.metadata) || request.is_refused) {
+        return {};
+    }
+    const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
+    const bool is_rootless_gather =
+        operation == collectives::Operation::gather && request.metadata.root != set->set_rank();
+    const bool has_output = operation == collectives::Operation::reducescatter ? request.output != nullptr
+                                                                               : request.output_rows.has_value();
+    if (collectives::has_variable_rows(operation) && !has_output && !is_rootless_gather) {
+        return failure(ErrorCode::unsupported,
+                       "the output of {} on a GPU is NULL; give its memory, because Rueda allocates only memory of the "
+                       "CPU",
+                       collectives::name_of(operation));
+    }
+    auto use = runtime->use_device(*set, *options->device);
+    RUEDA_RETURN_IF_FAILED(use.status());
+    request.device = std::move(use).value();
+    return {};
+}
+
 Status Call::run(const char* name, const Request& request, Completion& completion) const {
     TensorEntry* const known = entry();
     return known != nullptr ? runtime->run(*set, *known, request, completion)

@@ -51,12 +51,19 @@ struct Call {
     template <class Make>
     [[nodiscard]] Status fill(const char* name, Request& request, Make&& make) const {
         RUEDA_ASSERT(set != nullptr && options != nullptr);
-        if (Status made = make(*set, *options, request); !made.is_ok()) [[unlikely]] {
+        Status made = make(*set, *options, request);
+        if (made.is_ok() && options->device != nullptr) [[unlikely]] {
+            made = attach_device(request);
+        }
+        if (!made.is_ok()) [[unlikely]] {
             return naming_tensor(tensor_name(name), made);
         }
         note_site(request);
         return {};
     }
+    /// Records that the tensors of the request are ready on the caller's stream, if they are on a device. `request` has
+    /// been made from these options.
+    [[nodiscard]] Status attach_device(Request& request) const;
     void note_site(Request& request) const {
         if (runtime->wants_call_sites()) [[unlikely]] {
             request.source_file = options->source_file;
@@ -64,6 +71,8 @@ struct Call {
         }
     }
     [[nodiscard]] std::unique_ptr<rueda_handle> make_handle(std::uint32_t members = 1) const;
+    /// Whether an allreduce takes the general way. Only named tensors in the CPU's memory have a shorter one.
+    [[nodiscard]] bool is_general(const char* name) const { return is_unnamed(name) || options->device != nullptr; }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }

@@ -81,6 +81,10 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
         if (!made.is_ok()) {
             return rueda::core::naming_tensor(names.back(), made);
         }
+        if (i == 0 && call.options->device != nullptr) {
+            RUEDA_RETURN_IF_FAILED(call.attach_device(requests.front()));
+        }
+        requests.back().device = requests.front().device;  // one event is enough for all members
         call.note_site(requests.back());
     }
     RUEDA_RETURN_IF_FAILED(check_apart(tensors, names));
@@ -100,6 +104,10 @@ Result<std::unique_ptr<SparseAllreduce>> make_sparse(const rueda_tensor* indices
     if (indices == nullptr || values == nullptr) {
         return rueda::failure(ErrorCode::invalid_argument, "the {} are NULL; expected a pointer to a rueda_tensor",
                               indices == nullptr ? "indices" : "values");
+    }
+    if (options.device != nullptr && options.device->type != RUEDA_CPU) {
+        return Status(ErrorCode::unsupported,
+                      "a sparse allreduce of tensors on a GPU is not possible; copy them to the CPU");
     }
     if (ndim < 1 || ndim > RUEDA_MAX_DIMENSIONS || shape == nullptr) {
         return rueda::failure(ErrorCode::invalid_argument,

@@ -129,6 +129,29 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
     });
 }
 
+int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
+        }
+        if (stream == nullptr || stream->type != RUEDA_CUDA || std::isnan(timeout_seconds)) {
+            return {ErrorCode::invalid_argument,
+                    stream == nullptr ? "the stream is NULL; expected a pointer to a rueda_device_stream"
+                    : stream->type != RUEDA_CUDA
+                        ? "the stream is not one of a CUDA device; expected the type RUEDA_CUDA"
+                        : "the timeout is not a number; expected seconds, or a negative "
+                          "number for none"};
+        }
+        const Status status = in_callback && !handle->is_launched()
+                                  ? refused_in_callback()
+                                  : handle->runtime->wait_on_stream(*handle, *stream, timeout_seconds);
+        return status.is_ok() ? status : with_site(status, handle->source_file, handle->source_line);
+    });
+}
+
 int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size) {
     return guarded([&]() -> Status {
         if (process().forked.load(std::memory_order_relaxed)) {

@@ -65,7 +65,7 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
         RUEDA_RETURN_IF_FAILED(Needed(in, out).check());
         RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
-        if (call.is_unnamed(name)) {
+        if (call.is_general(name)) {
             return start(name, Needed(in, out), options, handle,
                          [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                              return rueda::core::make_allreduce(*in, *out, o, request);
@@ -87,7 +87,7 @@ int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor
             return Needed(in, out).check();
         }
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
-        if (call.is_unnamed(name)) {
+        if (call.is_general(name)) {
             return run(name, Needed(in, out), options,
                        [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                            return rueda::core::make_allreduce(*in, *out, o, request);

@@ -510,6 +510,11 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
     return ended_or_timed_out(completion, timeout_seconds);
 }
 
+Status Engine::wait_until_launched(const Completion& completion, double timeout_seconds) {
+    static_cast<void>(wait_for([&completion] { return completion.is_launched(); }, timeout_seconds));
+    return completion.is_launched() ? Status() : ended_or_timed_out(completion, timeout_seconds);
+}
+
 WaitReport Engine::account_of(const Completion& completion) const {
     const std::int64_t now = base::monotonic_ns();
     WaitReport report = sets_.account_of(completion, now);

@@ -66,6 +66,8 @@ public:
     /// Waits until `completion` is done. Meanwhile the thread drives progress, or waits for the thread that does.
     /// Returns Timeout after `timeout_seconds` (negative: no limit); the operation then continues.
     Status wait(const Completion& completion, double timeout_seconds);
+    /// Like wait(), but waits only until all work of an operation on a device has been given to the device.
+    Status wait_until_launched(const Completion& completion, double timeout_seconds);
     /// Describes what the operation of `completion` waits for. Any thread. Does not take the progress lock, so the
     /// caller need not wait for the thread that drives progress.
     [[nodiscard]] WaitReport account_of(const Completion& completion) const;

@@ -36,6 +36,7 @@ const std::vector<Field>& fields() {
     static const std::vector<Field> all = {
         {"the operation",
          [](const Metadata& m) { return std::string(name_of(static_cast<collectives::Operation>(m.operation))); }},
+        {"the device", [](const Metadata& m) { return std::string(name_of(static_cast<DeviceType>(m.device))); }},
         {"the dtype", [](const Metadata& m) { return std::string(name_of(static_cast<DType>(m.dtype))); }},
         {"the shape", shape_text},
         {"the reduce operation",
@@ -99,6 +100,9 @@ std::string description_of(const Metadata& metadata) {
     if (metadata.compression != 0) {
         text += fmt::format(", compression {}", name_of(static_cast<Compression>(metadata.compression)));
     }
+    if (is_on_device(metadata)) {
+        text += fmt::format(", on {}", name_of(static_cast<DeviceType>(metadata.device)));
+    }
     return text;
 }
 
@@ -143,7 +147,8 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 bool is_plausible(const Metadata& metadata) {
     if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
         metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS ||
-        metadata.compression > static_cast<std::uint16_t>(Compression::bf16)) {
+        metadata.compression > static_cast<std::uint16_t>(Compression::bf16) ||
+        metadata.device > static_cast<std::uint8_t>(DeviceType::cuda)) {
         return false;
     }
     const auto operation = static_cast<collectives::Operation>(metadata.operation);

@@ -30,12 +30,18 @@ struct Metadata {
     std::int32_t process_set = 0;   ///< id
     std::uint16_t compression = 0;  ///< Compression
     /// 1: the caller gave a root that is not a rank of the set; in this case, `root` is the caller's number
-    std::uint16_t root_is_foreign = 0;
+    std::uint8_t root_is_foreign = 0;
+    std::uint8_t device = 0;  ///< DeviceType: where the tensors are
     double prescale = 1.0;
     double postscale = 1.0;
     std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros
 };
 static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
+
+/// Whether the tensors are in the memory of a device, and not in the CPU's memory.
+[[nodiscard]] constexpr bool is_on_device(const Metadata& metadata) {
+    return metadata.device != static_cast<std::uint8_t>(DeviceType::cpu);
+}
 
 /// Whether two ranks announced the same operation. Scale factors are compared by their bits, so a NaN equals itself.
 [[nodiscard]] bool agree(const Metadata& a, const Metadata& b);
@@ -66,12 +72,16 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 /// `alone`.
 enum class Fusion : std::uint32_t {
     alone = 0,
-    allreduces = 1,  ///< allreduces without adasum
-    adasums = 2,     ///< allreduces with adasum, which a task of another class executes
+    allreduces = 1,         ///< allreduces without adasum
+    adasums = 2,            ///< allreduces with adasum, which a task of another class executes
+    device_allreduces = 3,  ///< allreduces of tensors in device memory
 };
 [[nodiscard]] constexpr Fusion fusion_of(const Metadata& metadata) {
     if (metadata.operation != static_cast<std::uint8_t>(collectives::Operation::allreduce)) {
         return Fusion::alone;
+    }
+    if (is_on_device(metadata)) {
+        return Fusion::device_allreduces;
     }
     return metadata.reduce_op == static_cast<std::uint8_t>(ReduceOp::adasum) ? Fusion::adasums : Fusion::allreduces;
 }

@@ -54,6 +54,7 @@ void put(WireWriter& out, const Metadata& metadata) {
     out.number(metadata.process_set);
     out.number(metadata.compression);
     out.number(metadata.root_is_foreign);
+    out.number(metadata.device);
     out.number(std::bit_cast<std::uint64_t>(metadata.prescale));
     out.number(std::bit_cast<std::uint64_t>(metadata.postscale));
     for (int i = 0; i < metadata.ndim; ++i) {
@@ -377,7 +378,8 @@ private:
         metadata.root = in_.number<std::int32_t>();
         metadata.process_set = in_.number<std::int32_t>();
         metadata.compression = in_.number<std::uint16_t>();
-        metadata.root_is_foreign = in_.number<std::uint16_t>();
+        metadata.root_is_foreign = in_.number<std::uint8_t>();
+        metadata.device = in_.number<std::uint8_t>();
         metadata.prescale = std::bit_cast<double>(in_.number<std::uint64_t>());
         metadata.postscale = std::bit_cast<double>(in_.number<std::uint64_t>());
         expect(metadata.ndim <= RUEDA_MAX_DIMENSIONS, "a tensor has {} dimensions", metadata.ndim);

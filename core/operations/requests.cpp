@@ -123,6 +123,26 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
+/// Copies where the tensors are. The caller of make_…() adds Request::device.
+Status take_device(const rueda_options& options, Metadata& metadata) {
+    if (options.device == nullptr) [[likely]] {
+        return {};
+    }
+    const rueda_device_stream& device = *options.device;
+    const bool is_cpu = device.type == RUEDA_CPU;
+    if (!is_cpu && device.type != RUEDA_CUDA) {
+        return failure(ErrorCode::invalid_argument, "the type of the device is {}; expected 0 (the CPU) or 1 (CUDA)",
+                       device.type);
+    }
+    if (device.index < 0 || (is_cpu && (device.index != 0 || device.stream != nullptr))) {
+        return failure(ErrorCode::invalid_argument, "the index of the device is {}{}; expected {}", device.index,
+                       is_cpu && device.stream != nullptr ? ", and it has a stream" : "",
+                       is_cpu ? "0 and no stream for the CPU" : "0 or more");
+    }
+    metadata.device = static_cast<std::uint8_t>(device.type);
+    return {};
+}
+
 /// Call this when the metadata is complete. Returns true if the operation is impossible. In this case the request keeps
 /// no data, because it is announced only to be refused.
 bool note_refusal(Request& request) {
@@ -143,6 +163,7 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
+    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
     if (&in != &out) {
         RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
         RUEDA_RETURN_IF_FAILED(check_same(in, out));
@@ -186,6 +207,7 @@ void take_root(int root, std::span<const int> ranks, Metadata& metadata) {
 Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
+    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
     request.metadata.process_set = options.process_set;
     std::uint64_t all = 0;
     RUEDA_RETURN_IF_FAILED(count_elements(in, "input", all));
@@ -338,7 +360,8 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
     const auto same_bits = [](double a, double b) {
         return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     };
-    return last.output != nullptr && metadata.operation == static_cast<std::uint8_t>(Operation::allreduce) &&
+    return last.output != nullptr && !is_on_device(metadata) &&
+           metadata.operation == static_cast<std::uint8_t>(Operation::allreduce) &&
            options.process_set == metadata.process_set && options.reduce_op == metadata.reduce_op &&
            options.compression == last.asked_compression && same_bits(options.prescale, metadata.prescale) &&
            same_bits(options.postscale, metadata.postscale) && same_tensor(in, last.input) &&
@@ -452,6 +475,11 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
         return failure(ErrorCode::invalid_argument,
                        "a send or a receive has no name, and a slot stands for one: leave it out");
     }
+    if (options.device != nullptr && options.device->type != RUEDA_CPU) {
+        return failure(
+            ErrorCode::unsupported,
+            "a send or a receive of a tensor on a GPU is not possible; copy it to the CPU, or use an alltoall");
+    }
     RUEDA_RETURN_IF_FAILED(check_tensor(*tensor, which));
     std::uint64_t elements = 0;
     RUEDA_RETURN_IF_FAILED(count_elements(*tensor, which, elements));
@@ -471,6 +499,7 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
 
 Status make_barrier(const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
+    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
     request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);
     request.metadata.process_set = options.process_set;
     note_refusal(request);

@@ -11,6 +11,7 @@
 
 #include "base/recorder/recorder_writer.hpp"
 #include "base/status.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
 #include "rueda/types.hpp"
 
 namespace rueda::core {
@@ -61,6 +62,25 @@ public:
     }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
+    /// For an operation on tensors in device memory: the number of members that will be launched. Called before the
+    /// start.
+    void expect_launches(std::uint32_t members) { unlaunched_.store(members, std::memory_order_relaxed); }
+    /// The work of a member has been given to the device, and `end` stands after it. The last event covers all members,
+    /// because a process set has one stream. Null if the member has failed before.
+    void launched(const collectives::DeviceEventPtr& end) {
+        if (end != nullptr) {
+            device_end_ = end;
+        }
+        // seq_cst, as in complete_one(): is_launched() is what a thread in wait_on_stream() waits for. The decrement
+        // also publishes the event.
+        unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    /// Whether the work of all members has been given to the device, or has ended.
+    [[nodiscard]] bool is_launched() const { return unlaunched_.load(std::memory_order_seq_cst) == 0 || done(); }
+    /// The event after the work on the device; null for an operation on tensors in the CPU's memory, or if the
+    /// operation has failed. Valid only after is_launched() is true.
+    [[nodiscard]] const collectives::DeviceEventPtr& device_end() const { return device_end_; }
+
     /// The result. Valid only after done() is true.
     [[nodiscard]] const Status& status() const { return status_; }
 
@@ -93,6 +113,8 @@ private:
     Output output_;
     std::vector<Output> other_outputs_;
     std::atomic<std::uint32_t> remaining_;
+    std::atomic<std::uint32_t> unlaunched_{0};  // members on a device that have not been launched
+    collectives::DeviceEventPtr device_end_;    // written before unlaunched_ is decremented
     std::atomic<bool> failed_{false};
     OnDone on_done_;
     Status status_;

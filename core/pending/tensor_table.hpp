@@ -12,10 +12,19 @@
 #include <vector>
 
 #include "base/recorder/recorder_writer.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
 #include "core/negotiation/layout.hpp"
 #include "core/pending/completion.hpp"
 
 namespace rueda::core {
+
+/// What a caller says about tensors in device memory.
+struct DeviceUse {
+    collectives::DeviceRuntime* runtime = nullptr;
+    collectives::DeviceStream stream;
+    /// The end of the work that the caller had put into the stream before the call. The operation's work waits for it.
+    collectives::DeviceEventPtr ready;
+};
 
 /// An operation, as the caller requested it.
 struct Request {
@@ -38,6 +47,7 @@ struct Request {
     std::int32_t source_line = 0;
     /// the source line of the call; null unless call sites are recorded (RUEDA_CALL_SITES)
     const char* source_file = nullptr;
+    std::shared_ptr<const DeviceUse> device;  ///< null if the tensors are in the CPU's memory
 
     /// The size of `count` elements: of the tensor, or of one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }

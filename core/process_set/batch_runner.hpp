@@ -14,6 +14,7 @@
 #include "core/process_set/announcing/input_inspection.hpp"
 #include "core/process_set/batches/announced.hpp"
 #include "core/process_set/batches/called_batch.hpp"
+#include "core/process_set/batches/device_batches.hpp"
 #include "core/process_set/batches/payload_reduction.hpp"
 #include "core/process_set/batches/row_outputs.hpp"
 #include "core/process_set/common/execution_parts.hpp"
@@ -71,6 +72,8 @@ public:
     Turn step(bool urgent, bool asks_others) noexcept;
     /// Whether a batch is in progress.
     [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
+    /// Whether a device still works on operations of this set.
+    [[nodiscard]] bool has_launched() const { return devices_.has_launched(); }
     /// Returns the chunks of the task in progress (Task::chunks()). Threads: as for step().
     [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const {
         return has_batch() && !task_is_splits_ ? task_->chunks() : std::nullopt;
@@ -79,10 +82,17 @@ public:
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// Drops the batch in progress. Called when the job has ended.
-    void abandon() { task_ = nullptr; }
+    /// Drops the batch in progress, and ends the operations that a device works on with `reason`. Called when the job
+    /// has ended.
+    void abandon(const Status& reason) noexcept {
+        task_ = nullptr;
+        devices_.abandon(reason);
+    }
     /// Frees the memory that batches need. Called when no further batch will run.
-    void release_memory() { batch_.release(); }
+    void release_memory() {
+        batch_.release();
+        devices_.release();
+    }
 
 private:
     using Called = Log<Atomics>::Entry;
@@ -100,9 +110,11 @@ private:
     [[nodiscard]] Status add_to_batch(std::uint64_t position);
     [[nodiscard]] TensorEntry* called_entry(const Called& called);
     [[nodiscard]] Status settle_numbers(TensorEntry& entry, EntryKind kind);
+    [[nodiscard]] collectives::Task& start_data_task(bool after_splits = false);
     void start_task();
     void take_splits();
     void finish_batch();
+    void finish_on_device();
 
     SetView view_;
     const NegotiationMemory<Atomics>& memory_;
@@ -128,6 +140,7 @@ private:
 
     ExecutionParts parts_;
     CalledBatch batch_;
+    DeviceBatches devices_;
     collectives::Task* task_ = nullptr;
     bool task_is_splits_ = false;  // whether the current task exchanges only splits; then a task for the data follows
     std::uint64_t task_end_ = 0;   // the log position after the batch

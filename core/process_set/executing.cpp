@@ -133,9 +133,19 @@ void BatchRunner::start_task() {
     task_ = hosts_.exchange_splits(batch_);
     task_is_splits_ = task_ != nullptr;
     if (!task_is_splits_) {
-        task_ = &communicator_.start(batch_.for_communicator());
+        task_ = &start_data_task();
     }
     turn_task();
+}
+
+/// `after_splits`: the members have exchanged their splits, so that a scatter is an alltoall.
+collectives::Task& BatchRunner::start_data_task(bool after_splits) {
+    if (batch_.is_on_device()) [[unlikely]] {
+        return devices_.start(batch_, communicator_);
+    }
+    collectives::Batch batch = batch_.for_communicator();
+    batch.operation = after_splits ? Operation::alltoall : batch.operation;
+    return communicator_.start(batch);
 }
 
 /// Called when the splits of an alltoall or a scatter on several hosts have arrived. Starts the task that moves the
@@ -146,9 +156,7 @@ void BatchRunner::take_splits() {
         ends_.raise(taken);
         return;
     }
-    collectives::Batch batch = batch_.for_communicator();
-    batch.operation = Operation::alltoall;
-    task_ = &communicator_.start(batch);
+    task_ = &start_data_task(/*after_splits=*/true);
 }
 
 TensorEntry* BatchRunner::called_entry(const Called& called) {
@@ -181,6 +189,10 @@ void BatchRunner::finish_batch() {
     }
     task_ = nullptr;
     cursor_.advance_to(task_end_);
+    if (batch_.is_on_device()) [[unlikely]] {
+        finish_on_device();
+        return;
+    }
     const std::uint64_t now = base::ticks_now();
     for (TensorEntry* entry : batch_.entries()) {
         if (checks_ && verification_.begin(*entry)) [[unlikely]] {
@@ -191,6 +203,18 @@ void BatchRunner::finish_batch() {
             announcer_.complete_and_forget(*entry, {});
         } else {
             ends_.complete(*entry, {}, now);
+        }
+    }
+}
+
+/// The device has got the work of the batch. The lock keeps other threads from submitting a name between the end of its
+/// operation and its removal.
+void BatchRunner::finish_on_device() {
+    const std::lock_guard lock(announcer_.enqueue_mutex());
+    devices_.finish(batch_.entries());
+    for (TensorEntry* entry : batch_.entries()) {
+        if (entry->slot == kNoSlot) {
+            announcer_.table().forget_if_unused(*entry);
         }
     }
 }

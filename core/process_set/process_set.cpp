@@ -55,9 +55,20 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
 
 void ProcessSet::fail_all(const Status& reason) noexcept {
     const std::lock_guard lock(announcer_.enqueue_mutex());
-    runner_.abandon();
+    runner_.abandon(reason);
     join_.end(reason);
     announcer_.fail_all(reason);
+}
+
+Status ProcessSet::claim_device(std::int32_t device) {
+    std::int32_t claimed = -1;
+    if (device_.compare_exchange_strong(claimed, device, std::memory_order_relaxed) || claimed == device) {
+        return {};
+    }
+    return failure(ErrorCode::invalid_argument,
+                   "{}the tensor is on device {}, and this rank has used device {} in this process set; use one device "
+                   "for all operations of a process set, and another set for another device",
+                   identity_.title(), device, claimed);
 }
 
 void ProcessSet::release_memory() {

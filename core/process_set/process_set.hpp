@@ -95,6 +95,9 @@ public:
         return groups_.submit(group, names, requests, completion, urgency);
     }
 
+    /// Makes `device` the device of this rank in the set. Fails with InvalidArgument if the rank has used another one.
+    Status claim_device(std::int32_t device);
+
     /// Keeps the name's entry in the table until unpin(), for a TensorSlot.
     TensorEntry& pin(std::string_view name) { return announcer_.pin(name); }
     void unpin(TensorEntry& entry) { announcer_.unpin(entry); }
@@ -132,7 +135,8 @@ public:
     /// only what ranks of this host have announced; this is enough between a full turn and a sleep.
     Turn step(bool urgent, bool asks_others = true) noexcept { return runner_.step(urgent, asks_others); }
     [[nodiscard]] bool has_work() const {
-        return runner_.has_batch() || join_.has_to_look() || has_deferred() || has_unread() || hosts_.has_work();
+        return runner_.has_batch() || runner_.has_launched() || join_.has_to_look() || has_deferred() || has_unread() ||
+               hosts_.has_work();
     }
     /// Whether this rank must poll even if nothing is pending, because messages from other hosts wake no thread.
     [[nodiscard]] bool has_to_poll() const { return hosts_.has_to_poll(); }
@@ -146,7 +150,7 @@ public:
     /// Whether all members have shut down.
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
     /// Whether all members have shut down and no other host needs this rank. Only for the thread that drives progress.
-    [[nodiscard]] bool has_left() const { return closed() && hosts_.have_left(); }
+    [[nodiscard]] bool has_left() const { return closed() && !runner_.has_launched() && hosts_.have_left(); }
     /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
     /// Cancels the receives of a set that is removed before the job ends. Call this after has_left(). Only for the
@@ -216,6 +220,7 @@ private:
     Hosts hosts_;
     LogAnswers answers_;
     BatchRunner runner_;
+    std::atomic<std::int32_t> device_{-1};  // relaxed: only the value counts
 };
 
 }  // namespace rueda::core

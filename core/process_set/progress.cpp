@@ -34,7 +34,8 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       checks_(parts.inspection.is_on()),
       parts_(view),
-      batch_(view, parts.announced, parts.outputs) {}
+      batch_(view, parts.announced, parts.outputs),
+      devices_(view, parts.ends) {}
 
 /// A failure here ends the job, because the other ranks depend on this rank's share of the called operations.
 Turn BatchRunner::step(bool urgent, bool asks_others) noexcept {
@@ -55,10 +56,18 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
     const bool joined = join_.is_on() && join_.turn();
     const bool crossed = hosts_.turn(asks_others, has_batch());
     const bool moved = (direct_.any() && announcer_.turn_direct() != DirectState::waiting) || crossed || joined;
+    const bool worked = devices_.has_launched() && devices_.turn();
     // The log is read even after a direct operation made progress. Otherwise a rank that starts direct operations in a
     // loop would never read the log.
     const Turn turn = take_log_turn(urgent);
-    return moved || ended ? Turn::advanced : turn;
+    if (!devices_.failed().is_ok() && !ends_.has_aborted()) [[unlikely]] {
+        ends_.raise(devices_.failed());
+    }
+    if (moved || ended || worked) {
+        return Turn::advanced;
+    }
+    // The end of work on a device wakes no thread.
+    return devices_.has_launched() && turn != Turn::advanced ? Turn::polling : turn;
 }
 
 Turn BatchRunner::turn_task() {

@@ -20,6 +20,7 @@
 #include "core/engine/deadline.hpp"
 #include "core/metrics/metric_families.hpp"
 #include "core/metrics/metrics_endpoint.hpp"
+#include "core/runtime/devices.hpp"
 #include "core/setup/host_cores.hpp"
 #include "core/setup/set_up_group.hpp"
 #include "core/setup/shared_settings.hpp"
@@ -202,13 +203,42 @@ void Runtime::abandon() {
     control_plane_->close(/*after_failure=*/true);
 }
 
+/// All tensors of a call are on the same device, or in the CPU's memory.
+void Runtime::expect_launches(Completion& completion, std::span<const Request> requests) {
+    if (requests.front().device != nullptr) {
+        completion.expect_launches(static_cast<std::uint32_t>(requests.size()));
+    }
+}
+
+Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, const rueda_device_stream& given) {
+    const auto devices = open_devices(config_, logger_);
+    RUEDA_RETURN_IF_FAILED(devices.status());
+    RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
+    const collectives::DeviceStream stream{given.index, given.stream};
+    auto ready = devices.value()->record(stream);
+    RUEDA_RETURN_IF_FAILED(ready.status());
+    return std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
+}
+
+Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_stream& stream,
+                               double timeout_seconds) {
+    RUEDA_RETURN_IF_FAILED(engine_.wait_until_launched(completion, timeout_seconds));
+    if (completion.done() && !completion.status().is_ok()) {
+        return completion.status();
+    }
+    const collectives::DeviceEventPtr& end = completion.device_end();
+    return end != nullptr ? end->make_wait({stream.index, stream.stream}) : Status();
+}
+
 Status Runtime::start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {
+    expect_launches(completion, {&request, 1});
     RUEDA_RETURN_IF_FAILED(set.submit(name, request, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
 Status Runtime::start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion) {
+    expect_launches(completion, {&request, 1});
     RUEDA_RETURN_IF_FAILED(set.submit(entry, request, completion, Urgency::background));
     engine_.attend();
     return {};
@@ -230,17 +260,20 @@ Status Runtime::run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_v
 
 Status Runtime::start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
                             std::span<const Request> requests, Completion& completion) {
+    expect_launches(completion, requests);
     RUEDA_RETURN_IF_FAILED(set.submit_group(group, names, requests, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
 Status Runtime::run(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {
+    expect_launches(completion, {&request, 1});
     return engine_.run(
         set, [&](Urgency urgency) { return set.submit(name, request, completion, urgency); }, completion);
 }
 
 Status Runtime::run(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion) {
+    expect_launches(completion, {&request, 1});
     return engine_.run(
         set, [&](Urgency urgency) { return set.submit(entry, request, completion, urgency); }, completion);
 }

@@ -88,6 +88,13 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
+    /// Records, on the caller's stream, that the tensors of an operation in `set` are ready. The operation that uses
+    /// the result must be started before other work is put into the stream.
+    [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
+                                                                      const rueda_device_stream& given);
+    /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
+    /// for the operation's end. For an operation in the CPU's memory, waits for its end.
+    Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);
     /// Describes what the operation of `completion` waits for; "" if it has ended or nothing is known.
     [[nodiscard]] std::string describe_wait(const Completion& completion) const {
         const WaitReport report = completion.done() ? WaitReport() : engine_.account_of(completion);
@@ -173,6 +180,7 @@ private:
                                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                                collectives::AddressReserve* addresses);
+    static void expect_launches(Completion& completion, std::span<const Request> requests);
     void abandon();
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
     Status leave_job();

@@ -93,6 +93,23 @@ typedef struct rueda_tensor {
     int32_t dtype;        /**< enum rueda_dtype */
 } rueda_tensor;
 
+/** The memory in which tensors are. The same numbers as rueda::DeviceType. */
+enum rueda_device_type {
+    RUEDA_CPU = 0,
+    RUEDA_CUDA = 1 /* the memory of an NVIDIA GPU (docs/gpu.md) */
+};
+
+/**
+ * A stream of the caller, on the device in whose memory the tensors are. The operation's work on the device waits for
+ * all work that the caller has put into the stream before the call. The host does not wait. A call during the capture
+ * of a CUDA graph returns RUEDA_UNSUPPORTED, because a replay of the graph would bypass the order of the operations.
+ */
+typedef struct rueda_device_stream {
+    int32_t type;  /**< enum rueda_device_type */
+    int32_t index; /**< the device's number among those that the process sees, as for cudaSetDevice; 0 for the CPU */
+    void* stream;  /**< a cudaStream_t; NULL is the default stream. Must be NULL for the CPU */
+} rueda_device_stream;
+
 /** Keeps what Rueda knows about a name, so that repeated operations with the name need not look it up again. */
 typedef struct rueda_slot rueda_slot;
 
@@ -116,10 +133,13 @@ typedef struct rueda_options {
                                 literal, or memory that is never freed */
     int32_t source_line;     /**< the line in source_file; 0 if not known */
     int32_t reserved;        /**< must be 0 */
+    const rueda_device_stream* device; /**< the device of all tensors of the call, and the caller's stream; NULL: the
+                                          tensors are in the CPU's memory. All operations of a process set on one rank
+                                          use the same device. All outputs must be given by the caller */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
-    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0 }
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0, NULL }
 
 /**
  * Returns 1 if the setting RUEDA_CALL_SITES=1 is used. Returns 0 if it is not, or if Rueda is not initialised. Call
@@ -569,6 +589,13 @@ RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
  * has completed, or if nothing is known. The function does not block, and takes ten microseconds or more.
  */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
+/**
+ * Waits until all work of an operation on a GPU has been given to the GPU, which needs all ranks, but not until the GPU
+ * has done it. Makes the work that the caller puts into `stream` from now on wait for the operation's end. The host can
+ * therefore go on while the operation runs. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds`
+ * (negative: no limit). For an operation in the CPU's memory, the same as rueda_wait.
+ */
+RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /**

@@ -303,6 +303,11 @@ std::vector<ProcessSet> init_communicator(const Communicator& communicator, cons
     return detail::call_init_with(c, process_sets);
 }
 
+/// A stream of the caller on a GPU. See rueda_device_stream in rueda.h.
+using DeviceStream = rueda_device_stream;
+/// The stream `stream` (a cudaStream_t; null is the default stream) of the process's GPU number `index`.
+[[nodiscard]] inline DeviceStream cuda_stream(std::int32_t index, void* stream) { return {RUEDA_CUDA, index, stream}; }
+
 /// Options of an allreduce, a reducescatter or a reduce.
 struct AllreduceOptions {
     ReduceOp op = ReduceOp::average;
@@ -311,9 +316,13 @@ struct AllreduceOptions {
     ProcessSet process_set = world();
     Compression compression = Compression::none;  ///< format between hosts, for an allreduce or grouped allreduce of
                                                   ///< float32 or float64
+    /// If set, all tensors of the call are in the memory of this GPU, and are ready when the work is done that the
+    /// stream has got so far.
+    std::optional<DeviceStream> device{};
 };
 struct Options {
     ProcessSet process_set = world();
+    std::optional<DeviceStream> device{};  ///< as in AllreduceOptions
 };
 
 /// Keeps what Rueda knows about the name of an operation, so that repeated operations need not look it up again:
@@ -371,6 +380,7 @@ private:
 };
 
 namespace detail {
+/// The result points into `options`, which must outlive it.
 inline rueda_options c_options(const TensorName& name, const AllreduceOptions& options) {
     return {sizeof(rueda_options),
             options.prescale,
@@ -381,7 +391,8 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             static_cast<std::int32_t>(options.compression),
             name.site().file,
             name.site().line,
-            0};
+            0,
+            options.device ? &*options.device : nullptr};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
     return {sizeof(rueda_options),
@@ -393,7 +404,8 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             RUEDA_COMPRESSION_NONE,
             name.site().file,
             name.site().line,
-            0};
+            0,
+            options.device ? &*options.device : nullptr};
 }
 /// Converts views to C structs. The structs point to the shapes in `tensors`, so `tensors` must outlive the structs.
 template <class View>
@@ -434,6 +446,12 @@ public:
     /// Like wait(), but throws rueda::Timeout when `timeout` has passed. The operation continues after a timeout.
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
+    }
+    /// Makes the work that the caller puts into `stream` from now on wait for the end of the operation, whose tensors
+    /// are on a GPU. Blocks until all ranks have called the operation, but not until the GPU has executed it. Throws
+    /// the operation's error if it failed.
+    void wait_on_stream(const DeviceStream& stream) const {
+        detail::check(rueda_wait_on_stream(held("wait_on_stream()"), &stream, -1.0));
     }
     /// Returns true if the operation has completed, with or without success. Does not block.
     [[nodiscard]] bool ready() const {

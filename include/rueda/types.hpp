@@ -65,6 +65,23 @@ enum class Compression : std::int32_t {
     return "unknown compression";
 }
 
+/// The memory in which tensors are. The numbers are part of the C interface.
+enum class DeviceType : std::int32_t {
+    cpu = 0,
+    cuda = 1,  ///< the memory of an NVIDIA GPU
+};
+
+/// Returns "the CPU" or "a GPU".
+[[nodiscard]] constexpr const char* name_of(DeviceType type) noexcept {
+    switch (type) {
+        case DeviceType::cpu:
+            return "the CPU";
+        case DeviceType::cuda:
+            return "a GPU";
+    }
+    return "an unknown device";
+}
+
 /// Returns the size of one element in bytes.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
     switch (dtype) {

@@ -108,6 +108,7 @@ int rueda_barrier_async(const rueda_options* options, rueda_handle** handle);
 int rueda_wait(rueda_handle* handle, double timeout_seconds);
 int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 int rueda_poll(rueda_handle* handle, int* completed);
+int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);

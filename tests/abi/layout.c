@@ -38,6 +38,13 @@ MEMBER(rueda_options, compression, 40, 4);
 MEMBER(rueda_options, source_file, 48, 8);
 MEMBER(rueda_options, source_line, 56, 4);
 MEMBER(rueda_options, reserved, 60, 4);
+MEMBER(rueda_options, device, 64, 8);
+
+/* This struct cannot grow. */
+static_assert(sizeof(rueda_device_stream) == 16, "rueda_device_stream has another size");
+MEMBER(rueda_device_stream, type, 0, 4);
+MEMBER(rueda_device_stream, index, 4, 4);
+MEMBER(rueda_device_stream, stream, 8, 8);
 
 /* This struct cannot grow: callers pass an array of it. */
 static_assert(sizeof(rueda_rank_list) == 16, "rueda_rank_list has another size");
@@ -57,6 +64,8 @@ MEMBER(rueda_init_options, process_set_ids, 56, 8);
 
 NUMBER(RUEDA_MAX_NAME, 511);
 NUMBER(RUEDA_MAX_DIMENSIONS, 16);
+NUMBER(RUEDA_CPU, 0);
+NUMBER(RUEDA_CUDA, 1);
 
 NUMBER(RUEDA_OK, 0);
 NUMBER(RUEDA_INVALID_ARGUMENT, 1);

@@ -36,6 +36,9 @@ static_assert(same(RUEDA_UINT32, rueda::DType::uint32));
 static_assert(same(RUEDA_UINT64, rueda::DType::uint64));
 static_assert(same(RUEDA_UINT64 + 1, rueda::kDTypeCount));
 
+static_assert(same(RUEDA_CPU, rueda::DeviceType::cpu));
+static_assert(same(RUEDA_CUDA, rueda::DeviceType::cuda));
+
 static_assert(same(RUEDA_AVERAGE, rueda::ReduceOp::average));
 static_assert(same(RUEDA_SUM, rueda::ReduceOp::sum));
 static_assert(same(RUEDA_ADASUM, rueda::ReduceOp::adasum));

@@ -60,6 +60,14 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         }
         return false;
     }
+    if (with_metadata) {
+        place.flags |= PlaceFlags::kMetadata;
+        place.metadata = metadata;
+        place.signature = signature_of(metadata);
+    }
+    if (is_on_device(metadata)) [[unlikely]] {
+        return false;  // the CPU cannot read the input
+    }
     // The search for resident memory takes time. It runs only for inputs larger than kResidentPayloadBytes, because
     // smaller ones are sent with the announcement in any case.
     const auto is_resident = [&] {
@@ -85,11 +93,6 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
             place.flags |= PlaceFlags::kResidentOutput;
             place.output = *offset;
         }
-    }
-    if (with_metadata) {
-        place.flags |= PlaceFlags::kMetadata;
-        place.metadata = metadata;
-        place.signature = signature_of(metadata);
     }
     return payload != nullptr;
 }

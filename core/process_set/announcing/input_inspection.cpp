@@ -36,6 +36,9 @@ bool InputInspection::is_compared(const Request& request) const {
 void InputInspection::inspect(TensorEntry& entry) const noexcept {
     const Request& request = entry.request;
     entry.finding = as_finding({});
+    if (request.device != nullptr) {
+        return;  // the CPU cannot read the input
+    }
     if (looks_for_nan(inspected_operation(request))) {
         const auto found =
             find_not_finite(static_cast<DType>(request.metadata.dtype), request.input, input_count(request));
@@ -50,7 +53,7 @@ void InputInspection::inspect(TensorEntry& entry) const noexcept {
 }
 
 void InputInspection::inspect_again(TensorEntry& entry) const {
-    if (!is_compared(entry.request) || entry.stands_in || is_found(entry.finding)) {
+    if (!is_compared(entry.request) || entry.request.device != nullptr || entry.stands_in || is_found(entry.finding)) {
         return;
     }
     // Other ranks may already be writing the result into a resident tensor that is reduced in place.

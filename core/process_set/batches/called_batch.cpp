@@ -19,6 +19,7 @@ void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
     entries_.clear();
     segments_.clear();
     locations_.clear();
+    splits_.clear();
 }
 
 Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
@@ -190,6 +191,21 @@ Status CalledBatch::take_splits() {
     }
     RUEDA_RETURN_IF_FAILED(announced_.check_source(entry));
     return set_output(outputs_.of_all(entry, rows, 0));
+}
+
+void CalledBatch::own_splits(std::vector<std::int64_t>& splits) const {
+    const std::size_t size = view_.set_size;
+    if (splits_.size() != size * size || !view_.extent().has_splits()) {
+        splits = splits_;  // a set on several hosts has this form already
+        return;
+    }
+    splits.clear();
+    for (std::size_t to = 0; to < size; ++to) {
+        splits.push_back(splits_[view_.set_rank * size + to]);
+    }
+    for (std::size_t from = 0; from < size; ++from) {
+        splits.push_back(splits_[from * size + view_.set_rank]);
+    }
 }
 
 void CalledBatch::release() {

@@ -41,6 +41,11 @@ public:
     [[nodiscard]] collectives::Operation operation() const {
         return static_cast<collectives::Operation>(first().request.metadata.operation);
     }
+    /// Whether the tensors are in device memory. All operations of a batch agree about that.
+    [[nodiscard]] bool is_on_device() const { return core::is_on_device(first().request.metadata); }
+    /// For an alltoall, a gather or a scatter: writes the numbers of rows that this rank sends to each member, and then
+    /// the numbers that it receives from each member. Otherwise `splits` becomes empty.
+    void own_splits(std::vector<std::int64_t>& splits) const;
     /// The batch in the communicator's form. Valid until the next begin().
     [[nodiscard]] collectives::Batch for_communicator() const {
         return {operation(), segments_, locations_, splits_, rows_};

@@ -18,6 +18,19 @@ OperationEnds::OperationEnds(const SetView& view, const Waking& waking, const Re
       no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", view.own_job_rank())) {
 }
 
+Completion* OperationEnds::launch(TensorEntry& entry) {
+    Completion* const completion = entry.completion;
+    if (notes_memory()) [[unlikely]] {
+        note_ended(entry);
+    }
+    note_finished(entry);
+    recording_.ended(entry, ErrorCode::ok, base::ticks_now());
+    entry.request.device.reset();  // gives the event of the input back
+    // Release: pairs with the next submit of this name, which may come from now on.
+    entry.pending.store(false, std::memory_order_release);
+    return completion;
+}
+
 void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint64_t ticks) {
     Completion* completion = entry.completion;
     if (notes_memory()) [[unlikely]] {
@@ -25,6 +38,11 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
     }
     if (status.is_ok()) {
         note_finished(entry);
+    } else if (entry.request.device != nullptr) {
+        entry.request.device.reset();
+        if (completion != nullptr) {
+            completion->launched(nullptr);
+        }
     }
     recording_.ended(entry, status.code(), ticks);
     // Release: pairs with the next submit of this name, which may come from now on.

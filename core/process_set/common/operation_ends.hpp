@@ -51,6 +51,10 @@ public:
             completion.complete_one({});
         }
     }
+    /// Lets the caller submit the name of `entry` again, because the device has got all work of the operation. The
+    /// operation stays counted, and returns its completion, which must be marked as done when the device has done the
+    /// work. Null if no caller of this rank waits.
+    [[nodiscard]] Completion* launch(TensorEntry& entry);
     /// Removes the note about the last finished operation, if it was in `slot`. Called before the slot loses its name,
     /// because the note finds the name through the slot. The next store of this rank's cursor publishes the change.
     void forget_finished(std::uint32_t slot);

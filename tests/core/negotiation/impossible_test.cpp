@@ -164,6 +164,29 @@ TEST_CASE("possible operations are not refused") {
     }
 }
 
+TEST_CASE("what NCCL cannot do is refused for tensors on a GPU alone") {
+    const auto refusal = [](DType dtype, ReduceOp op, Compression compression, DeviceType device) {
+        Metadata metadata = of(Operation::allreduce, op, dtype);
+        metadata.compression = static_cast<std::uint16_t>(compression);
+        metadata.device = static_cast<std::uint8_t>(device);
+        return refusal_of(metadata, kRanks).message();
+    };
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+        CHECK(refusal(DType::float32, op, Compression::none, DeviceType::cuda).empty());
+        CHECK(refusal(DType::bfloat16, op, Compression::none, DeviceType::cuda).empty());
+        CHECK(refusal(DType::int16, op, Compression::none, DeviceType::cpu).empty());
+        CHECK_THAT(refusal(DType::int16, op, Compression::none, DeviceType::cuda),
+                   Catch::Matchers::Contains("there is no allreduce of int16 on a GPU"));
+    }
+    CHECK(refusal(DType::boolean, ReduceOp::max, Compression::none, DeviceType::cuda).empty());
+    CHECK_THAT(refusal(DType::boolean, ReduceOp::sum, Compression::none, DeviceType::cuda),
+               Catch::Matchers::Contains("there is no sum of bool"));
+    CHECK_THAT(refusal(DType::float32, ReduceOp::adasum, Compression::none, DeviceType::cuda),
+               Catch::Matchers::Contains("there is no adasum of tensors on a GPU"));
+    CHECK_THAT(refusal(DType::float32, ReduceOp::sum, Compression::fp16, DeviceType::cuda),
+               Catch::Matchers::Contains("there is no compression of tensors on a GPU"));
+}
+
 TEST_CASE("only an operation with a root has one that is not in the set") {
     CHECK_FALSE(is_plausible(foreign_of(Operation::allreduce, 7, 0)));
     CHECK_FALSE(is_plausible(foreign_of(Operation::allgather, 7, 0)));

@@ -20,7 +20,7 @@ const std::vector<std::function<void(Metadata&)>> kChanges = {
     [](Metadata& m) { m.shape[1] = 5; },        [](Metadata& m) { m.root = 2; },
     [](Metadata& m) { m.process_set = 3; },     [](Metadata& m) { m.compression = 1; },
     [](Metadata& m) { m.prescale = 0.5; },      [](Metadata& m) { m.postscale = -1; },
-    [](Metadata& m) { m.root_is_foreign = 1; },
+    [](Metadata& m) { m.root_is_foreign = 1; }, [](Metadata& m) { m.device = 1; },
 };
 
 TEST_CASE("ranks agree when every field is the same, and else do not") {
@@ -50,6 +50,18 @@ TEST_CASE("extents behind the last dimension mean nothing, and a NaN agrees with
     CHECK_FALSE(agree(a, b));  // floating-point fields are compared bit by bit
 }
 
+TEST_CASE("a tensor on a GPU and one in the CPU's memory do not agree, and share no batch") {
+    std::vector<Metadata> by_rank(3, allreduce_of({3, 4}));
+    by_rank[1].device = static_cast<std::uint8_t>(DeviceType::cuda);
+    CHECK(mismatch_of("layer1.weight", by_rank).message() ==
+          "tensor 'layer1.weight': the ranks disagree about the device: ranks 0, 2: the CPU; rank 1: a GPU");
+    CHECK(fusion_of(by_rank[0]) == Fusion::allreduces);
+    CHECK(fusion_of(by_rank[1]) == Fusion::device_allreduces);
+    Metadata broadcast = by_rank[1];
+    broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
+    CHECK(fusion_of(broadcast) == Fusion::alone);
+}
+
 TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({3, 4})) == 48);
     CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
@@ -70,6 +82,7 @@ TEST_CASE("bytes that no working rank writes are recognized") {
         [](Metadata& m) { m.shape[0] = -2; },
         [](Metadata& m) { m.shape[1] = -1; },
         [](Metadata& m) { m.compression = 3; },
+        [](Metadata& m) { m.device = 2; },
         [](Metadata& m) {
             m.operation = 7;
             m.ndim = 0;

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/batches/device_batches.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/system/clock.hpp"
+#include "collectives/operation.hpp"
+
+namespace rueda::core {
+
+using collectives::DeviceCommunicator;
+using collectives::Operation;
+using collectives::StepResult;
+
+collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::Communicator& host) {
+    batch_ = &batch;
+    host_ = &host;
+    if (communicator_ != nullptr) {
+        start_on_device();
+    } else if (const Status begun = begin_exchange(); !begun.is_ok()) {
+        failed_ = begun;
+    }
+    return task_;
+}
+
+StepResult DeviceBatches::LaunchTask::step() {
+    if (!batches_.failed_.is_ok()) {
+        return StepResult::waiting;
+    }
+    switch (batches_.phase_) {
+        case Phase::exchanging:
+            return batches_.exchange();
+        case Phase::connecting:
+            return batches_.connect();
+        case Phase::launching:
+            return batches_.launch();
+        case Phase::launched:
+        case Phase::refused:
+            break;
+    }
+    return StepResult::done;
+}
+
+/// What this rank's caller said about its device; null if this rank has joined and takes part without a caller.
+const DeviceUse* DeviceBatches::own_use() const {
+    for (const TensorEntry* entry : batch_->entries()) {
+        if (entry->request.device != nullptr) {
+            return entry->request.device.get();
+        }
+    }
+    return nullptr;
+}
+
+/// Begins the allgather of the offers. A rank that has joined before its first device tensor has no device, so it
+/// offers nothing: an offer of zeros, which no member can accept.
+Status DeviceBatches::begin_exchange() {
+    phase_ = Phase::exchanging;
+    refusal_ = {};
+    offer_ = {};
+    if (const DeviceUse* use = own_use(); use != nullptr) {
+        auto made = use->runtime->make_communicator(use->stream.device, view_.set_rank, view_.set_size);
+        RUEDA_RETURN_IF_FAILED(made.status());
+        communicator_ = std::move(made).value();
+        device_ = use->stream.device;
+        offer_ = communicator_->offer();
+    }
+    offers_.assign(view_.set_size, {});
+    exchange_segments_.assign(1, {.dtype = DType::uint8,
+                                  .count = DeviceCommunicator::kOfferBytes,
+                                  .input = offer_.data(),
+                                  .output = offers_.front().data()});
+    exchange_locations_.assign(view_.extent().members, {.first_dimension = 1});
+    exchange_rows_.assign(view_.set_size, 1);
+    inner_ = &host_->start({.operation = Operation::allgather,
+                            .segments = exchange_segments_,
+                            .locations = exchange_locations_,
+                            .splits = {},
+                            .rows = exchange_rows_});
+    return {};
+}
+
+StepResult DeviceBatches::exchange() {
+    const StepResult result = inner_->step();
+    if (result != StepResult::done) {
+        return result;
+    }
+    const auto absent = std::find(offers_.begin(), offers_.end(), DeviceCommunicator::Offer{});
+    if (absent != offers_.end()) {
+        refusal_ = failure(ErrorCode::unsupported,
+                           "rank {} called join() before the first operation of this process set on a GPU, so its GPU "
+                           "is not known; run one operation on all ranks before a rank calls join()",
+                           view_.identity.ranks[static_cast<std::size_t>(absent - offers_.begin())]);
+    } else {
+        refusal_ = communicator_->connect(offers_);
+    }
+    phase_ = refusal_.is_ok() ? Phase::connecting : Phase::refused;
+    return StepResult::advanced;
+}
+
+StepResult DeviceBatches::connect() {
+    const Result<bool> connected = communicator_->is_connected();
+    if (!connected.is_ok()) {
+        return fail(connected.status());
+    }
+    if (!connected.value()) {
+        return StepResult::polling;
+    }
+    start_on_device();
+    return StepResult::advanced;
+}
+
+/// Gives the batch to the device communicator.
+void DeviceBatches::start_on_device() {
+    phase_ = Phase::launching;
+    ready_.clear();
+    for (const TensorEntry* entry : batch_->entries()) {
+        const DeviceUse* const use = entry->request.device.get();
+        if (use != nullptr && use->stream.device != device_) {
+            failed_ = failure(ErrorCode::internal, "tensor '{}' is on device {}, and the process set uses device {}",
+                              entry->name, use->stream.device, device_);
+            return;
+        }
+        ready_.push_back(use != nullptr ? use->ready : nullptr);
+    }
+    const collectives::Batch batch = batch_->for_communicator();
+    batch_->own_splits(splits_);
+    inner_ = &communicator_->start({.operation = batch.operation,
+                                    .segments = batch.segments,
+                                    .ready = ready_,
+                                    .rows = batch.rows,
+                                    .splits = splits_});
+}
+
+StepResult DeviceBatches::launch() {
+    const StepResult result = inner_->step();
+    if (result == StepResult::done) {
+        phase_ = Phase::launched;
+        return result;
+    }
+    if (result == StepResult::waiting || result == StepResult::polling) {
+        if (const Status failure = communicator_->failed(); !failure.is_ok()) {
+            return fail(failure);
+        }
+    }
+    return result;
+}
+
+StepResult DeviceBatches::fail(const Status& reason) {
+    failed_ = reason;
+    return StepResult::waiting;
+}
+
+void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
+    batch_ = nullptr;
+    inner_ = nullptr;
+    ready_.clear();
+    if (phase_ == Phase::refused) {
+        communicator_ = nullptr;  // the next batch begins with a new exchange
+        for (TensorEntry* entry : entries) {
+            ends_.complete(*entry, failure(refusal_.code(), "tensor '{}': {}", entry->name, refusal_.message()));
+        }
+        return;
+    }
+    Launched batch{.end = communicator_->end(), .completions = {}, .operations = entries.size()};
+    for (TensorEntry* entry : entries) {
+        if (Completion* const completion = ends_.launch(*entry); completion != nullptr) {
+            completion->launched(batch.end);
+            batch.completions.push_back(completion);
+        }
+    }
+    launched_.push_back(std::move(batch));
+}
+
+bool DeviceBatches::turn() {
+    bool any = false;
+    while (!launched_.empty() && failed_.is_ok()) {
+        const Result<bool> done = launched_.front().end->is_done();
+        if (!done.is_ok()) {
+            failed_ = done.status();
+            break;
+        }
+        if (!done.value()) {
+            failed_ = communicator_->failed();
+            break;
+        }
+        // The queue is changed first: the program may destroy the set as soon as its last operation has ended.
+        Launched batch = std::move(launched_.front());
+        launched_.pop_front();
+        end(batch, {});
+        any = true;
+    }
+    return any;
+}
+
+void DeviceBatches::end(Launched& batch, const Status& status) {
+    for (std::uint64_t i = 0; i < batch.operations; ++i) {
+        ends_.uncount_one();
+    }
+    for (Completion* completion : batch.completions) {
+        completion->complete_one(status);
+    }
+}
+
+void DeviceBatches::abandon(const Status& reason) noexcept {
+    if (communicator_ != nullptr && ends_.has_aborted()) {
+        communicator_->abort();
+    }
+    batch_ = nullptr;
+    inner_ = nullptr;
+    while (!launched_.empty()) {
+        Launched batch = std::move(launched_.front());
+        launched_.pop_front();
+        end(batch, reason);
+    }
+}
+
+}  // namespace rueda::core

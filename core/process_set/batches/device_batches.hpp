@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+#include "core/pending/completion.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/batches/called_batch.hpp"
+#include "core/process_set/common/operation_ends.hpp"
+#include "core/process_set/common/set_view.hpp"
+
+namespace rueda::core {
+
+/// Executes the batches of a process set whose tensors are in device memory (docs/design/0020-gpu.md).
+///
+/// A batch is done for the set when its work has been given to the device. The work itself may still run then, so the
+/// next batch can follow at once. The operations of the batch end when the device has done the work: turn() looks for
+/// that.
+///
+/// Before its first batch, the set connects a communicator. All members do so at the same position of the log, so no
+/// further agreement is needed: they exchange offers by an allgather of the communicator for the CPU.
+///
+/// Threads: the thread that drives progress. Any thread may call has_launched().
+class DeviceBatches {
+public:
+    /// All references must outlive this object.
+    DeviceBatches(const SetView& view, OperationEnds& ends) : view_(view), ends_(ends), task_(*this) {}
+
+    /// Starts the batch. The task is done when the batch is launched or refused; then the caller must call finish().
+    /// `host` is the set's communicator for the CPU. If a step of the task fails, failed() has the reason.
+    [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host);
+    /// Takes over the operations of the batch that start() has launched. The callers may then submit their names again.
+    /// If the members have found that they cannot execute the batch, the operations end with the reason, which is the
+    /// same on all members.
+    void finish(std::span<TensorEntry* const> entries);
+
+    /// Ends the operations whose work the device has done. Returns whether there were any.
+    bool turn();
+    /// Whether operations are launched that have not ended.
+    [[nodiscard]] bool has_launched() const { return !launched_.empty(); }
+    /// Returns the reason why no batch can continue, or success. The reason ends the job.
+    [[nodiscard]] const Status& failed() const { return failed_; }
+    /// Ends the launched operations with `reason`. If the job was aborted, also ends the work on the device.
+    void abandon(const Status& reason) noexcept;
+    /// Disconnects. Called when no further batch will run.
+    void release() { communicator_ = nullptr; }
+
+private:
+    /// Goes through the phases of a batch.
+    class LaunchTask final : public collectives::Task {
+    public:
+        explicit LaunchTask(DeviceBatches& batches) : batches_(batches) {}
+        collectives::StepResult step() override;
+
+    private:
+        DeviceBatches& batches_;
+    };
+    enum class Phase : std::uint8_t {
+        exchanging,  ///< the members exchange their offers
+        connecting,  ///< the communicator connects
+        launching,   ///< the batch is being given to the device
+        launched,
+        refused,  ///< the members cannot execute batches in device memory; `refusal_` says why
+    };
+    /// Operations of one batch whose work the device does.
+    struct Launched {
+        collectives::DeviceEventPtr end;
+        std::vector<Completion*> completions;  // an operation whose caller does not wait has none
+        std::uint64_t operations = 0;
+    };
+
+    [[nodiscard]] Status begin_exchange();
+    [[nodiscard]] const DeviceUse* own_use() const;
+    [[nodiscard]] collectives::StepResult exchange();
+    [[nodiscard]] collectives::StepResult connect();
+    [[nodiscard]] collectives::StepResult launch();
+    [[nodiscard]] collectives::StepResult fail(const Status& reason);
+    void start_on_device();
+    void end(Launched& batch, const Status& status);
+
+    SetView view_;
+    OperationEnds& ends_;
+    LaunchTask task_;
+    Phase phase_ = Phase::exchanging;
+    const CalledBatch* batch_ = nullptr;
+    collectives::Communicator* host_ = nullptr;
+    collectives::Task* inner_ = nullptr;  // the task of `host_` or of `communicator_` in progress
+    std::unique_ptr<collectives::DeviceCommunicator> communicator_;
+    std::int32_t device_ = -1;  // the device of `communicator_`
+    Status refusal_;
+    Status failed_;
+    // the exchange: this member's offer, the offers of all members, and the batch that moves them
+    collectives::DeviceCommunicator::Offer offer_{};
+    std::vector<collectives::DeviceCommunicator::Offer> offers_;
+    std::vector<collectives::Segment> exchange_segments_;
+    std::vector<collectives::Location> exchange_locations_;
+    std::vector<std::int64_t> exchange_rows_;
+    // the batch in the form of the device communicator
+    std::vector<collectives::DeviceEventPtr> ready_;
+    std::vector<std::int64_t> splits_;
+    std::deque<Launched> launched_;
+};
+
+}  // namespace rueda::core
