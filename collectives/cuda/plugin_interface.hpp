@@ -50,15 +50,15 @@ using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
 struct DeviceBatch {
     Operation operation = Operation::allreduce;
     /// As in Batch, with addresses in device memory. A member that has joined has a null input and a null output.
-    std::span<const Segment> segments;
+    std::span<const Segment> segments{};
     /// For each segment, the event after which its input may be read and its output written. Null for a member that has
     /// joined.
-    std::span<const DeviceEventPtr> ready;
+    std::span<const DeviceEventPtr> ready{};
     /// For an allgather and a reducescatter: the first dimensions of all members' inputs.
-    std::span<const std::int64_t> rows;
+    std::span<const std::int64_t> rows{};
     /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
     /// receives from each member.
-    std::span<const std::int64_t> splits;
+    std::span<const std::int64_t> splits{};
 };
 
 /// Moves tensors in device memory between the members of one process set. The members first exchange offers, then
