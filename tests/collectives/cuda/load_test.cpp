@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -133,6 +135,51 @@ TEST_CASE("the plugin is loaded from a path, and other files are refused", "[uni
     // No plugin lies beside this test program.
     CHECK(has(load_cuda_plugin("").status(), "name the file by RUEDA_CUDA_PLUGIN"));
 }
+
+TEST_CASE("the plugin opens the driver, or says what is missing", "[unit]") {
+    const auto plugin = load_cuda_plugin(RUEDA_CUDA_PLUGIN_FILE);
+    REQUIRE(plugin.is_ok());
+    const auto opened = plugin.value()->open({});
+    if (!opened.is_ok()) {
+        CHECK(opened.status().code() == ErrorCode::unsupported);
+        CHECK(opened.status().message().find("; ") != std::string::npos);
+        WARN("this machine has no GPU: " << opened.status().message());
+    }
+}
+
+#ifdef RUEDA_REAL_NCCL
+TEST_CASE("the toolkit's NCCL has all functions", "[libraries]") {
+    const auto loaded = load_nccl({.setting = RUEDA_REAL_NCCL});
+    INFO(loaded.status().message());
+    REQUIRE(loaded.is_ok());
+    CHECK(loaded.value().version >= kOldestNccl);
+    CHECK(loaded.value().path.find("libnccl.so.2") != std::string::npos);
+    CHECK(loaded.value().api.get_error_string(kNcclInvalidUsage) != nullptr);
+    WARN("NCCL " << name_of_nccl_version(loaded.value().version));
+    // The second search finds the loaded library, whatever the setting names.
+    const auto again = load_nccl({.setting = "/nonexistent/libnccl.so.2"});
+    REQUIRE(again.is_ok());
+    CHECK(again.value().path == loaded.value().path);
+    CHECK(again.value().notice.find("RUEDA_NCCL_LIBRARY ('/nonexistent/libnccl.so.2') is not used") !=
+          std::string::npos);
+}
+#endif
+
+#ifdef RUEDA_STUB_DRIVER
+TEST_CASE("the toolkit's stub of the driver has all functions and no driver", "[libraries]") {
+    void* const library = ::dlopen(RUEDA_STUB_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library != nullptr);
+    CudaApi api;
+    const Status filled =
+        fill_cuda_api(api, "the stub", [library](const char* symbol) { return ::dlsym(library, symbol); });
+    INFO(filled.message());
+    REQUIRE(filled.is_ok());
+    const Status initialised = initialise_cuda(api);
+    CHECK(initialised.code() == ErrorCode::unsupported);
+    CHECK(has(initialised, "(34)"));
+    CHECK(has(initialised, "stub"));
+}
+#endif
 
 }  // namespace
 }  // namespace rueda::collectives::cuda
