@@ -50,15 +50,15 @@ using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
 struct DeviceBatch {
     Operation operation = Operation::allreduce;
     /// As in Batch, with addresses in device memory. A member that has joined has a null input and a null output.
-    std::span<const Segment> segments;
+    std::span<const Segment> segments{};
     /// For each segment, the event after which its input may be read and its output written. Null for a member that has
     /// joined.
-    std::span<const DeviceEventPtr> ready;
-    /// For an allgather and a gather: the first dimensions of all members' inputs.
-    std::span<const std::int64_t> rows;
+    std::span<const DeviceEventPtr> ready{};
+    /// For an allgather and a reducescatter: the first dimensions of all members' inputs.
+    std::span<const std::int64_t> rows{};
     /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
     /// receives from each member.
-    std::span<const std::int64_t> splits;
+    std::span<const std::int64_t> splits{};
 };
 
 /// Moves tensors in device memory between the members of one process set. The members first exchange offers, then
@@ -83,6 +83,10 @@ public:
     /// Whether the members are connected. Does not wait.
     [[nodiscard]] virtual Result<bool> is_connected() = 0;
 
+    /// Returns Unsupported, with what to do, if the members cannot do the operation with this tensor, for example
+    /// because NCCL lacks its type. The result depends only on what is the same on all members, and not on addresses.
+    /// Call this before start(): a task with such a tensor fails. Threads: any thread.
+    [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
     /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
     /// time and owns it. If a step fails, failed() has the reason, and the task never becomes done.
@@ -92,7 +96,9 @@ public:
     /// Looks for errors of the communication that came after a task was done. Returns the reason why no task can
     /// continue, or success.
     [[nodiscard]] virtual Status failed() = 0;
-    /// Ends all work that waits for other members. Afterwards the communicator is only destroyed.
+    /// Ends all work that waits for other members. Afterwards the communicator is only destroyed. Does not wait. If
+    /// several communicators of the process fail, abort all of them before you destroy one: the end of one communicator
+    /// can wait for the work of another one.
     virtual void abort() noexcept = 0;
 };
 
@@ -123,8 +129,9 @@ struct DeviceRuntimeOptions {
 struct CudaPlugin {
     std::uint32_t interface_version;
     const char* rueda_version;
-    /// Opens the driver and NCCL. Creates no context: a context comes with the first use of a device. Returns
-    /// Unsupported, with what to do, if the machine has no driver or no device.
+    /// Opens the driver. Creates no context: a context comes with the first use of a device. Returns Unsupported, with
+    /// what to do, if the machine has no driver or no device. NCCL is opened with the first communicator, because then
+    /// the program's own framework has loaded its NCCL; a communicator's offer tells why NCCL cannot be opened.
     Result<std::unique_ptr<DeviceRuntime>> (*open)(const DeviceRuntimeOptions& options);
 };
 

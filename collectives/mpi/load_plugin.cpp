@@ -7,11 +7,10 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <string_view>
-#include <system_error>
+#include <utility>
 
-#include "rueda/version.h"
+#include "collectives/plugin_file.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -72,41 +71,16 @@ void make_global(MpiAbi abi) {
     }
 }
 
-/// Returns the folder of the file (library or program) that contains this code.
-std::filesystem::path own_folder() {
-    Dl_info info{};
-    std::error_code error;
-    if (::dladdr(reinterpret_cast<const void*>(&mpi_plugin_candidates), &info) == 0 || info.dli_fname == nullptr) {
-        return {};
-    }
-    const auto file = std::filesystem::canonical(info.dli_fname, error);
-    return error ? std::filesystem::path() : file.parent_path();
-}
-
 Result<const MpiPlugin*> load(const std::string& file, std::optional<MpiAbi> abi) {
     if (abi) {
         make_global(*abi);
     }
-    // RTLD_GLOBAL also applies to the MPI library that the plugin needs. The plugin is never closed, because MPI cannot
-    // be unloaded.
-    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (library == nullptr) {
-        const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
-        return failure(ErrorCode::unsupported, "the MPI plugin '{}' cannot be loaded: {}", file,
-                       text == nullptr ? "no reason given" : text);
-    }
-    const auto entry = reinterpret_cast<MpiPluginEntry>(::dlsym(library, kMpiPluginEntry));
-    if (entry == nullptr) {
-        return failure(ErrorCode::unsupported, "'{}' is no MPI plugin of Rueda: it has no function {}", file,
-                       kMpiPluginEntry);
-    }
-    const MpiPlugin* const plugin = entry(kMpiPluginInterface);
+    // The global scope also applies to the MPI library that the plugin needs.
+    const auto address = open_plugin_file(file, kMpiPluginEntry, PluginScope::global, "MPI plugin");
+    RUEDA_RETURN_IF_FAILED(address.status());
+    const MpiPlugin* const plugin = reinterpret_cast<MpiPluginEntry>(address.value())(kMpiPluginInterface);
     if (plugin == nullptr || plugin->interface_version != kMpiPluginInterface) {
-        return failure(
-            ErrorCode::unsupported,
-            "the MPI plugin '{}' is of another version of Rueda, expected {} (interface {}), installed from the "
-            "library's own build",
-            file, RUEDA_VERSION, kMpiPluginInterface);
+        return other_plugin_version(file, "MPI plugin", kMpiPluginInterface);
     }
     return plugin;
 }
@@ -135,11 +109,11 @@ std::vector<std::string> mpi_plugin_candidates(std::optional<MpiAbi> abi) {
     } else if (*abi == MpiAbi::mpich) {
         files = {kMpichPluginFile, kPluginFile};
     }
-    const auto folder = own_folder();
     std::vector<std::string> candidates;
     for (const char* const file : files) {
-        candidates.push_back((folder / file).string());
-        candidates.push_back((folder / "rueda" / file).string());
+        for (std::string& place : plugin_places(file)) {
+            candidates.push_back(std::move(place));
+        }
     }
     return candidates;
 }

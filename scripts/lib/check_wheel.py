@@ -27,7 +27,9 @@ MPI = {
 }
 OWN = {"librueda.so.0"}
 PROGRAMS = {"rueda/bin/ruedarun", "rueda/bin/rueda"}
-EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0"} | set(MPI) | PROGRAMS
+# Every wheel contains the plugin for GPUs, which finds NVIDIA's libraries at run time.
+CUDA = "rueda/lib/librueda_cuda.so"
+EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0", CUDA} | set(MPI) | PROGRAMS
 # The C++ symbols that the wheel may export. Other symbols would belong to bundled libraries.
 OWN_CXX = re.compile(r"^((typeinfo|typeinfo name|vtable) for )?rueda::|^RUEDA_0$")
 
@@ -79,6 +81,8 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
         return []
     if name in MPI:
         base = "librueda_mpi"
+    elif name == CUDA:
+        base = "librueda_cuda"
     # Exists only if pip builds the wheel where prometheus-cpp is installed.
     elif name.endswith("/librueda_prometheus.so"):
         base = "librueda_prometheus"

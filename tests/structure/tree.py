@@ -22,7 +22,19 @@ ROOMS = {
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
     "base": ["", "settings", "shared_memory", "system", "recorder", "stacks", "timeline"],
-    "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
+    "collectives": [
+        "",
+        "host/arena",
+        "host/sockets",
+        "host/tasks",
+        "host",
+        "mpi",
+        "cuda",
+        "cuda/nccl",
+        "cuda/plugin",
+        "hierarchical",
+        "selection",
+    ],
     "core": [
         "negotiation",
         "pending",

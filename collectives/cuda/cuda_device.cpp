@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "collectives/cuda/load_cuda.hpp"
+
+namespace rueda::collectives::cuda {
+namespace {
+
+/// cuStreamIsCapturing() returns this error for the legacy default stream while another stream of the context captures.
+constexpr CudaResult kCaptureImplicit = 906;
+/// Scratch memory is a multiple of this size, so that slightly larger batches need no new memory.
+constexpr std::size_t kScratchStep = std::size_t{8} << 20;
+
+Status capture_refusal(int device, const char* what) {
+    return failure(ErrorCode::unsupported,
+                   "the stream on GPU {} captures a CUDA graph, and Rueda cannot {} during a capture: a replay of the "
+                   "graph would bypass the order in which all ranks call their operations; call Rueda outside the "
+                   "captured region",
+                   device, what);
+}
+
+}  // namespace
+
+ContextScope::ContextScope(const CudaApi& api, CudaContext context) : api_(api), error_(api.context_push(context)) {}
+ContextScope::~ContextScope() {
+    if (error_ == kCudaSuccess) {
+        CudaContext popped = nullptr;
+        static_cast<void>(api_.context_pop(&popped));
+    }
+}
+
+RelaxedCapture::RelaxedCapture(const CudaApi& api)
+    : api_(api), is_exchanged_(api.thread_exchange_capture_mode(&mode_) == kCudaSuccess) {}
+RelaxedCapture::~RelaxedCapture() {
+    if (is_exchanged_) {
+        static_cast<void>(api_.thread_exchange_capture_mode(&mode_));
+    }
+}
+
+/// An event of a device's pool. The last owner gives the event back to the pool.
+class PooledEvent final : public DeviceEvent {
+public:
+    PooledEvent(std::shared_ptr<Device> device, CudaEvent event) : device_(std::move(device)), event_(event) {}
+    ~PooledEvent() override { device_->give_back(event_); }
+    PooledEvent(const PooledEvent&) = delete;
+    PooledEvent& operator=(const PooledEvent&) = delete;
+
+    Result<bool> is_done() override {
+        // Only the flag matters, and no other memory depends on it, so the order is relaxed here and below.
+        if (is_done_.load(std::memory_order_relaxed)) {
+            return true;
+        }
+        const CudaApi& api = device_->api();
+        const RelaxedCapture relaxed(api);
+        const ContextScope scope(api, device_->context());
+        if (scope.error() != kCudaSuccess) {
+            return device_->failure_of("cuCtxPushCurrent", scope.error());
+        }
+        const CudaResult result = api.event_query(event_);
+        if (result == kCudaNotReady) {
+            return false;
+        }
+        if (result != kCudaSuccess) {
+            return device_->failure_of("cuEventQuery", result);
+        }
+        is_done_.store(true, std::memory_order_relaxed);
+        return true;
+    }
+
+    Status make_wait(DeviceStream stream) override;
+
+private:
+    const std::shared_ptr<Device> device_;
+    const CudaEvent event_;
+    std::atomic<bool> is_done_{false};
+};
+
+Status PooledEvent::make_wait(DeviceStream stream) {
+    const CudaApi& api = device_->api();
+    // A null stream belongs to the current context. Other streams know their context, so it does not matter to them
+    // that this context may be the one of another device.
+    std::shared_ptr<Device> other;
+    if (stream.stream == nullptr && stream.device != device_->ordinal()) {
+        auto opened = Device::open(api, stream.device);
+        RUEDA_RETURN_IF_FAILED(opened.status());
+        other = std::move(opened).value();
+    }
+    const Device& current = other != nullptr ? *other : *device_;
+    const ContextScope scope(api, current.context());
+    if (scope.error() != kCudaSuccess) {
+        return current.failure_of("cuCtxPushCurrent", scope.error());
+    }
+    const CudaResult result = api.stream_wait_event(static_cast<CudaStream>(stream.stream), event_, 0);
+    if (result == kCudaCaptureIsolation || result == kCudaCaptureUnsupported || result == kCaptureImplicit) {
+        return capture_refusal(stream.device, "make the stream wait for an operation");
+    }
+    return result == kCudaSuccess ? Status() : current.failure_of("cuStreamWaitEvent", result);
+}
+
+Device::Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name)
+    : api_(api), ordinal_(ordinal), context_(context), uuid_(uuid), name_(std::move(name)) {}
+
+Result<std::shared_ptr<Device>> Device::open(const CudaApi& api, int ordinal) {
+    int count = 0;
+    if (const CudaResult error = api.device_get_count(&count); error != kCudaSuccess) {
+        return cuda_failure(api, ErrorCode::unsupported, "cuDeviceGetCount", -1, error);
+    }
+    if (ordinal < 0 || ordinal >= count) {
+        return failure(ErrorCode::invalid_argument,
+                       "the tensor is on GPU {}, but this process sees {} GPU{}, numbered from 0; look at the variable "
+                       "CUDA_VISIBLE_DEVICES",
+                       ordinal, count, count == 1 ? "" : "s");
+    }
+    const RelaxedCapture relaxed(api);
+    int device = 0;
+    CudaUuid uuid{};
+    std::array<char, 128> name{};
+    CudaContext context = nullptr;
+    const char* call = "cuDeviceGet";
+    CudaResult error = api.device_get(&device, ordinal);
+    if (error == kCudaSuccess) {
+        call = "cuDeviceGetUuid";
+        error = api.device_get_uuid(&uuid, device);
+    }
+    if (error == kCudaSuccess) {
+        call = "cuDeviceGetName";
+        error = api.device_get_name(name.data(), static_cast<int>(name.size() - 1), device);
+    }
+    if (error == kCudaSuccess) {
+        call = "cuDevicePrimaryCtxRetain";
+        error = api.primary_context_retain(&context, device);
+    }
+    if (error != kCudaSuccess) {
+        return cuda_failure(api, ErrorCode::unsupported, call, ordinal, error);
+    }
+    return std::make_shared<Device>(api, ordinal, context, uuid, name.data());
+}
+
+Status Device::failure_of(const char* call, CudaResult error) const {
+    return cuda_failure(api_, error == kCudaOutOfMemory ? ErrorCode::resource_exhausted : ErrorCode::aborted, call,
+                        ordinal_, error);
+}
+
+Status Device::check_not_capturing(CudaStream stream) const {
+    const ContextScope scope(api_, context_);
+    if (scope.error() != kCudaSuccess) {
+        return failure_of("cuCtxPushCurrent", scope.error());
+    }
+    int capture = kCaptureNone;
+    const CudaResult result = api_.stream_is_capturing(stream, &capture);
+    if (result == kCaptureImplicit || (result == kCudaSuccess && capture != kCaptureNone)) {
+        return capture_refusal(ordinal_, "start an operation");
+    }
+    return result == kCudaSuccess ? Status() : failure_of("cuStreamIsCapturing", result);
+}
+
+Result<CudaEvent> Device::take_event() {
+    {
+        const std::scoped_lock lock(mutex_);
+        if (!free_events_.empty()) {
+            const CudaEvent event = free_events_.back();
+            free_events_.pop_back();
+            return event;
+        }
+    }
+    CudaEvent event = nullptr;
+    const CudaResult result = api_.event_create(&event, kEventDisableTiming);
+    if (result != kCudaSuccess) {
+        return failure_of("cuEventCreate", result);
+    }
+    return event;
+}
+
+void Device::give_back(CudaEvent event) noexcept {
+    try {
+        const std::scoped_lock lock(mutex_);
+        free_events_.push_back(event);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): without memory for the list, the event is not used again
+    }
+}
+
+Result<DeviceEventPtr> Device::record(CudaStream stream) {
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context_);
+    if (scope.error() != kCudaSuccess) {
+        return failure_of("cuCtxPushCurrent", scope.error());
+    }
+    auto taken = take_event();
+    RUEDA_RETURN_IF_FAILED(taken.status());
+    auto event = std::make_shared<PooledEvent>(shared_from_this(), taken.value());
+    const CudaResult result = api_.event_record(taken.value(), stream);
+    if (result != kCudaSuccess) {
+        return failure_of("cuEventRecord", result);
+    }
+    return DeviceEventPtr(std::move(event));
+}
+
+Result<CudaStream> Device::stream() {
+    const std::scoped_lock lock(mutex_);
+    if (stream_ == nullptr) {
+        auto made = make_stream();
+        RUEDA_RETURN_IF_FAILED(made.status());
+        stream_ = made.value();
+    }
+    return stream_;
+}
+
+Result<CudaStream> Device::make_stream() {
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context_);
+    int least = 0;
+    int greatest = 0;
+    CudaStream stream = nullptr;
+    CudaResult result = scope.error();
+    if (result == kCudaSuccess) {
+        result = api_.context_get_stream_priority_range(&least, &greatest);
+    }
+    if (result == kCudaSuccess) {
+        // The highest priority has the lowest number. Communication is short and others wait for it, so its kernels go
+        // before the waiting blocks of the program's kernels.
+        result = api_.stream_create_with_priority(&stream, kStreamNonBlocking, greatest);
+    }
+    if (result != kCudaSuccess) {
+        return failure_of("cuStreamCreateWithPriority", result);
+    }
+    return stream;
+}
+
+bool Device::take_turn(const void* owner) noexcept {
+    const void* nobody = nullptr;
+    // Acquires what end_turn() released.
+    return turn_.compare_exchange_strong(nobody, owner, std::memory_order_acquire, std::memory_order_relaxed) ||
+           nobody == owner;
+}
+
+void Device::end_turn(const void* owner) noexcept {
+    const void* expected = owner;
+    // Released for take_turn(), which acquires it.
+    turn_.compare_exchange_strong(expected, nullptr, std::memory_order_release, std::memory_order_relaxed);
+}
+
+Result<DeviceAddress> Device::scratch(std::size_t bytes) {
+    if (bytes <= scratch_bytes_) {
+        return scratch_;
+    }
+    // Doubling keeps the sum of all smaller memory below the size of the last one.
+    const std::size_t wanted = std::max((bytes + kScratchStep - 1) / kScratchStep * kScratchStep, 2 * scratch_bytes_);
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context_);
+    DeviceAddress address = 0;
+    const CudaResult result = scope.error() != kCudaSuccess ? scope.error() : api_.memory_allocate(&address, wanted);
+    if (result != kCudaSuccess) {
+        return failure_of("cuMemAlloc", result);
+    }
+    scratch_ = address;
+    scratch_bytes_ = wanted;
+    return scratch_;
+}
+
+Result<const std::byte*> Device::pattern(unsigned key, const std::function<void(std::byte* to)>& write) {
+    if (const auto found = patterns_.find(key); found != patterns_.end()) {
+        return found->second;
+    }
+    void* memory = nullptr;
+    const CudaResult result = api_.host_allocate(&memory, kPatternBytes, kHostPortable);
+    if (result != kCudaSuccess) {
+        return failure_of("cuMemHostAlloc", result);
+    }
+    write(static_cast<std::byte*>(memory));
+    return patterns_.emplace(key, static_cast<std::byte*>(memory)).first->second;
+}
+
+Status Device::fill(DeviceAddress to, std::size_t bytes, unsigned key,
+                    const std::function<void(std::byte* to)>& write) {
+    auto queue = stream();
+    RUEDA_RETURN_IF_FAILED(queue.status());
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context_);
+    if (scope.error() != kCudaSuccess) {
+        return failure_of("cuCtxPushCurrent", scope.error());
+    }
+    auto source = pattern(key, write);
+    RUEDA_RETURN_IF_FAILED(source.status());
+    // One copy from the host, and then copies that double the filled part: b bytes cost log2(b / 4096) copies, and the
+    // program needs no kernel. Addresses of pinned host memory are valid on the device, too (unified addressing).
+    DeviceAddress from = std::bit_cast<std::uintptr_t>(source.value());
+    std::size_t part = std::min(bytes, kPatternBytes);
+    for (std::size_t done = 0; done < bytes; part = std::min(done, bytes - done), from = to) {
+        const CudaResult result = api_.copy_async(to + done, from, part, queue.value());
+        if (result != kCudaSuccess) {
+            return failure_of("cuMemcpyAsync", result);
+        }
+        done += part;
+    }
+    return {};
+}
+
+}  // namespace rueda::collectives::cuda

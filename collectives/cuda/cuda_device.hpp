@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/cuda/cuda_api.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// While this object lives, a device's primary context is the current context of the thread. The driver's functions
+/// work on the current context, and the program's own current context must not change.
+class ContextScope {
+public:
+    ContextScope(const CudaApi& api, CudaContext context);
+    ~ContextScope();
+    ContextScope(const ContextScope&) = delete;
+    ContextScope& operator=(const ContextScope&) = delete;
+    [[nodiscard]] CudaResult error() const { return error_; }
+
+private:
+    const CudaApi& api_;
+    CudaResult error_;
+};
+
+/// While this object lives, the thread's calls do not disturb another thread that captures a graph. Without it, a query
+/// of an event or an allocation would invalidate every capture of mode "global" in the process (CUDA Driver API,
+/// cuThreadExchangeStreamCaptureMode; pytorch#148594).
+class RelaxedCapture {
+public:
+    explicit RelaxedCapture(const CudaApi& api);
+    ~RelaxedCapture();
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+private:
+    const CudaApi& api_;
+    int mode_ = kCaptureModeRelaxed;
+    bool is_exchanged_;
+};
+
+/// One device of the process: its primary context, a pool of events, Rueda's own stream, and scratch memory.
+///
+/// The primary context is retained at the first use and never released, because NCCL and the program use it, too. The
+/// stream and the events are never destroyed either: at the end of a process the driver may end before this code does.
+///
+/// Threads: any thread may call any function, except where a function says otherwise.
+class Device : public std::enable_shared_from_this<Device> {
+public:
+    [[nodiscard]] static Result<std::shared_ptr<Device>> open(const CudaApi& api, int ordinal);
+    Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name);
+
+    [[nodiscard]] const CudaApi& api() const { return api_; }
+    [[nodiscard]] int ordinal() const { return ordinal_; }
+    [[nodiscard]] CudaContext context() const { return context_; }
+    [[nodiscard]] const CudaUuid& uuid() const { return uuid_; }
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+    /// Records an event at the end of the work in `stream`.
+    [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
+    /// Returns Unsupported if `stream` captures a graph.
+    [[nodiscard]] Status check_not_capturing(CudaStream stream) const;
+
+    /// Returns Rueda's own stream, which has the highest priority and does not wait for the legacy default stream. All
+    /// communicators of the device use this one stream: NCCL demands an order between the communicators of a device.
+    [[nodiscard]] Result<CudaStream> stream();
+
+    /// The right to put work into the stream. A communicator needs it from its first call until NCCL has put all work
+    /// into the stream, because NCCL does so in a thread of its own. Returns false if another communicator has the
+    /// turn.
+    [[nodiscard]] bool take_turn(const void* owner) noexcept;
+    void end_turn(const void* owner) noexcept;
+
+    /// Returns scratch memory of at least `bytes` bytes. The memory is ordered by the stream: only work in stream() may
+    /// use it, and only the owner of the turn may call this function. Larger memory replaces smaller memory; the
+    /// smaller memory stays allocated, because freeing it would wait for all work of the device.
+    [[nodiscard]] Result<DeviceAddress> scratch(std::size_t bytes);
+    /// Puts `bytes` bytes of a repeated pattern into the stream, at `to`. `key` names the pattern, and `write` writes
+    /// `kPatternBytes` bytes of it; it is called once for each key. Same rules as for scratch().
+    static constexpr std::size_t kPatternBytes = 4096;
+    [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
+                              const std::function<void(std::byte* to)>& write);
+
+    [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
+
+private:
+    friend class PooledEvent;
+    [[nodiscard]] Result<CudaEvent> take_event();
+    void give_back(CudaEvent event) noexcept;
+    [[nodiscard]] Result<CudaStream> make_stream();
+    [[nodiscard]] Result<const std::byte*> pattern(unsigned key, const std::function<void(std::byte* to)>& write);
+
+    const CudaApi api_;
+    const int ordinal_;
+    const CudaContext context_;
+    const CudaUuid uuid_;
+    const std::string name_;
+
+    std::mutex mutex_;  // guards the next two
+    std::vector<CudaEvent> free_events_;
+    CudaStream stream_ = nullptr;
+
+    /// The owner of the turn. take_turn() acquires what end_turn() of the previous owner released: the scratch memory.
+    std::atomic<const void*> turn_{nullptr};
+    DeviceAddress scratch_ = 0;
+    std::size_t scratch_bytes_ = 0;
+    std::map<unsigned, std::byte*> patterns_;  // pinned memory that is never written again, because copies read it
+                                               // later
+};
+
+}  // namespace rueda::collectives::cuda

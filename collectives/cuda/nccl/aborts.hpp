@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "collectives/cuda/nccl/load_nccl.hpp"
+
+/// Aborts NCCL's communicators in threads of their own.
+///
+/// ncclCommAbort() first sets a flag that ends the communicator's kernels, and then frees memory. Freeing memory waits
+/// for the other kernels of the device, so a process that aborts its communicators one after another can wait for ever:
+/// the kernels of the second communicator never end (pytorch#119797). Here no abort waits for another one, because each
+/// call has its own thread. A thread takes all communicators that wait for an abort, and aborts them in one group if
+/// NCCL can do so. A thread that hangs in NCCL (nccl#1777) holds up nothing but its own communicators.
+///
+/// The process may end while such a thread runs.
+namespace rueda::collectives::cuda {
+
+/// An abort that was started.
+class StartedAbort;
+using StartedAbortPtr = std::shared_ptr<StartedAbort>;
+
+/// Starts the abort of `communicator`. No thread may be inside a call of NCCL with this communicator. Does not wait. If
+/// no thread can be started, the communicator is left as it is, and the result is null. Threads: any thread.
+[[nodiscard]] StartedAbortPtr start_abort(std::shared_ptr<const LoadedNccl> nccl,
+                                          NcclCommunicator communicator) noexcept;
+
+/// Waits until the abort has ended, or until `limit` has passed. Returns whether the abort has ended. The thread of the
+/// abort wakes the caller.
+bool wait_for_abort(StartedAbort& abort, std::chrono::milliseconds limit);
+
+}  // namespace rueda::collectives::cuda

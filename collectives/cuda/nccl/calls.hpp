@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+/// Translates a batch into calls of NCCL. Pure functions, which never read tensors.
+///
+/// The words: a *call* is one function of NCCL, for one tensor or for one message to or from one member. All calls of a
+/// batch are in one group, so NCCL runs them together. Calls of zero bytes are left out; all members agree about them.
+namespace rueda::collectives::cuda {
+
+/// A place in device memory: an address, or an offset in scratch memory.
+struct Place {
+    std::byte* address = nullptr;
+    bool is_scratch = false;
+    std::size_t offset = 0;  ///< in scratch memory
+};
+
+struct NcclCall {
+    enum class Kind : std::uint8_t { all_reduce, broadcast, reduce, all_gather, reduce_scatter, send, receive };
+    Kind kind = Kind::all_reduce;
+    NcclType type = kNcclUint8;
+    NcclReduction reduction = kNcclSum;
+    int factor = -1;  ///< the index of the factor that replaces `reduction`; −1 if there is none
+    int peer = -1;    ///< the root, or the other member
+    std::size_t count = 0;
+    Place input{};
+    Place output{};
+};
+
+/// A factor with which NCCL multiplies every input before it adds. NCCL reads it in the tensors' type.
+struct NcclFactor {
+    NcclType type = kNcclFloat32;
+    std::uint64_t bits = 0;  ///< the value in its type, in the first bytes
+    friend bool operator==(const NcclFactor&, const NcclFactor&) = default;
+};
+
+/// Scratch memory in which a member that has joined contributes neutral elements.
+struct NeutralFill {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    DType dtype = DType::float32;
+    ReduceOp op = ReduceOp::sum;
+};
+
+/// This rank's own part of an exchange. The stream copies it, because NCCL is not needed for it.
+struct OwnCopy {
+    std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    std::size_t bytes = 0;
+};
+
+struct CallPlan {
+    std::vector<NcclCall> calls;
+    std::vector<NcclFactor> factors;
+    std::vector<NeutralFill> fills;
+    std::vector<OwnCopy> copies;
+    std::size_t scratch_bytes = 0;
+
+    void clear();
+};
+
+/// How NCCL performs a reduction.
+struct NcclReductionPlan {
+    NcclType type = kNcclFloat32;
+    NcclReduction reduction = kNcclSum;
+    std::optional<NcclFactor> factor{};
+};
+
+/// Chooses NCCL's reduction. Returns Unsupported if NCCL has none. The result depends only on what is the same on all
+/// members.
+///
+/// - A sum with factors multiplies every input by prescale * postscale before it adds, in the tensors' type.
+/// - An average multiplies by prescale * postscale / (members − uncounted). NCCL itself divides the averages of
+/// integers,
+///   after a sum that wraps.
+/// - min, max and product have no factors. For bool, whose values must be 0 or 1, product is min.
+/// - float16 and bfloat16 are rounded after every addition.
+[[nodiscard]] Result<NcclReductionPlan> plan_reduction(const Segment& segment, std::uint32_t members);
+
+/// Fills `plan`. `member` is this rank's number among `members`. Returns Unsupported for an operation that NCCL cannot
+/// do, on all members alike, and Internal if the batch's lists are too short.
+[[nodiscard]] Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, CallPlan& plan);
+
+}  // namespace rueda::collectives::cuda

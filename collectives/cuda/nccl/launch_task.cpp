@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/nccl/launch_task.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "ops/neutral.hpp"
+
+namespace rueda::collectives::cuda {
+
+void LaunchTask::set_communicator(const NcclApi& nccl, NcclCommunicator communicator) {
+    nccl_ = &nccl;
+    communicator_ = communicator;
+}
+
+void LaunchTask::begin(const DeviceBatch& batch) {
+    batch_ = batch;
+    end_.reset();
+    planned_ = plan_calls(batch, where_.member, where_.members, plan_);
+    if (failure_.is_ok()) {
+        phase_ = Phase::waits_for_turn;
+    }
+}
+
+StepResult LaunchTask::step() {
+    if (phase_ == Phase::waits_for_turn) {
+        if (!planned_.is_ok()) {
+            return fail(planned_);
+        }
+        if (!device_.take_turn(this)) {
+            return StepResult::polling;
+        }
+        if (Status launched = launch(); !launched.is_ok()) {
+            return fail(std::move(launched));
+        }
+        phase_ = Phase::is_in_progress;
+    }
+    if (phase_ == Phase::is_in_progress) {
+        const auto launched = is_launched();
+        if (!launched.is_ok()) {
+            return fail(launched.status());
+        }
+        if (!launched.value()) {
+            return StepResult::polling;
+        }
+        if (Status finished = finish(); !finished.is_ok()) {
+            return fail(std::move(finished));
+        }
+        device_.end_turn(this);
+        phase_ = Phase::done;
+    }
+    return phase_ == Phase::done ? StepResult::done : StepResult::polling;
+}
+
+StepResult LaunchTask::fail(Status reason) {
+    failure_ = std::move(reason);
+    phase_ = Phase::has_failed;
+    device_.end_turn(this);
+    return StepResult::polling;
+}
+
+void LaunchTask::abandon() noexcept {
+    phase_ = Phase::has_failed;
+    device_.end_turn(this);
+}
+
+Status LaunchTask::nccl_error(const char* function, NcclResult result) const {
+    return nccl_failure(*nccl_, function, result, communicator_, where_);
+}
+
+Status LaunchTask::launch() {
+    auto stream = device_.stream();
+    RUEDA_RETURN_IF_FAILED(stream.status());
+    const RelaxedCapture relaxed(device_.api());
+    const ContextScope scope(device_.api(), device_.context());
+    if (scope.error() != kCudaSuccess) {
+        return device_.failure_of("cuCtxPushCurrent", scope.error());
+    }
+    RUEDA_RETURN_IF_FAILED(wait_for_tensors(stream.value()));
+    RUEDA_RETURN_IF_FAILED(prepare_memory(stream.value()));
+    if (plan_.calls.empty()) {
+        return {};
+    }
+    RUEDA_RETURN_IF_FAILED(create_reductions());
+    return call_nccl(stream.value());
+}
+
+Status LaunchTask::wait_for_tensors(CudaStream stream) {
+    const DeviceEvent* last = nullptr;
+    for (const DeviceEventPtr& event : batch_.ready) {
+        if (event != nullptr && event.get() != last) {
+            RUEDA_RETURN_IF_FAILED(event->make_wait({device_.ordinal(), stream}));
+            last = event.get();  // the tensors of a group have one event
+        }
+    }
+    return {};
+}
+
+Status LaunchTask::prepare_memory(CudaStream stream) {
+    if (plan_.scratch_bytes > 0) {
+        auto scratch = device_.scratch(plan_.scratch_bytes);
+        RUEDA_RETURN_IF_FAILED(scratch.status());
+        scratch_ = scratch.value();
+    }
+    for (const NeutralFill& fill : plan_.fills) {
+        const unsigned key = static_cast<unsigned>(fill.dtype) * 8 + static_cast<unsigned>(fill.op);
+        const auto write = [&fill](std::byte* to) {
+            ops::fill_neutral({.dtype = fill.dtype, .op = fill.op}, to, Device::kPatternBytes / size_of(fill.dtype));
+        };
+        RUEDA_RETURN_IF_FAILED(device_.fill(scratch_ + fill.offset, fill.bytes, key, write));
+    }
+    for (const OwnCopy& copy : plan_.copies) {
+        const CudaResult result = device_.api().copy_async(
+            std::bit_cast<std::uintptr_t>(copy.to), std::bit_cast<std::uintptr_t>(copy.from), copy.bytes, stream);
+        if (result != kCudaSuccess) {
+            return device_.failure_of("cuMemcpyAsync", result);
+        }
+    }
+    return {};
+}
+
+Status LaunchTask::create_reductions() {
+    reductions_.clear();
+    for (NcclFactor& factor : plan_.factors) {
+        NcclReduction reduction = kNcclSum;
+        const NcclResult result = nccl_->create_premultiplied_sum(&reduction, &factor.bits, factor.type,
+                                                                  kNcclScalarHostImmediate, communicator_);
+        if (result != kNcclSuccess) {
+            return nccl_error("ncclRedOpCreatePreMulSum", result);
+        }
+        reductions_.push_back(reduction);
+    }
+    return {};
+}
+
+/// Every group is ended, also after an error: the group belongs to the thread, and the thread's next group would
+/// otherwise never end.
+Status LaunchTask::call_nccl(CudaStream stream) {
+    if (const NcclResult result = nccl_->group_start(); result != kNcclSuccess) {
+        return nccl_error("ncclGroupStart", result);
+    }
+    Status called;
+    for (const NcclCall& one : plan_.calls) {
+        const char* function = "";
+        if (const NcclResult result = call(one, stream, function); !was_accepted(result)) {
+            called = nccl_error(function, result);
+            break;
+        }
+    }
+    const NcclResult ended = nccl_->group_end();
+    RUEDA_RETURN_IF_FAILED(called);
+    return was_accepted(ended) ? Status() : nccl_error("ncclGroupEnd", ended);
+}
+
+std::byte* LaunchTask::at(const Place& place) const {
+    return place.is_scratch ? std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(scratch_ + place.offset))
+                            : place.address;
+}
+
+NcclResult LaunchTask::call(const NcclCall& one, CudaStream stream, const char*& function) {
+    const NcclReduction reduction = one.factor < 0 ? one.reduction : reductions_[static_cast<std::size_t>(one.factor)];
+    std::byte* const input = at(one.input);
+    std::byte* const output = at(one.output);
+    switch (one.kind) {
+        case NcclCall::Kind::all_reduce:
+            function = "ncclAllReduce";
+            return nccl_->all_reduce(input, output, one.count, one.type, reduction, communicator_, stream);
+        case NcclCall::Kind::broadcast:
+            function = "ncclBroadcast";
+            return nccl_->broadcast(input, output, one.count, one.type, one.peer, communicator_, stream);
+        case NcclCall::Kind::reduce:
+            function = "ncclReduce";
+            return nccl_->reduce(input, output, one.count, one.type, reduction, one.peer, communicator_, stream);
+        case NcclCall::Kind::all_gather:
+            function = "ncclAllGather";
+            return nccl_->all_gather(input, output, one.count, one.type, communicator_, stream);
+        case NcclCall::Kind::reduce_scatter:
+            function = "ncclReduceScatter";
+            return nccl_->reduce_scatter(input, output, one.count, one.type, reduction, communicator_, stream);
+        case NcclCall::Kind::send:
+            function = "ncclSend";
+            return nccl_->send(input, one.count, one.type, one.peer, communicator_, stream);
+        case NcclCall::Kind::receive:
+            function = "ncclRecv";
+            return nccl_->receive(output, one.count, one.type, one.peer, communicator_, stream);
+    }
+    return kNcclInternalError;
+}
+
+Result<bool> LaunchTask::is_launched() {
+    if (plan_.calls.empty()) {
+        return true;
+    }
+    NcclResult state = kNcclSuccess;
+    if (const NcclResult result = nccl_->get_async_error(communicator_, &state); result != kNcclSuccess) {
+        return nccl_error("ncclCommGetAsyncError", result);
+    }
+    if (!was_accepted(state)) {
+        return nccl_error("a group of NCCL calls", state);
+    }
+    return state == kNcclSuccess;
+}
+
+Status LaunchTask::finish() {
+    auto stream = device_.stream();
+    RUEDA_RETURN_IF_FAILED(stream.status());
+    for (const NcclReduction reduction : reductions_) {
+        if (const NcclResult result = nccl_->destroy_reduction(reduction, communicator_); result != kNcclSuccess) {
+            return nccl_error("ncclRedOpDestroy", result);
+        }
+    }
+    reductions_.clear();
+    auto end = device_.record(stream.value());
+    RUEDA_RETURN_IF_FAILED(end.status());
+    end_ = std::move(end).value();
+    return {};
+}
+
+}  // namespace rueda::collectives::cuda

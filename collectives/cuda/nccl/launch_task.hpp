@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/nccl/calls.hpp"
+#include "collectives/cuda/nccl/nccl_failure.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// Gives one batch to the device. It goes through these phases:
+///
+///     waits_for_turn   another communicator of the device puts its work into the stream
+///     launching        our stream waits for the tensors' events; then one group with all calls of NCCL
+///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
+///     done             the end event stands behind NCCL's work
+///     has_failed       no way leads on
+///
+/// Nothing may be put into the stream, and no function of NCCL may be called on this communicator, while NCCL is in
+/// progress (NCCL User Guide, "Group Calls" and ncclCommInitRankConfig, on blocking = 0). An event that is recorded too
+/// early would stand before NCCL's work.
+///
+/// Threads: one at a time.
+class LaunchTask final : public Task {
+public:
+    LaunchTask(Device& device, FailedMember where) : device_(device), where_(where) {}
+
+    /// Must be called before begin().
+    void set_communicator(const NcclApi& nccl, NcclCommunicator communicator);
+    void begin(const DeviceBatch& batch);
+    StepResult step() override;
+
+    [[nodiscard]] const Status& failed() const { return failure_; }
+    [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
+    /// Gives the turn back if the task has it. Call this when the communicator ends.
+    void abandon() noexcept;
+
+private:
+    enum class Phase : std::uint8_t { waits_for_turn, is_in_progress, done, has_failed };
+
+    StepResult fail(Status reason);
+    [[nodiscard]] Status launch();
+    [[nodiscard]] Status wait_for_tensors(CudaStream stream);
+    [[nodiscard]] Status prepare_memory(CudaStream stream);
+    [[nodiscard]] Status create_reductions();
+    [[nodiscard]] Status call_nccl(CudaStream stream);
+    [[nodiscard]] NcclResult call(const NcclCall& one, CudaStream stream, const char*& function);
+    [[nodiscard]] Result<bool> is_launched();
+    [[nodiscard]] Status finish();
+    [[nodiscard]] std::byte* at(const Place& place) const;
+    [[nodiscard]] Status nccl_error(const char* function, NcclResult result) const;
+
+    Device& device_;
+    const FailedMember where_;
+    const NcclApi* nccl_ = nullptr;
+    NcclCommunicator communicator_ = nullptr;
+
+    Phase phase_ = Phase::done;
+    DeviceBatch batch_;
+    CallPlan plan_;
+    DeviceAddress scratch_ = 0;
+    std::vector<NcclReduction> reductions_;  // one for each factor of the plan
+    Status planned_;
+    Status failure_;
+    DeviceEventPtr end_;
+};
+
+}  // namespace rueda::collectives::cuda

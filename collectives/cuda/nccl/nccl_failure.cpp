@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/nccl/nccl_failure.hpp"
+
+#include <string>
+
+#include "base/text.hpp"
+
+namespace rueda::collectives::cuda {
+
+const char* name_of_nccl_result(NcclResult result) {
+    switch (result) {
+        case kNcclSuccess:
+            return "ncclSuccess";
+        case kNcclUnhandledCudaError:
+            return "ncclUnhandledCudaError";
+        case kNcclSystemError:
+            return "ncclSystemError";
+        case kNcclInternalError:
+            return "ncclInternalError";
+        case kNcclInvalidArgument:
+            return "ncclInvalidArgument";
+        case kNcclInvalidUsage:
+            return "ncclInvalidUsage";
+        case kNcclRemoteError:
+            return "ncclRemoteError";
+        case kNcclInProgress:
+            return "ncclInProgress";
+        default:
+            return "an error without a name";
+    }
+}
+
+Status nccl_failure(const NcclApi& api, const char* call, NcclResult result, NcclCommunicator communicator,
+                    const FailedMember& where) {
+    const char* const text = api.get_error_string(result);
+    // The last error belongs to the process, so it may come from another communicator. It nevertheless helps most.
+    const char* const last = api.get_last_error(communicator);
+    const std::string detail = last == nullptr || *last == '\0' ? "" : "; NCCL's last error: " + base::printable(last);
+    return failure(ErrorCode::aborted,
+                   "{} failed on GPU {} (member {} of {}): {} ({}): {}{}; set NCCL_DEBUG=WARN to see where NCCL failed",
+                   call, where.device, where.member, where.members, name_of_nccl_result(result), result,
+                   text == nullptr ? "no text" : base::printable(text), detail);
+}
+
+}  // namespace rueda::collectives::cuda

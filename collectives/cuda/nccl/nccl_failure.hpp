@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// The member whose call failed.
+struct FailedMember {
+    std::uint32_t member = 0;
+    std::uint32_t members = 1;
+    int device = -1;
+};
+
+/// Whether the function was called successfully. A function of a non-blocking communicator may still be in progress.
+[[nodiscard]] constexpr bool was_accepted(NcclResult result) {
+    return result == kNcclSuccess || result == kNcclInProgress;
+}
+
+/// For example "ncclSystemError".
+[[nodiscard]] const char* name_of_nccl_result(NcclResult result);
+
+/// Describes an error of NCCL in one line, with NCCL's own text about it. `communicator` may be null.
+[[nodiscard]] Status nccl_failure(const NcclApi& api, const char* call, NcclResult result,
+                                  NcclCommunicator communicator, const FailedMember& where);
+
+}  // namespace rueda::collectives::cuda

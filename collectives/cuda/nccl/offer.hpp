@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+/// What the members of a process set tell each other before they connect, and what follows from it. Pure functions.
+namespace rueda::collectives::cuda {
+
+/// One member's part, as text and numbers of this process.
+struct Participant {
+    std::uint32_t member = 0;
+    std::uint32_t members = 1;
+    std::int32_t device = -1;       ///< the device's number in the member's process
+    std::int32_t nccl_version = 0;  ///< 22809 is NCCL 2.28.9
+    std::uint64_t host = 0;         ///< the same number for all processes of a host, and for no other host
+    std::uint64_t process = 0;      ///< a random number of the process
+    bool shares_device = false;     ///< NCCL_MULTI_RANK_GPU_ENABLE=1 is set
+    bool has_id = false;            ///< `id` is set; only the first member has one
+    CudaUuid uuid{};                ///< identifies the device, or the part of a divided device
+    NcclUniqueId id{};
+    std::string refusal{};  ///< why the member cannot take part; empty if it can
+};
+
+/// The longest refusal that an offer holds; a longer one is cut.
+inline constexpr std::size_t kMostRefusal = 256;
+
+[[nodiscard]] DeviceCommunicator::Offer write_offer(const Participant& participant);
+/// Checks and reads the offer of member `member` of `members`. The bytes come from another process. Text is made
+/// printable.
+[[nodiscard]] Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint32_t member,
+                                             std::uint32_t members);
+
+/// Decides from all members' offers whether NCCL connects the members. Returns the identifier of the communicator. All
+/// members call this function with the same bytes, so all return the same result, and an error has the same text.
+[[nodiscard]] Result<NcclUniqueId> decide(std::span<const DeviceCommunicator::Offer> offers);
+
+/// For example "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi -L prints it.
+[[nodiscard]] std::string name_of_uuid(const CudaUuid& uuid);
+
+}  // namespace rueda::collectives::cuda

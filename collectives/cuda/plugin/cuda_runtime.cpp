@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/plugin/cuda_runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "collectives/cuda/load_cuda.hpp"
+
+namespace rueda::collectives::cuda {
+
+Result<std::shared_ptr<Device>> CudaDeviceRuntime::device(int ordinal) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = devices_.find(ordinal); found != devices_.end()) {
+        return found->second;
+    }
+    auto opened = Device::open(parts_.cuda, ordinal);
+    if (opened.is_ok()) {
+        devices_.emplace(ordinal, opened.value());
+    }
+    return opened;
+}
+
+void CudaDeviceRuntime::note(const std::string& text) const {
+    if (parts_.note && !text.empty()) {
+        parts_.note(text);
+    }
+}
+
+Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
+    const std::scoped_lock lock(mutex_);
+    if (!nccl_) {
+        auto loaded = parts_.load_nccl();
+        if (loaded.is_ok()) {
+            nccl_.emplace(std::make_shared<const LoadedNccl>(std::move(loaded).value()));
+            const LoadedNccl& used = *nccl_->value();
+            note(fmt::format("GPUs use NCCL {} ('{}')", name_of_nccl_version(used.version), used.path));
+            note(used.notice);
+        } else {
+            nccl_.emplace(loaded.status());
+        }
+    }
+    return *nccl_;
+}
+
+Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
+    auto found = device(stream.device);
+    RUEDA_RETURN_IF_FAILED(found.status());
+    auto* const cuda_stream = static_cast<CudaStream>(stream.stream);
+    RUEDA_RETURN_IF_FAILED(found.value()->check_not_capturing(cuda_stream));
+    return found.value()->record(cuda_stream);
+}
+
+Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator(std::int32_t ordinal,
+                                                                                 std::uint32_t member,
+                                                                                 std::uint32_t members) {
+    auto found = device(ordinal);
+    RUEDA_RETURN_IF_FAILED(found.status());
+    return std::unique_ptr<DeviceCommunicator>(
+        std::make_unique<NcclDeviceCommunicator>(std::move(found).value(), nccl(), parts_.identity, member, members));
+}
+
+Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options) {
+    auto cuda = load_cuda();
+    RUEDA_RETURN_IF_FAILED(cuda.status());
+    return std::unique_ptr<DeviceRuntime>(std::make_unique<CudaDeviceRuntime>(CudaDeviceRuntime::Parts{
+        .cuda = cuda.value(),
+        .load_nccl = [setting = options.nccl_library] { return load_nccl(search_of_this_process(setting)); },
+        .note = options.note,
+        .identity = identity_of_this_process()}));
+}
+
+}  // namespace rueda::collectives::cuda

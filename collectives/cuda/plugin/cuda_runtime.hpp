@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/nccl/load_nccl.hpp"
+#include "collectives/cuda/nccl/nccl_communicator.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// Threads: any thread may call any function.
+class CudaDeviceRuntime final : public DeviceRuntime {
+public:
+    struct Parts {
+        CudaApi cuda;
+        /// Called once, when the first communicator is made.
+        std::function<Result<LoadedNccl>()> load_nccl;
+        std::function<void(const std::string& text)> note{};
+        ProcessIdentity identity{};
+    };
+    explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
+
+    Result<DeviceEventPtr> record(DeviceStream stream) override;
+    Result<std::unique_ptr<DeviceCommunicator>> make_communicator(std::int32_t device, std::uint32_t member,
+                                                                  std::uint32_t members) override;
+
+private:
+    [[nodiscard]] Result<std::shared_ptr<Device>> device(int ordinal);
+    [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
+    void note(const std::string& text) const;
+
+    const Parts parts_;
+    std::mutex mutex_;  // guards the next two
+    std::map<int, std::shared_ptr<Device>> devices_;
+    std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
+};
+
+/// Opens the driver. This is CudaPlugin::open.
+[[nodiscard]] Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options);
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Failures of the CUDA plugin on the stand-in: missing members, errors of NCCL and of the driver, refusals, and defects
+// that a test plants into the tables of functions.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/collectives/cuda/elements.hpp"
+#include "tests/collectives/cuda/members.hpp"
+#include "tests/support/gpu_stand_in/control.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+void expect(bool is_true, const std::string& what) {
+    if (!is_true) {
+        throw std::runtime_error(what);
+    }
+}
+bool has(const Status& status, const std::string& part) { return status.message().find(part) != std::string::npos; }
+
+/// A tensor of 1000 float32 elements with the member's number + 1, and room for the result.
+Segment ones(Member& member) {
+    const std::vector<double> values(1000, member.number() + 1.0);
+    return {.count = values.size(),
+            .input = member.put(encode(DType::float32, values)),
+            .output = member.garbage(4 * values.size())};
+}
+
+void require_sum(Member& member, const Segment& segment) {
+    const double sum = member.members() * (member.members() + 1) / 2.0;
+    for (const double found : decode(segment.dtype, member.get(segment.output, segment.bytes()))) {
+        expect(found == sum, "the sum is " + std::to_string(found));
+    }
+}
+
+TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
+    run_members(3, 3, 21, [](Member& member) {
+        auto communicator = member.connect();
+        auto second = member.connect();
+        if (member.number() != 2) {
+            const Segment segment = ones(member);
+            const Segment other = ones(member);
+            expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
+            expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
+            const DeviceEventPtr end = communicator->end();
+            std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+            const auto done = end->is_done();
+            expect(done.is_ok() && !done.value(), "the work ended without a member");
+        }
+        member.meet();
+        const auto start = Clock::now();
+        communicator->abort();
+        second->abort();
+        communicator.reset();
+        second.reset();
+        expect(Clock::now() - start < 1s, "the abort took long");
+        member.meet();
+        expect(gpu::live_communicators() == 0, "a communicator is left");
+    });
+}
+
+TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
+    run_members(3, 3, 22, [](Member& member) {
+        std::unique_ptr<DeviceCommunicator> communicator;
+        auto made = member.runtime().make_communicator(member.device(), member.number(), 3);
+        expect(made.is_ok(), "make_communicator");
+        communicator = std::move(made).value();
+        static std::vector<DeviceCommunicator::Offer> offers(3);
+        offers[member.number()] = communicator->offer();
+        member.meet();
+        if (member.number() != 2) {
+            expect(communicator->connect(offers).is_ok(), "connect");
+            for (int i = 0; i < 100; ++i) {
+                const auto connected = communicator->is_connected();
+                expect(connected.is_ok() && !connected.value(), "connected without a member");
+            }
+        }
+        communicator->abort();
+        communicator.reset();
+        member.meet();
+        expect(gpu::live_communicators() == 0, "a communicator is left");
+    });
+}
+
+TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[gpu]") {
+    run_members(2, 2, 23, [](Member& member) {
+        auto communicator = member.connect();
+        const Segment segment = ones(member);
+        member.meet();
+        if (member.number() == 0) {
+            gpu::fail_operation(1, cuda::kNcclRemoteError);
+            gpu::fail_operation(2, cuda::kNcclRemoteError);
+        }
+        member.meet();
+        static_cast<void>(member.run(*communicator, {.segments = {&segment, 1}}));
+        const auto end = Clock::now() + 10s;
+        while (communicator->failed().is_ok() && Clock::now() < end) {
+            std::this_thread::sleep_for(1ms);
+        }
+        const Status status = communicator->failed();
+        expect(status.code() == ErrorCode::aborted, "no error");
+        expect(has(status, "ncclRemoteError (6): remote process exited"), status.message());
+        expect(has(status, "(member " + std::to_string(member.number()) + " of 2)"), status.message());
+        member.meet();
+        communicator->abort();
+    });
+}
+
+TEST_CASE("a call of NCCL that fails has its name in the error", "[gpu]") {
+    for (const std::string function : {"ncclAllReduce", "ncclGroupEnd", "ncclGroupStart", "ncclCommGetAsyncError"}) {
+        run_members(1, 1, 24, [&](Member& member) {
+            auto communicator = member.connect();
+            const Segment segment = ones(member);
+            gpu::fail_call(function, 1, cuda::kNcclSystemError);
+            const Status status = member.run(*communicator, {.segments = {&segment, 1}});
+            expect(status.code() == ErrorCode::aborted && has(status, function + " failed on GPU 0 (member 0 of 1)"),
+                   status.message());
+            communicator->abort();
+        });
+    }
+}
+
+TEST_CASE("a call of the driver that fails has its name in the error", "[gpu]") {
+    for (const std::string function : {"cuStreamWaitEvent", "cuEventRecord"}) {
+        run_members(1, 1, 25, [&](Member& member) {
+            auto communicator = member.connect();
+            const Segment segment = ones(member);
+            const auto ready = member.runtime().record(member.stream());
+            expect(ready.is_ok(), "record");
+            const DeviceEventPtr event = ready.value();
+            gpu::fail_call(function, 1, cuda::kCudaInvalidHandle);
+            const Status status =
+                Member::drive(*communicator, communicator->start({.segments = {&segment, 1}, .ready = {&event, 1}}));
+            expect(has(status, function + " failed on GPU 0: "), status.message());
+            communicator->abort();
+        });
+    }
+}
+
+TEST_CASE("members without NCCL, with other versions and on one device are refused alike", "[gpu]") {
+    const auto refused = [](const GpuTables& tables, int devices, const std::string& expected) {
+        return complaints_of_members(
+            2, devices, 26,
+            [&](Member& member) {
+                std::unique_ptr<DeviceCommunicator> communicator;
+                const Status status = member.make(communicator);
+                expect(status.code() == ErrorCode::unsupported && has(status, expected), status.message());
+                const auto connected = communicator->is_connected();
+                expect(connected.status().message() == status.message(), "another error");
+            },
+            tables);
+    };
+    GpuTables tables = tables_of_stand_in();
+    CHECK(refused(tables, 1, "use the same device GPU-").empty());
+    CHECK(refused(tables, 1, "members 0 (GPU 0 of its process) and 1 (GPU 0 of its process)").empty());
+    tables.nccl.get_unique_id = [](cuda::NcclUniqueId*) { return cuda::kNcclSystemError; };
+    CHECK(refused(tables, 2, "member 0: ncclGetUniqueId failed on GPU 0 (member 0 of 2): ncclSystemError").empty());
+}
+
+TEST_CASE("a stream that captures a graph is refused, and a query does not disturb the capture", "[gpu]") {
+    run_members(1, 1, 27, [](Member& member) {
+        const auto before = member.runtime().record(member.stream());
+        expect(before.is_ok(), "record");
+        auto* const stream = static_cast<cuda::CudaStream>(member.stream().stream);
+        expect(gpu::begin_capture(stream, cuda::kCaptureModeGlobal) == cuda::kCudaSuccess, "begin_capture");
+        std::thread([&] {
+            const auto done = before.value()->is_done();
+            expect(done.is_ok(), done.status().message());
+        }).join();
+        const auto refused = member.runtime().record(member.stream());
+        expect(refused.status().code() == ErrorCode::unsupported, "no refusal");
+        expect(has(refused.status(), "captures a CUDA graph"), refused.status().message());
+        expect(gpu::end_capture(stream) == cuda::kCudaSuccess, "the capture was disturbed");
+    });
+}
+
+TEST_CASE("a device that does not exist and a broken device have clear errors", "[gpu]") {
+    run_members(1, 1, 28, [](Member& member) {
+        const auto none = member.runtime().record({1, nullptr});
+        expect(none.status().code() == ErrorCode::invalid_argument, "no refusal");
+        expect(has(none.status(), "the tensor is on GPU 1, but this process sees 1 GPU"), none.status().message());
+        gpu::break_device(0, cuda::kCudaIllegalAddress);
+        const auto broken = member.runtime().record(member.stream());
+        expect(broken.status().code() == ErrorCode::aborted, "no error");
+        expect(has(broken.status(), "(700)"), broken.status().message());
+    });
+}
+
+TEST_CASE("no context is created before a device is used", "[gpu]") {
+    gpu::reset(1, 2);
+    cuda::CudaDeviceRuntime runtime({.cuda = tables_of_stand_in().cuda, .load_nccl = [] {
+                                         return Result<cuda::LoadedNccl>(failure(ErrorCode::unsupported, "no NCCL"));
+                                     }});
+    CHECK(gpu::contexts_created() == 0);
+    CHECK_FALSE(runtime.record({2, nullptr}).is_ok());
+    CHECK(gpu::contexts_created() == 0);
+    CHECK(runtime.record({1, nullptr}).is_ok());
+    CHECK(gpu::contexts_created() == 1);
+    auto communicator = runtime.make_communicator(1, 0, 1);
+    REQUIRE(communicator.is_ok());
+    const auto offer = communicator.value()->offer();
+    CHECK(has(communicator.value()->connect({&offer, 1}), "member 0: no NCCL"));
+}
+
+TEST_CASE("events are used again", "[gpu]") {
+    run_members(1, 1, 29, [](Member& member) {
+        expect(member.runtime().record(member.stream()).is_ok(), "record");
+        const std::size_t events = gpu::live_events();
+        for (int i = 0; i < 100; ++i) {
+            expect(member.runtime().record(member.stream()).is_ok(), "record");
+        }
+        expect(gpu::live_events() == events, "the pool has grown");
+    });
+}
+
+// Planted defects. Each replaces a function of the tables, which is where the plugin's calls go, so that it behaves as
+// if the plugin had a defect. With every one of them, the stand-in or a comparison must complain.
+
+cuda::CudaApi real_cuda;
+cuda::NcclApi real_nccl;
+thread_local cuda::CudaStream program_stream = nullptr;
+
+cuda::CudaResult no_wait(cuda::CudaStream /*stream*/, cuda::CudaEvent /*event*/, unsigned /*flags*/) {
+    return cuda::kCudaSuccess;
+}
+cuda::CudaResult wait_only_in(bool program, cuda::CudaStream stream, cuda::CudaEvent event, unsigned flags) {
+    return (stream == program_stream) == program ? real_cuda.stream_wait_event(stream, event, flags)
+                                                 : cuda::kCudaSuccess;
+}
+
+/// Whether anything complains about a few allreduces with the given tables.
+bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        const auto complaints = complaints_of_members(
+            2, 2, seed,
+            [joined](Member& member) {
+                program_stream = static_cast<cuda::CudaStream>(member.stream().stream);
+                auto communicator = member.connect();
+                for (int round = 0; round < 3; ++round) {
+                    Segment segment = ones(member);
+                    if (member.number() == joined) {
+                        segment.input = segment.output = nullptr;
+                    }
+                    const Status status = member.run(*communicator, {.segments = {&segment, 1}});
+                    expect(status.is_ok(), status.message());
+                    if (joined == 99) {
+                        require_sum(member, segment);
+                    } else if (member.number() != joined) {
+                        const auto found = decode(segment.dtype, member.get(segment.output, segment.bytes()));
+                        expect(found[999] == member.number() + 1.0, "the sum is " + std::to_string(found[999]));
+                    }
+                }
+            },
+            tables);
+        if (!complaints.empty()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+TEST_CASE("planted defects are found", "[gpu]") {
+    const GpuTables real = tables_of_stand_in();
+    real_cuda = real.cuda;
+    real_nccl = real.nccl;
+    REQUIRE_FALSE(is_found(real));
+    REQUIRE_FALSE(is_found(real, 1));
+    GpuTables planted = real;
+
+    SECTION("no wait for any event") { planted.cuda.stream_wait_event = no_wait; }
+    SECTION("NCCL does not wait for the tensors") {
+        planted.cuda.stream_wait_event = [](cuda::CudaStream stream, cuda::CudaEvent event, unsigned flags) {
+            return wait_only_in(true, stream, event, flags);
+        };
+    }
+    SECTION("the program does not wait for the end") {
+        planted.cuda.stream_wait_event = [](cuda::CudaStream stream, cuda::CudaEvent event, unsigned flags) {
+            return wait_only_in(false, stream, event, flags);
+        };
+    }
+    SECTION("NCCL works in another stream than the one that waits") {
+        planted.nccl.all_reduce = [](const void* input, void* output, std::size_t count, cuda::NcclType type,
+                                     cuda::NcclReduction reduction, cuda::NcclCommunicator communicator,
+                                     cuda::CudaStream) {
+            thread_local cuda::CudaStream other = nullptr;
+            static_cast<void>(real_cuda.stream_create_with_priority(&other, cuda::kStreamNonBlocking, 0));
+            return real_nccl.all_reduce(input, output, count, type, reduction, communicator, other);
+        };
+    }
+    SECTION("the end event is recorded while NCCL still launches") {
+        planted.nccl.get_async_error = [](cuda::NcclCommunicator communicator, cuda::NcclResult* state) {
+            const cuda::NcclResult result = real_nccl.get_async_error(communicator, state);
+            *state = *state == cuda::kNcclInProgress ? cuda::kNcclSuccess : *state;
+            return result;
+        };
+    }
+    SECTION("the context of the device is not current") {
+        planted.cuda.context_push = [](cuda::CudaContext context) {
+            cuda::CudaContext current = nullptr;
+            static_cast<void>(real_cuda.context_get_current(&current));
+            // The first push is the program's own.
+            return real_cuda.context_push(current == nullptr ? context : nullptr);
+        };
+    }
+    SECTION("events are recorded in the legacy default stream") {
+        planted.cuda.event_record = [](cuda::CudaEvent event, cuda::CudaStream) {
+            return real_cuda.event_record(event, nullptr);
+        };
+    }
+    SECTION("an allreduce adds one element too many") {
+        planted.nccl.all_reduce = [](const void* input, void* output, std::size_t count, cuda::NcclType type,
+                                     cuda::NcclReduction reduction, cuda::NcclCommunicator communicator,
+                                     cuda::CudaStream stream) {
+            return real_nccl.all_reduce(input, output, count + 1, type, reduction, communicator, stream);
+        };
+    }
+    CHECK(is_found(planted));
+}
+
+TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {
+    GpuTables planted = tables_of_stand_in();
+    real_cuda = planted.cuda;
+    SECTION("neutral elements are not written") {
+        planted.cuda.copy_async = [](cuda::DeviceAddress to, cuda::DeviceAddress from, std::size_t bytes,
+                                     cuda::CudaStream stream) {
+            return stream == program_stream ? real_cuda.copy_async(to, from, bytes, stream) : cuda::kCudaSuccess;
+        };
+    }
+    SECTION("neutral elements are written in another stream") {
+        planted.cuda.copy_async = [](cuda::DeviceAddress to, cuda::DeviceAddress from, std::size_t bytes,
+                                     cuda::CudaStream) {
+            return real_cuda.copy_async(to, from, bytes, program_stream);
+        };
+    }
+    CHECK(is_found(planted, 1));
+}
+
+}  // namespace
+}  // namespace rueda::tests

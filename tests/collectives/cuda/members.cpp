@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/collectives/cuda/members.hpp"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "tests/support/gpu_stand_in/api.hpp"
+#include "tests/support/gpu_stand_in/control.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void require(const Status& status, const char* what) {
+    if (!status.is_ok()) {
+        throw std::runtime_error(std::string(what) + ": " + status.message());
+    }
+}
+
+}  // namespace
+
+GpuTables tables_of_stand_in() { return {gpu::open_cuda(), gpu::open_nccl()}; }
+
+Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device)
+    : tables_(std::move(tables)), meeting_(meeting), number_(number), device_(device) {
+    runtime_ = std::make_unique<cuda::CudaDeviceRuntime>(cuda::CudaDeviceRuntime::Parts{
+        .cuda = tables_.cuda,
+        .load_nccl =
+            [nccl = tables_.nccl, version = tables_.nccl_version] {
+                return cuda::LoadedNccl{.api = nccl, .version = version, .path = "the stand-in"};
+            },
+        .identity = {.host = 1, .process = 2}});
+    cuda::CudaDevice handle = 0;
+    check(cuda().device_get(&handle, device_), "cuDeviceGet");
+    check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
+    // The program's thread has its device's context, as a thread has in PyTorch.
+    check(cuda().context_push(context_), "cuCtxPushCurrent");
+    check(cuda().stream_create_with_priority(&stream_, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
+}
+
+Member::~Member() {
+    static_cast<void>(cuda().stream_synchronize(stream_));
+    for (const cuda::DeviceAddress memory : memory_) {
+        static_cast<void>(cuda().memory_free(memory));
+    }
+    for (void* const memory : pinned_) {
+        static_cast<void>(cuda().host_free(memory));
+    }
+    cuda::CudaContext popped = nullptr;
+    static_cast<void>(cuda().context_pop(&popped));
+}
+
+void Member::check(cuda::CudaResult result, const char* call) const {
+    if (result != cuda::kCudaSuccess) {
+        throw std::runtime_error(std::string(call) + " returned " + std::to_string(result));
+    }
+}
+
+Status Member::make(std::unique_ptr<DeviceCommunicator>& communicator) {
+    auto made = runtime_->make_communicator(device_, number_, meeting_.members);
+    require(made.status(), "make_communicator");
+    communicator = std::move(made).value();
+    meeting_.offers[number_] = communicator->offer();
+    meet();
+    const std::vector<DeviceCommunicator::Offer> offers = meeting_.offers;
+    meet();
+    return communicator->connect(offers);
+}
+
+void Member::wait_until_connected(DeviceCommunicator& communicator) {
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    for (;;) {
+        const auto connected = communicator.is_connected();
+        require(connected.status(), "is_connected");
+        if (connected.value()) {
+            return;
+        }
+        if (Clock::now() > end) {
+            throw std::runtime_error("the communicator does not become connected");
+        }
+        std::this_thread::yield();
+    }
+}
+
+std::unique_ptr<DeviceCommunicator> Member::connect() {
+    std::unique_ptr<DeviceCommunicator> communicator;
+    require(make(communicator), "connect");
+    wait_until_connected(*communicator);
+    return communicator;
+}
+
+std::byte* Member::allocate(std::size_t bytes) {
+    cuda::DeviceAddress address = 0;
+    check(cuda().memory_allocate(&address, bytes + 1), "cuMemAlloc");
+    memory_.push_back(address);
+    return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+}
+
+std::byte* Member::put(std::span<const std::byte> bytes) {
+    std::byte* const memory = allocate(bytes.size());
+    void* staging = nullptr;
+    check(cuda().host_allocate(&staging, bytes.size() + 1, cuda::kHostPortable), "cuMemHostAlloc");
+    pinned_.push_back(staging);
+    gpu::host_access(staging, bytes.size() + 1, true);
+    if (!bytes.empty()) {
+        std::memcpy(staging, bytes.data(), bytes.size());
+        check(cuda().copy_async(std::bit_cast<std::uintptr_t>(memory), std::bit_cast<std::uintptr_t>(staging),
+                                bytes.size(), stream_),
+              "cuMemcpyAsync");
+    }
+    return memory;
+}
+
+std::byte* Member::garbage(std::size_t bytes) {
+    std::byte* const memory = allocate(bytes);
+    if (bytes > 0) {
+        check(cuda().fill_async(std::bit_cast<std::uintptr_t>(memory), 0xc3, bytes, stream_), "cuMemsetD8Async");
+    }
+    return memory;
+}
+
+std::vector<std::byte> Member::get(const std::byte* memory, std::size_t bytes) {
+    std::vector<std::byte> result(bytes);
+    if (bytes == 0) {
+        return result;
+    }
+    void* staging = nullptr;
+    check(cuda().host_allocate(&staging, bytes, cuda::kHostPortable), "cuMemHostAlloc");
+    pinned_.push_back(staging);
+    check(cuda().copy_async(std::bit_cast<std::uintptr_t>(staging), std::bit_cast<std::uintptr_t>(memory), bytes,
+                            stream_),
+          "cuMemcpyAsync");
+    check(cuda().stream_synchronize(stream_), "cuStreamSynchronize");
+    gpu::host_access(staging, bytes, false);
+    std::memcpy(result.data(), staging, bytes);
+    return result;
+}
+
+Status Member::drive(DeviceCommunicator& communicator, Task& task, std::chrono::milliseconds limit) {
+    const auto end = Clock::now() + limit;
+    while (task.step() != StepResult::done) {
+        RUEDA_RETURN_IF_FAILED(communicator.failed());
+        if (Clock::now() > end) {
+            return failure(ErrorCode::timeout, "the batch is not launched");
+        }
+        std::this_thread::yield();
+    }
+    return {};
+}
+
+Status Member::run(DeviceCommunicator& communicator, DeviceBatch batch) {
+    auto ready = runtime_->record(stream());
+    RUEDA_RETURN_IF_FAILED(ready.status());
+    const std::vector<DeviceEventPtr> events(batch.segments.size(), ready.value());
+    if (batch.ready.empty()) {
+        batch.ready = events;
+    }
+    RUEDA_RETURN_IF_FAILED(drive(communicator, communicator.start(batch)));
+    return communicator.end()->make_wait(stream());
+}
+
+std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
+                                               const std::function<void(Member&)>& body, const GpuTables& tables) {
+    gpu::reset(seed, devices);
+    gpu::set_nccl_version(tables.nccl_version);
+    Meeting meeting(members);
+    std::mutex mutex;
+    std::vector<std::string> complaints;
+    std::vector<std::thread> threads;
+    for (std::uint32_t number = 0; number < members; ++number) {
+        threads.emplace_back([&, number] {
+            try {
+                Member member(tables, meeting, number, static_cast<int>(number) % devices);
+                body(member);
+            } catch (const std::exception& error) {
+                meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
+                const std::scoped_lock lock(mutex);
+                complaints.push_back("member " + std::to_string(number) + ": " + error.what());
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    for (std::string& violation : gpu::violations()) {
+        complaints.push_back(std::move(violation));
+    }
+    return complaints;
+}
+
+void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
+                 const GpuTables* tables) {
+    const auto complaints =
+        complaints_of_members(members, devices, seed, body, tables == nullptr ? tables_of_stand_in() : *tables);
+    INFO("seed " << seed << ", members " << members);
+    CHECK(complaints == std::vector<std::string>());
+}
+
+}  // namespace rueda::tests

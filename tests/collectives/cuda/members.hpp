@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/cuda/load_cuda.hpp"
+#include "collectives/cuda/nccl/load_nccl.hpp"
+#include "collectives/cuda/plugin/cuda_runtime.hpp"
+
+/// Members of process sets as threads, each with a device of the stand-in.
+namespace rueda::tests {
+
+using namespace collectives;  // NOLINT(google-build-using-namespace): tests of this room use all of it
+
+/// The tables of the stand-in, as the plugin finds them. A test plants a defect by replacing a function.
+struct GpuTables {
+    cuda::CudaApi cuda;
+    cuda::NcclApi nccl;
+    int nccl_version = 22809;
+};
+[[nodiscard]] GpuTables tables_of_stand_in();
+
+/// What all members of one test share.
+struct Meeting {
+    explicit Meeting(std::uint32_t count)
+        : members(count), offers(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
+    const std::uint32_t members;
+    std::vector<DeviceCommunicator::Offer> offers;
+    std::barrier<> barrier;  ///< each member waits for all others
+};
+
+/// One member: a runtime of its own, its device, a stream of the "program", and buffers.
+///
+/// Threads: the member's own thread.
+class Member {
+public:
+    Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device);
+    ~Member();
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    [[nodiscard]] std::uint32_t number() const { return number_; }
+    [[nodiscard]] std::uint32_t members() const { return meeting_.members; }
+    [[nodiscard]] int device() const { return device_; }
+    [[nodiscard]] const cuda::CudaApi& cuda() const { return tables_.cuda; }
+    [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
+    [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
+    void meet() { meeting_.barrier.arrive_and_wait(); }
+
+    /// Makes a communicator of all members, and returns its connect()'s result.
+    [[nodiscard]] Status make(std::unique_ptr<DeviceCommunicator>& communicator);
+    /// Makes and connects a communicator of all members. Throws if this fails.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
+    /// Waits until the communicator is connected. Throws after a failure or too long a time.
+    static void wait_until_connected(DeviceCommunicator& communicator);
+
+    /// Device memory with `bytes` in it, or with as many bytes of garbage. The program's stream writes it.
+    [[nodiscard]] std::byte* put(std::span<const std::byte> bytes);
+    [[nodiscard]] std::byte* garbage(std::size_t bytes);
+    /// Reads device memory after all work in the program's stream.
+    [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
+
+    /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
+    /// program's stream wait for the end. Returns the failure of the communicator, if there is one.
+    [[nodiscard]] Status run(DeviceCommunicator& communicator, DeviceBatch batch);
+    /// Steps the task until it is done or has failed. Returns a timeout after `limit`.
+    [[nodiscard]] static Status drive(DeviceCommunicator& communicator, Task& task,
+                                      std::chrono::milliseconds limit = std::chrono::seconds(20));
+
+private:
+    [[nodiscard]] std::byte* allocate(std::size_t bytes);
+    void check(cuda::CudaResult result, const char* call) const;
+
+    const GpuTables tables_;
+    Meeting& meeting_;
+    const std::uint32_t number_;
+    const int device_;
+    std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
+    cuda::CudaContext context_ = nullptr;
+    cuda::CudaStream stream_ = nullptr;
+    std::vector<cuda::DeviceAddress> memory_;
+    std::vector<void*> pinned_;
+};
+
+/// Runs `body` for each member in a thread of its own. Member i has device i modulo `devices`. Throws the first
+/// exception of a body. Resets the stand-in before, with `seed`, and requires that it found no misuse.
+void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
+                 const GpuTables* tables = nullptr);
+/// The same, but returns what the stand-in and the bodies complained about, and requires nothing.
+[[nodiscard]] std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
+                                                             const std::function<void(Member&)>& body,
+                                                             const GpuTables& tables);
+
+}  // namespace rueda::tests

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/nccl/offer.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace rueda::collectives::cuda {
+namespace {
+
+using Offer = DeviceCommunicator::Offer;
+
+bool contains(const Status& status, const std::string& part) {
+    INFO(status.message());
+    return status.message().find(part) != std::string::npos;
+}
+
+/// A member of a set whose members are in different processes on different devices.
+Participant member_of(std::uint32_t member, std::uint32_t members) {
+    Participant one{.member = member,
+                    .members = members,
+                    .device = static_cast<std::int32_t>(member),
+                    .nccl_version = 22809,
+                    .host = 77,
+                    .process = 1000 + member,
+                    .has_id = member == 0};
+    one.uuid.bytes[0] = static_cast<char>(member);
+    one.uuid.bytes[15] = 9;
+    if (member == 0) {
+        std::memset(one.id.bytes, 0x5a, sizeof(one.id.bytes));
+    }
+    return one;
+}
+
+std::vector<Participant> members_of(std::uint32_t members) {
+    std::vector<Participant> all;
+    for (std::uint32_t member = 0; member < members; ++member) {
+        all.push_back(member_of(member, members));
+    }
+    return all;
+}
+
+Result<NcclUniqueId> decide_all(const std::vector<Participant>& all) {
+    std::vector<Offer> offers;
+    for (const Participant& one : all) {
+        offers.push_back(write_offer(one));
+    }
+    return decide(offers);
+}
+
+TEST_CASE("an offer is read as it was written", "[unit]") {
+    Participant one = member_of(0, 3);
+    one.shares_device = true;
+    const auto read = read_offer(write_offer(one), 0, 3);
+    REQUIRE(read.is_ok());
+    CHECK(read.value().device == 0);
+    CHECK(read.value().nccl_version == 22809);
+    CHECK(read.value().host == 77);
+    CHECK(read.value().process == 1000);
+    CHECK(read.value().shares_device);
+    CHECK(read.value().has_id);
+    CHECK(read.value().refusal.empty());
+    CHECK(std::memcmp(&read.value().uuid, &one.uuid, sizeof(one.uuid)) == 0);
+    CHECK(std::memcmp(&read.value().id, &one.id, sizeof(one.id)) == 0);
+}
+
+TEST_CASE("a refusal is cut and made printable", "[unit]") {
+    Participant one = member_of(1, 2);
+    one.refusal = "no NCCL\n" + std::string(2 * kMostRefusal, 'x');
+    const auto read = read_offer(write_offer(one), 1, 2);
+    REQUIRE(read.is_ok());
+    CHECK(read.value().refusal == "no NCCL?" + std::string(kMostRefusal - 8, 'x'));
+}
+
+TEST_CASE("an offer of another member or of another size is refused", "[unit]") {
+    const Offer offer = write_offer(member_of(1, 3));
+    CHECK(contains(read_offer(offer, 2, 3).status(), "the offer of member 2 for its GPU has another member's number"));
+    CHECK(contains(read_offer(offer, 1, 4).status(), "another member's number"));
+}
+
+TEST_CASE("hostile bytes in an offer are refused or harmless", "[unit]") {
+    std::mt19937 random(21);
+    const Offer good = write_offer(member_of(0, 2));
+    int refused = 0;
+    for (std::size_t i = 0; i < good.size(); ++i) {
+        for (int bit = 0; bit < 8; ++bit) {
+            Offer bad = good;
+            bad[i] ^= static_cast<std::byte>(1 << bit);
+            const auto read = read_offer(bad, 0, 2);
+            refused += read.is_ok() ? 0 : 1;
+            if (read.is_ok()) {
+                CHECK(read.value().refusal.size() <= kMostRefusal);
+                CHECK(read.value().member == 0);
+            }
+        }
+    }
+    // Magic, version, member, members, most flags and the length of the refusal, and the reserved bytes.
+    CHECK(refused > 8 * (16 + 3 + 64));
+    for (int i = 0; i < 2000; ++i) {
+        Offer bytes;
+        for (std::byte& byte : bytes) {
+            byte = static_cast<std::byte>(random());
+        }
+        CHECK_FALSE(read_offer(bytes, 0, 2).is_ok());
+    }
+    CHECK(contains(read_offer(Offer{}, 0, 2).status(), "another format"));
+}
+
+TEST_CASE("members on different devices with one version connect with the first member's identifier", "[unit]") {
+    for (const std::uint32_t members : {1U, 2U, 8U}) {
+        const auto id = decide_all(members_of(members));
+        REQUIRE(id.is_ok());
+        CHECK(id.value().bytes[127] == 0x5a);
+    }
+}
+
+TEST_CASE("the reason of a member that cannot take part reaches all members", "[unit]") {
+    auto all = members_of(3);
+    all[2].refusal = "NCCL cannot be loaded";
+    all[0].refusal = "ncclGetUniqueId failed";
+    all[0].has_id = false;
+    const auto id = decide_all(all);
+    CHECK(id.status().code() == ErrorCode::unsupported);
+    CHECK(contains(id.status(), "member 0: ncclGetUniqueId failed; member 2: NCCL cannot be loaded"));
+}
+
+TEST_CASE("a missing identifier and one in the wrong place are refused", "[unit]") {
+    auto all = members_of(2);
+    all[0].has_id = false;
+    CHECK(contains(decide_all(all).status(), "identifier"));
+    all = members_of(2);
+    all[1].has_id = true;
+    CHECK(contains(decide_all(all).status(), "the offer of member 1"));
+}
+
+TEST_CASE("members need the same version of NCCL", "[unit]") {
+    auto all = members_of(3);
+    all[2].nccl_version = 23007;
+    const auto id = decide_all(all);
+    CHECK(id.status().code() == ErrorCode::unsupported);
+    CHECK(contains(id.status(), "member 0 has NCCL 2.28.9, but member 2 has NCCL 2.30.7"));
+}
+
+TEST_CASE("two members on one device need a newer NCCL, its variable, and two processes", "[unit]") {
+    auto all = members_of(3);
+    all[2].uuid = all[1].uuid;
+    const std::string pair =
+        "members 1 (GPU 1 of its process) and 2 (GPU 2 of its process) use the same device "
+        "GPU-01000000-0000-0000-0000-000000000009";
+    const auto old = decide_all(all);
+    CHECK(old.status().code() == ErrorCode::unsupported);
+    CHECK(contains(old.status(), "NCCL 2.28.9 cannot connect " + pair));
+    CHECK(contains(old.status(), "start at most one rank for each device"));
+    for (Participant& one : all) {
+        one.nccl_version = 23007;
+    }
+    CHECK(contains(decide_all(all).status(),
+                   "NCCL 2.30.7 connects " + pair + " only if NCCL_MULTI_RANK_GPU_ENABLE=1 is set"));
+    all[1].shares_device = all[2].shares_device = true;
+    CHECK(decide_all(all).is_ok());
+    all[2].process = all[1].process;
+    CHECK(contains(decide_all(all).status(), "in one process"));
+    all[2].host = 78;  // the number of a process is only compared within a host
+    CHECK(decide_all(all).is_ok());
+}
+
+}  // namespace
+}  // namespace rueda::collectives::cuda
