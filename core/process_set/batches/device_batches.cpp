@@ -114,7 +114,6 @@ StepResult DeviceBatches::connect() {
 /// Gives the batch to the device communicator.
 void DeviceBatches::start_on_device() {
     phase_ = Phase::launching;
-    ready_.clear();
     for (const TensorEntry* entry : batch_->entries()) {
         const DeviceUse* const use = entry->request.device.get();
         if (use != nullptr && use->stream.device != device_) {
@@ -122,15 +121,31 @@ void DeviceBatches::start_on_device() {
                               entry->name, use->stream.device, device_);
             return;
         }
-        ready_.push_back(use != nullptr ? use->ready : nullptr);
     }
     const collectives::Batch batch = batch_->for_communicator();
+    take_possible(batch);
+    if (segments_.empty()) {
+        phase_ = Phase::launched;
+        return;
+    }
     batch_->own_splits(splits_);
-    inner_ = &communicator_->start({.operation = batch.operation,
-                                    .segments = batch.segments,
-                                    .ready = ready_,
-                                    .rows = batch.rows,
-                                    .splits = splits_});
+    inner_ = &communicator_->start(
+        {.operation = batch.operation, .segments = segments_, .ready = ready_, .rows = batch.rows, .splits = splits_});
+}
+
+/// Leaves out the tensors with which the communicator cannot do the operation. All members leave out the same.
+void DeviceBatches::take_possible(const collectives::Batch& batch) {
+    segments_.clear();
+    ready_.clear();
+    refusals_.assign(batch.segments.size(), {});
+    for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+        refusals_[i] = communicator_->check(batch.operation, batch.segments[i]);
+        if (refusals_[i].is_ok()) {
+            const DeviceUse* const use = batch_->entries()[i]->request.device.get();
+            segments_.push_back(batch.segments[i]);
+            ready_.push_back(use != nullptr ? use->ready : nullptr);
+        }
+    }
 }
 
 StepResult DeviceBatches::launch() {
@@ -158,19 +173,24 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
     ready_.clear();
     if (phase_ == Phase::refused) {
         communicator_ = nullptr;  // the next batch begins with a new exchange
-        for (TensorEntry* entry : entries) {
-            ends_.complete(*entry, failure(refusal_.code(), "tensor '{}': {}", entry->name, refusal_.message()));
-        }
-        return;
+        refusals_.assign(entries.size(), refusal_);
     }
-    Launched batch{.end = communicator_->end(), .completions = {}, .operations = entries.size()};
-    for (TensorEntry* entry : entries) {
-        if (Completion* const completion = ends_.launch(*entry); completion != nullptr) {
+    Launched batch{.end = segments_.empty() || communicator_ == nullptr ? nullptr : communicator_->end()};
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (!refusals_[i].is_ok()) {
+            ends_.complete(*entries[i],
+                           failure(refusals_[i].code(), "tensor '{}': {}", entries[i]->name, refusals_[i].message()));
+            continue;
+        }
+        ++batch.operations;
+        if (Completion* const completion = ends_.launch(*entries[i]); completion != nullptr) {
             completion->launched(batch.end);
             batch.completions.push_back(completion);
         }
     }
-    launched_.push_back(std::move(batch));
+    if (batch.operations > 0) {
+        launched_.push_back(std::move(batch));
+    }
 }
 
 bool DeviceBatches::turn() {

@@ -73,7 +73,7 @@ private:
     /// Operations of one batch whose work the device does.
     struct Launched {
         collectives::DeviceEventPtr end;
-        std::vector<Completion*> completions;  // an operation whose caller does not wait has none
+        std::vector<Completion*> completions{};  // an operation whose caller does not wait has none
         std::uint64_t operations = 0;
     };
 
@@ -84,6 +84,7 @@ private:
     [[nodiscard]] collectives::StepResult launch();
     [[nodiscard]] collectives::StepResult fail(const Status& reason);
     void start_on_device();
+    void take_possible(const collectives::Batch& batch);
     void end(Launched& batch, const Status& status);
 
     SetView view_;
@@ -103,7 +104,9 @@ private:
     std::vector<collectives::Segment> exchange_segments_;
     std::vector<collectives::Location> exchange_locations_;
     std::vector<std::int64_t> exchange_rows_;
-    // the batch in the form of the device communicator
+    // the batch in the form of the device communicator, without the tensors that it refuses
+    std::vector<Status> refusals_;  // for each tensor of the batch: success, or why it is left out
+    std::vector<collectives::Segment> segments_;
     std::vector<collectives::DeviceEventPtr> ready_;
     std::vector<std::int64_t> splits_;
     std::deque<Launched> launched_;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/cuda/cuda_api.hpp"
+#include "core/pending/completion.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/runtime/runtime.hpp"
+#include "rueda/rueda.h"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+
+/// A rank with a Runtime, a simulated device, and a stream of the "program". Ranks are threads of one process.
+///
+/// Threads: the rank's own thread.
+class DeviceRank {
+public:
+    using Make = std::function<Status(core::ProcessSet& set, const rueda_options& options, core::Request& request)>;
+
+    /// Collective. `device` is the number of the simulated device.
+    DeviceRank(RankContext& context, int device);
+    ~DeviceRank();
+    DeviceRank(const DeviceRank&) = delete;
+    DeviceRank& operator=(const DeviceRank&) = delete;
+
+    [[nodiscard]] core::Runtime& runtime() { return *runtime_; }
+    [[nodiscard]] int rank() const { return context_.rank(); }
+    [[nodiscard]] int size() const { return context_.size(); }
+    [[nodiscard]] RankContext& context() { return context_; }
+    [[nodiscard]] const collectives::cuda::CudaApi& cuda() const { return cuda_; }
+    [[nodiscard]] rueda_device_stream stream() const { return {RUEDA_CUDA, device_, stream_}; }
+    [[nodiscard]] collectives::cuda::CudaStream own_stream() const { return stream_; }
+    /// Options for tensors on this rank's device and stream.
+    [[nodiscard]] rueda_options options(ReduceOp op = ReduceOp::sum) const;
+
+    /// Allocates device memory, and lets the stream write `values` into it.
+    [[nodiscard]] float* put(std::span<const float> values);
+    /// Allocates device memory whose elements the stream fills with bytes that are no result.
+    [[nodiscard]] float* garbage(std::size_t count);
+    /// Lets the stream write `values` into memory that exists, without waiting.
+    void write(float* memory, std::span<const float> values);
+    /// Reads device memory after all work in the stream.
+    [[nodiscard]] std::vector<float> get(const float* memory, std::size_t count);
+    void synchronize();
+
+    /// Makes a request with `make`, and starts it under `name`.
+    [[nodiscard]] Status start(const std::string& name, const rueda_options& options, core::Completion& completion,
+                               const Make& make);
+    /// Starts an operation, and makes the stream wait for its end.
+    void run(const std::string& name, const rueda_options& options, const Make& make);
+    /// An allreduce in place.
+    [[nodiscard]] Status start_allreduce(const std::string& name, float* data, std::int64_t count,
+                                         core::Completion& completion, ReduceOp op = ReduceOp::sum);
+    void allreduce(const std::string& name, float* data, std::int64_t count, ReduceOp op = ReduceOp::sum);
+    /// The same for memory of the CPU.
+    [[nodiscard]] Status allreduce_on_cpu(const std::string& name, std::span<float> values);
+    /// Makes the stream wait for the end of an operation.
+    [[nodiscard]] Status wait_on_stream(const core::Completion& completion) {
+        return runtime_->wait_on_stream(completion, rank_stream_, 20);
+    }
+    /// Waits until all ranks have entered this phase.
+    void meet(const std::string& phase);
+
+private:
+    [[nodiscard]] float* allocate(std::size_t count);
+    void check(collectives::cuda::CudaResult result, const char* call) const;
+
+    RankContext& context_;
+    const int device_;
+    collectives::cuda::CudaApi cuda_;
+    collectives::cuda::CudaContext cuda_context_ = nullptr;
+    collectives::cuda::CudaStream stream_ = nullptr;
+    rueda_device_stream rank_stream_{};
+    std::vector<collectives::cuda::DeviceAddress> memory_;
+    std::vector<void*> pinned_;
+    std::vector<std::unique_ptr<core::Completion>> completions_;
+    std::unique_ptr<core::Runtime> runtime_;
+};
+
+/// A float32 tensor with one dimension.
+struct DeviceTensor {
+    DeviceTensor(const float* data, std::int64_t count) : shape_(count) {
+        tensor_ = {const_cast<float*>(data), &shape_, 1, RUEDA_FLOAT32};
+    }
+    DeviceTensor(const DeviceTensor&) = delete;
+    DeviceTensor& operator=(const DeviceTensor&) = delete;
+    [[nodiscard]] const rueda_tensor& c() const { return tensor_; }
+
+private:
+    std::int64_t shape_;
+    rueda_tensor tensor_{};
+};
+
+/// Begins a test: makes eight simulated devices in the first test of the process, with Catch's seed for the order of
+/// their work, and forgets the misuses that earlier tests provoked.
+void begin_devices();
+/// Runs `body` on ranks that are threads, with one simulated device for each. Requires that all ranks returned, that
+/// nothing was left behind, and that the stand-in found no misuse.
+void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body);
+
+}  // namespace rueda::tests
