@@ -81,7 +81,9 @@ int rueda_process_set_remove(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        return runtime.value()->process_sets().remove(process_set);
+        RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().remove(process_set));
+        runtime.value()->release_devices(process_set);
+        return {};
     });
 }
 
@@ -101,7 +103,9 @@ int rueda_process_set_leave(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        return runtime.value()->process_sets().leave(process_set);
+        RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().leave(process_set));
+        runtime.value()->release_devices(process_set);
+        return {};
     });
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/core/devices/device_rank.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <utility>
@@ -171,11 +172,20 @@ void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body) {
         body(rank);
         rank.synchronize();
     });
-    INFO(result.text());
-    CHECK(result.passed());
+    check_passed(result);
     const std::vector<std::string> violations = gpu::violations();
     CAPTURE(violations);
     CHECK(violations.empty());
+}
+
+void check_passed(const RanksResult& result) {
+    INFO(result.text());
+    CHECK(std::all_of(result.ranks.begin(), result.ranks.end(),
+                      [](const RankOutcome& rank) { return rank.end == RankEnd::returned; }));
+    // The stand-in keeps descriptors of its own memory until the process ends.
+    CHECK(std::all_of(result.leaks.begin(), result.leaks.end(),
+                      [](const std::string& leak) { return leak.find("memfd:gpu_stand_in") != std::string::npos; }));
+    CHECK(gpu::live_communicators() == 0);
 }
 
 }  // namespace rueda::tests

@@ -106,4 +106,7 @@ void begin_devices();
 /// nothing was left behind, and that the stand-in found no misuse.
 void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body);
 
+/// Requires that all ranks returned, and that neither Rueda nor NCCL's communicators were left behind.
+void check_passed(const RanksResult& result);
+
 }  // namespace rueda::tests

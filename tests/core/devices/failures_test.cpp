@@ -49,8 +49,7 @@ TEST_CASE("two ranks on one device get the same error, and the job goes on", "[f
         RUEDA_RANK_CHECK(on_cpu.front() == 2.0F);
         RUEDA_RANK_CHECK(outcome_of(rank, "x", data).code() == ErrorCode::unsupported);
     });
-    INFO(result.text());
-    REQUIRE(result.passed());
+    check_passed(result);
     CHECK(result.ranks[0].value("error") == result.ranks[1].value("error"));
     CHECK(gpu::violations().empty());
 }
