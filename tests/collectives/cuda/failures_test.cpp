@@ -198,6 +198,7 @@ TEST_CASE("a device that does not exist and a broken device have clear errors", 
 
 TEST_CASE("no context is created before a device is used", "[gpu]") {
     gpu::reset(1, 2);
+    REQUIRE(cuda::initialise_cuda(tables_of_stand_in().cuda).is_ok());
     cuda::CudaDeviceRuntime runtime({.cuda = tables_of_stand_in().cuda, .load_nccl = [] {
                                          return Result<cuda::LoadedNccl>(failure(ErrorCode::unsupported, "no NCCL"));
                                      }});

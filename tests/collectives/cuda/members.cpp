@@ -170,6 +170,7 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
                                                const std::function<void(Member&)>& body, const GpuTables& tables) {
     gpu::reset(seed, devices);
     gpu::set_nccl_version(tables.nccl_version);
+    static_cast<void>(tables.cuda.init(0));  // load_cuda() does this in a real process
     Meeting meeting(members);
     std::mutex mutex;
     std::vector<std::string> complaints;
