@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <dlfcn.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "collectives/cuda/cuda_api.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+
+namespace rueda::tests::gpu {
+
+/// Fills a pointer of a table with the function of the library.
+template <typename Function>
+void resolve_function(void* library, const char* symbol, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(library, symbol));
+    if (function == nullptr) {
+        throw std::runtime_error(std::string("the library has no ") + symbol);
+    }
+}
+
+/// The driver's functions as a program finds them: by the library's soname.
+inline collectives::cuda::CudaApi open_cuda() {
+    collectives::cuda::CudaApi api;
+    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+#define GPU_STAND_IN_RESOLVE(member, symbol, ...) resolve_function(library, symbol, api.member);
+    RUEDA_CUDA_FUNCTIONS(GPU_STAND_IN_RESOLVE)
+    return api;
+}
+
+inline collectives::cuda::NcclApi open_nccl() {
+    collectives::cuda::NcclApi api;
+    void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    RUEDA_NCCL_FUNCTIONS(GPU_STAND_IN_RESOLVE)
+#undef GPU_STAND_IN_RESOLVE
+    return api;
+}
+
+}  // namespace rueda::tests::gpu

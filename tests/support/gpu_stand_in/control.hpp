@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collectives/cuda/cuda_api.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+
+/// How a test controls the stand-in for NVIDIA's driver and NCCL. README.md explains what the stand-in models.
+///
+/// Threads: any thread may call any function, except for reset().
+namespace rueda::tests::gpu {
+
+using collectives::cuda::CudaEvent;
+using collectives::cuda::CudaResult;
+using collectives::cuda::CudaStream;
+using collectives::cuda::DeviceAddress;
+using collectives::cuda::NcclCommunicator;
+using collectives::cuda::NcclResult;
+
+/// Begins anew: drops all queued work, streams, events, memory, kernels, errors, injected failures and violations, and
+/// makes `devices` simulated devices (1 to 8). No other thread may be inside the driver or NCCL. Real programs have no
+/// such function: errors such as an illegal address persist until the process ends.
+void reset(std::uint64_t seed, int devices);
+
+/// The misuses that were found, each as one text. A test asserts that the list is empty. A race is found when the
+/// second of the two operations runs, so this function first waits until no more work can run (see settle()).
+[[nodiscard]] std::vector<std::string> violations();
+void clear_violations();
+/// Waits until no operation can run any more. Operations that wait for other ranks or processes, that stand behind such
+/// operations, or that are on a device that is held, remain.
+void settle();
+
+// Delays and the order of execution.
+
+/// Each operation is delayed by a random time from 0 to `most` after it could run. The default is 200 microseconds.
+void set_delays(std::chrono::microseconds most);
+/// Delays the operations whose label contains `part` by `delay`, in addition. Labels are the driver's and NCCL's names
+/// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
+void delay_operations(const std::string& part, std::chrono::microseconds delay);
+/// Holds back all work of a device until release_device().
+void hold_device(int device);
+void release_device(int device);
+
+// Failures.
+
+/// Makes the `nth` next call (1 is the next one) of a function of the driver or of NCCL, such as "cuEventRecord",
+/// return `result` without effect.
+void fail_call(const std::string& function, int nth, int result);
+/// Makes the `nth` next operation that NCCL starts fail with `result` as the communicator's asynchronous error. Its
+/// kernel waits until the communicator is aborted.
+void fail_operation(int nth, NcclResult result);
+/// Puts the device into the sticky state `error`, as an illegal address does.
+void break_device(int device, CudaResult error);
+
+// What is going on.
+
+[[nodiscard]] int contexts_created();                          ///< primary contexts that became active since reset()
+[[nodiscard]] std::size_t outstanding();                       ///< operations that have not ended
+[[nodiscard]] std::size_t calls(const std::string& function);  ///< calls of a function since reset()
+/// The calls that made the host wait: cuStreamSynchronize, cuEventSynchronize, cuMemFree, and copies from or to
+/// pageable memory, if the work had not ended.
+[[nodiscard]] std::size_t host_waits();
+[[nodiscard]] std::size_t allocated_bytes();  ///< device memory that is allocated and not freed
+[[nodiscard]] std::size_t live_events();
+[[nodiscard]] std::size_t live_streams();  ///< without the legacy default streams
+
+// Memory.
+
+/// The test's program itself reads or writes device memory or pinned memory at the address. This is reported unless
+/// all conflicting operations are ordered before it by a synchronisation or a query that returned success. The memory
+/// may be accessed directly afterwards.
+void host_access(DeviceAddress address, std::size_t bytes, bool write);
+/// Another stretch of host code, for memory that the program accesses without the driver, for example a host pointer.
+inline void host_access(const void* address, std::size_t bytes, bool write) {
+    host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
+}
+
+// Streams that capture a graph. The work that is put into a capturing stream does not run.
+
+[[nodiscard]] CudaResult begin_capture(CudaStream stream, int mode);
+/// Returns the error of a capture that was invalidated.
+[[nodiscard]] CudaResult end_capture(CudaStream stream);
+
+// Kernels.
+
+struct Grid {
+    unsigned x = 1;
+    unsigned y = 1;
+    unsigned z = 1;
+};
+/// A range of memory that a kernel reads or writes.
+struct Range {
+    DeviceAddress address = 0;
+    std::size_t bytes = 0;
+    bool write = false;
+};
+/// A kernel: cuModuleGetFunction finds it by name in every module. The argument vectors have pointers to the arguments,
+/// as cuLaunchKernel has them.
+struct Kernel {
+    /// The size of each argument. cuLaunchKernel copies the arguments during the call.
+    std::vector<std::size_t> argument_bytes;
+    std::function<void(Grid grid, Grid block, void** arguments)> run;
+    /// Lists the memory that the kernel accesses. It is called just before the kernel runs, so it may read tables in
+    /// device memory.
+    std::function<std::vector<Range>(Grid grid, Grid block, void** arguments)> ranges;
+};
+void register_kernel(const std::string& name, Kernel kernel);
+/// The sizes of a kernel's parameters.
+template <typename... Parameters>
+[[nodiscard]] std::vector<std::size_t> argument_bytes() {
+    return {sizeof(Parameters)...};
+}
+
+// NCCL.
+
+/// The version that ncclGetVersion() returns; the default is 22809.
+void set_nccl_version(int version);
+/// Calls on a non-blocking communicator stay "in progress" for a random number of calls of ncclCommGetAsyncError(),
+/// from 0 to `most`. The default is 3.
+void set_nccl_progress_calls(int most);
+/// Whether at most one of NCCL's kernels runs on a device at a time. Then two communicators of one device deadlock if
+/// the devices start their kernels in different orders. NCCL promises no more than this. The default is true.
+void set_one_nccl_kernel_at_a_time(bool one);
+/// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
+/// default is false: NCCL does not notice the end of a rank on the same host.
+void set_nccl_notices_lost_ranks(bool notices);
+[[nodiscard]] std::size_t live_communicators();
+/// The operations of NCCL that this process has begun to execute since reset(), in order, as "ncclAllReduce 5 float32".
+[[nodiscard]] std::vector<std::string> nccl_operations();
+
+}  // namespace rueda::tests::gpu

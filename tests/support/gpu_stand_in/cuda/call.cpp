@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/support/gpu_stand_in/cuda/call.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace rueda::tests::gpu {
+
+thread_local int thread_capture_mode = collectives::cuda::kCaptureModeGlobal;
+
+std::vector<Device*>& context_stack() {
+    thread_local std::vector<Device*> stack;
+    thread_local std::uint64_t generation = 0;
+    if (generation != Machine::instance().generation) {  // the contexts are from before the last reset()
+        stack.clear();
+        generation = Machine::instance().generation;
+        thread_capture_mode = collectives::cuda::kCaptureModeGlobal;
+    }
+    return stack;
+}
+
+Call::Call(const char* function, Needs needs) : function_(function) {
+    machine_.ensure_devices();
+    error_ = check(needs);
+}
+
+CudaResult Call::check(Needs needs) {
+    using namespace collectives::cuda;
+    // CUDA Driver API, cuLaunchHostFunc: a host function must not make calls of the driver; they may return this error.
+    if (in_host_function) {
+        machine_.report(fmt::format("{} was called by a host function", function_));
+        return kCudaNotPermitted;
+    }
+    ++machine_.calls[function_];
+    for (auto [failing, end] = machine_.settings.failing_calls.equal_range(function_); failing != end; ++failing) {
+        if (--failing->second.first == 0) {
+            return failing->second.second;
+        }
+    }
+    if (needs == Needs::nothing) {
+        return kCudaSuccess;
+    }
+    // CUDA Driver API, "Initialization": every function fails before cuInit(). A child process of fork() cannot use the
+    // driver that its parent initialised.
+    if (!machine_.is_initialised || machine_.process != ::getpid()) {
+        return kCudaNotInitialized;
+    }
+    const auto& stack = context_stack();
+    device_ = stack.empty() ? nullptr : stack.back();
+    if (needs == Needs::context) {
+        if (device_ == nullptr || device_->retained == 0) {
+            return kCudaInvalidContext;
+        }
+        // CUDA Driver API, CUDA_ERROR_ILLEGAL_ADDRESS and others: "leaves the process in an inconsistent state and any
+        // further CUDA work will return the same error".
+        return device_->error;
+    }
+    return kCudaSuccess;
+}
+
+void Call::report(const std::string& what) { machine_.report(fmt::format("{}: {}", function_, what)); }
+
+Stream* Call::stream(CudaStream handle) {
+    Stream* stream = machine_.find_stream(handle, *device_);
+    if (stream == nullptr) {
+        report("the stream does not exist; it may have been destroyed");
+    }
+    return stream;
+}
+
+Event* Call::event(CudaEvent handle) {
+    auto* event = reinterpret_cast<Event*>(handle);
+    if (machine_.events.count(event) == 0) {
+        report("the event does not exist; it may have been destroyed");
+        return nullptr;
+    }
+    return event;
+}
+
+void invalidate_captures(Machine& machine) {
+    for (auto& device : machine.devices) {
+        for (auto& stream : device->streams) {
+            if (stream->capture_status == collectives::cuda::kCaptureActive) {
+                stream->capture_status = collectives::cuda::kCaptureInvalidated;
+            }
+        }
+    }
+}
+
+// CUDA Driver API, cuThreadExchangeStreamCaptureMode: a thread in the global mode must not make potentially unsafe
+// calls while it has a capture of its own that was not begun as relaxed, or while any thread has a capture that was
+// begun as global. A thread in the thread-local mode looks only at its own captures, and a relaxed thread at none.
+CudaResult Call::refuse_during_capture() {
+    using namespace collectives::cuda;
+    (void)context_stack();  // the mode of an earlier generation does not count
+    for (auto& device : machine_.devices) {
+        for (auto& stream : device->streams) {
+            const bool is_own = stream->capture_thread == std::this_thread::get_id();
+            const bool is_global = stream->capture_mode == kCaptureModeGlobal;
+            const bool is_forbidden = (thread_capture_mode == kCaptureModeGlobal &&
+                                       (is_global || (is_own && stream->capture_mode != kCaptureModeRelaxed))) ||
+                                      (thread_capture_mode == kCaptureModeThreadLocal && is_own &&
+                                       stream->capture_mode != kCaptureModeRelaxed);
+            if (stream->capture_status == kCaptureActive && is_forbidden) {
+                invalidate_captures(machine_);
+                return kCudaCaptureUnsupported;
+            }
+        }
+    }
+    return kCudaSuccess;
+}
+
+}  // namespace rueda::tests::gpu

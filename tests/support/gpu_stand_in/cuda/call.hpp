@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "tests/support/gpu_stand_in/cuda/machine.hpp"
+
+namespace rueda::tests::gpu {
+
+/// One call of a function of the driver: takes the mutex, counts the call, and finds what is wrong with it.
+class Call {
+public:
+    enum class Needs : std::uint8_t { nothing, initialisation, context };
+
+    explicit Call(const char* function, Needs needs = Needs::context);
+
+    /// If not 0, the function returns this at once.
+    [[nodiscard]] CudaResult error() const { return error_; }
+    [[nodiscard]] Machine& machine() { return machine_; }
+    [[nodiscard]] std::unique_lock<std::mutex>& lock() { return lock_; }
+    [[nodiscard]] Device& device() { return *device_; }  ///< of the current context
+    /// Returns the live stream, or null after a report.
+    [[nodiscard]] Stream* stream(CudaStream handle);
+    [[nodiscard]] Event* event(CudaEvent handle);
+    /// Tells that the function is "potentially unsafe" while a stream captures. Returns the error of the function.
+    [[nodiscard]] CudaResult refuse_during_capture();
+    void report(const std::string& what);
+
+private:
+    [[nodiscard]] CudaResult check(Needs needs);
+
+    const char* function_;
+    Machine& machine_ = Machine::instance();
+    std::unique_lock<std::mutex> lock_{machine_.mutex};
+    Device* device_ = nullptr;
+    CudaResult error_ = 0;
+};
+
+/// The stack of contexts of this thread. Each thread has its own (CUDA Driver API, "Context Management").
+std::vector<Device*>& context_stack();
+/// The mode of this thread for cuThreadExchangeStreamCaptureMode().
+extern thread_local int thread_capture_mode;
+/// Makes all captures that are in progress invalid.
+void invalidate_captures(Machine& machine);
+
+/// Checks that an exported function has the type that Rueda's table gives it.
+#define GPU_STAND_IN_CHECK_TYPE(function, member) \
+    static_assert(std::is_same_v<decltype(&(function)), decltype(::rueda::collectives::cuda::CudaApi::member)>)
+
+}  // namespace rueda::tests::gpu

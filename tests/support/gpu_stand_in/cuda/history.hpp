@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tests/support/gpu_stand_in/cuda/clock.hpp"
+
+namespace rueda::tests::gpu {
+
+/// The accesses to one allocation that later accesses must be ordered with. The history lies in front of the memory
+/// itself, in the same file, so that the processes which share the memory share the history.
+///
+/// The method is that of race detectors with vector clocks (for example Flanagan and Freund, "FastTrack", PLDI 2009):
+/// two accesses race if one of them writes, their ranges overlap, and neither one's clock contains the other. The
+/// detector finds the race whether or not the accesses met in time.
+class History {
+public:
+    static constexpr std::size_t kRecords = 1024;
+    static constexpr std::size_t kLabelBytes = 200;
+    static constexpr std::size_t kImporters = 16;
+    static constexpr std::size_t kClockEntries = 512;
+
+    struct Access {
+        std::uint64_t first = 0;  ///< offset in the allocation
+        std::uint64_t end = 0;
+        bool write = false;
+        Actor actor = 0;
+        Time time = 0;
+        const Clock* clock = nullptr;  ///< what is ordered before the access
+        std::string label{};
+    };
+
+    /// Adds an access. Calls `report` with the description of every earlier access that races with it.
+    void add(const Access& access, const std::function<void(const std::string& other, bool other_writes)>& report);
+    /// Adds and removes a process that has opened the memory.
+    void add_importer(int process);
+    void remove_importer(int process);
+    /// How many living processes have opened the memory.
+    [[nodiscard]] std::size_t importers();
+    /// Exchanges the knowledge of the host programs that share the memory: the host program of the caller comes after
+    /// what the others knew to have ended. Programs tell each other by means that the stand-in cannot see.
+    void exchange(Clock& host);
+
+private:
+    struct Record {
+        std::uint64_t first;
+        std::uint64_t end;
+        Actor actor;
+        Time time;
+        std::uint32_t write;
+        char label[kLabelBytes];
+    };
+    struct ClockEntry {
+        Actor actor;
+        Time time;
+    };
+    class Lock;
+
+    // All zero in new memory. The lock word is a process's id, or 0.
+    std::uint32_t lock_word_;
+    std::uint32_t count_;
+    std::uint32_t clock_count_;
+    std::int32_t importers_[kImporters];
+    ClockEntry clock_[kClockEntries];
+    Record records_[kRecords];
+};
+
+}  // namespace rueda::tests::gpu

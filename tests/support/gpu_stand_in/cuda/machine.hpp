@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tests/support/gpu_stand_in/control.hpp"
+#include "tests/support/gpu_stand_in/cuda/clock.hpp"
+#include "tests/support/gpu_stand_in/cuda/operation.hpp"
+
+namespace rueda::tests::gpu {
+
+using collectives::cuda::CudaContext;
+using collectives::cuda::CudaDevice;
+using collectives::cuda::CudaFunction;
+using collectives::cuda::CudaModule;
+
+struct Device;
+class Memory;
+
+/// A queue of operations that a device executes one after the other.
+struct Stream {
+    Device* device = nullptr;
+    bool is_legacy = false;     ///< the legacy default stream of the device's context
+    bool is_blocking = true;    ///< waits for the legacy default stream, and the other way round
+    bool is_destroyed = false;  ///< remains until its work has ended
+    unsigned number = 0;        ///< for texts
+    Actor actor = 0;
+    Clock clock{};
+    std::deque<std::unique_ptr<Operation>> queue{};
+    CompletionPtr last{};     ///< the end of the operation that was submitted last
+    bool is_running = false;  ///< the device's thread executes the front of the queue
+    unsigned nccl_calls = 0;  ///< NCCL's calls that are in progress and have not launched their kernels
+    int capture_status = 0;
+    int capture_mode = 0;
+    std::thread::id capture_thread{};
+};
+
+struct Event {
+    Device* device = nullptr;
+    unsigned flags = 0;
+    CompletionPtr recorded{};  ///< null: never recorded
+    bool is_captured = false;  ///< was last recorded in a capturing stream
+    Stream* capture_stream = nullptr;
+    std::shared_ptr<class SharedEvent> shared{};  ///< for events between processes
+};
+
+/// A simulated device with its primary context and the thread that executes its work.
+struct Device {
+    int ordinal = 0;
+    unsigned retained = 0;
+    bool is_held = false;
+    CudaResult error = 0;  ///< sticky
+    Stream* legacy = nullptr;
+    std::vector<std::unique_ptr<Stream>> streams{};
+    unsigned nccl_kernels = 0;  ///< of NCCL, that run now
+    std::mt19937_64 random{};
+    std::thread thread{};
+};
+
+struct Settings {
+    std::chrono::microseconds delays{200};
+    std::vector<std::pair<std::string, std::chrono::microseconds>> label_delays{};
+    std::multimap<std::string, std::pair<int, int>> failing_calls{};  ///< function: remaining calls, result
+    std::vector<std::pair<int, int>> failing_operations{};            ///< remaining operations, result
+    int nccl_version = 22809;
+    int nccl_progress_calls = 3;
+    bool one_nccl_kernel = true;
+    bool nccl_notices_lost_ranks = false;
+};
+
+/// The simulated devices of this process and all that belongs to them.
+///
+/// Threads: one mutex protects everything. `changed` is notified after each end of an operation and each submission.
+/// Bodies of operations run with `data_mutex` and without `mutex`, so that operations which race by mistake do not race
+/// in the sense of C++. A thread takes `mutex` after `data_mutex`, never the other way round.
+class Machine {
+public:
+    static Machine& instance();
+
+    std::mutex mutex;
+    std::mutex data_mutex;
+    std::condition_variable changed;
+
+    Settings settings;
+    std::vector<std::unique_ptr<Device>> devices;
+    std::unordered_set<Event*> events;
+    std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
+    std::unordered_map<Kernel*, std::string> kernel_names;
+    std::unordered_set<CudaModule> modules;
+    std::unique_ptr<Memory> memory;
+    Clock host;  ///< what is ordered before the next step of the host program
+    std::mt19937_64 random;
+    bool is_initialised = false;
+    int process = 0;  ///< the process that initialised the driver
+    int contexts_created = 0;
+    std::size_t host_waits = 0;
+    std::size_t communicators = 0;
+    std::map<std::string, std::size_t> calls;
+    std::vector<std::string> nccl_operations;
+    std::uint64_t generation = 0;  ///< the number of resets; contexts on the stacks of threads are from one generation
+
+    // The caller of the following functions holds the mutex.
+
+    void reset(std::unique_lock<std::mutex>& lock, std::uint64_t seed, int device_count);
+    void ensure_devices();
+    [[nodiscard]] Device* device_of(CudaContext context);
+    [[nodiscard]] Stream* find_stream(CudaStream handle, Device& current);
+    Stream& add_stream(Device& device);
+    void submit(Stream& stream, std::unique_ptr<Operation> operation);
+    /// What must have ended so that the stream is idle.
+    [[nodiscard]] std::vector<CompletionPtr> work_of(const Stream& stream) const;
+    /// Waits until all have ended. The host program comes after them then.
+    void wait(std::unique_lock<std::mutex>& lock, const std::vector<CompletionPtr>& completions);
+    /// Waits until the device has no work, without telling the host program, because it must not rely on this wait.
+    void wait_for_device(std::unique_lock<std::mutex>& lock, Device& device);
+    [[nodiscard]] std::size_t outstanding() const;
+    /// Waits until no operation can run any more.
+    void settle(std::unique_lock<std::mutex>& lock);
+    void break_device(Device& device, CudaResult error);
+    [[nodiscard]] std::string describe(const Stream& stream, const std::string& label) const;
+    [[nodiscard]] Actor host_actor() const { return actor(0); }
+    [[nodiscard]] Actor new_actor() { return actor(++actors_); }
+    [[nodiscard]] std::uint64_t choose(std::uint64_t count) { return count == 0 ? 0 : random() % count; }
+    void start_threads();
+
+    // These need no mutex.
+
+    void report(const std::string& text);
+    [[nodiscard]] std::vector<std::string> violations();
+    void clear_violations();
+
+private:
+    Machine();
+    [[nodiscard]] static Actor actor(std::uint32_t number);
+    void execute(Device& device);
+    [[nodiscard]] Stream* choose_stream(Device& device, bool& poll_again);
+    [[nodiscard]] bool is_ready(Device& device, Operation& operation, bool& poll_again);
+    void step(std::unique_lock<std::mutex>& lock, Device& device, Stream& stream);
+    [[nodiscard]] bool begin(std::unique_lock<std::mutex>& lock, Device& device, Stream& stream, Operation& operation);
+    void finish(Device& device, Stream& stream);
+    [[nodiscard]] bool can_run(const Device& device, const Stream& stream) const;
+    [[nodiscard]] bool has_runnable_work() const;
+    void order_with_legacy(Stream& stream, Operation& operation);
+
+    bool stop_ = false;
+    std::uint32_t actors_ = 0;
+    std::mutex violations_mutex_;
+    std::vector<std::string> violations_;
+};
+
+/// Whether this thread executes a host function or the body of a kernel.
+extern thread_local bool in_host_function;
+
+}  // namespace rueda::tests::gpu

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tests/support/gpu_stand_in/cuda/history.hpp"
+#include "tests/support/gpu_stand_in/cuda/machine.hpp"
+
+namespace rueda::tests::gpu {
+
+/// Memory that the driver knows: of a device, or pinned memory of the host. It is a file in memory (memfd), so another
+/// process can open it. The history of accesses lies in front of it.
+struct Allocation {
+    static constexpr int kPinnedHost = -1;
+
+    DeviceAddress base = 0;
+    std::size_t bytes = 0;
+    int device = kPinnedHost;
+    unsigned number = 0;  ///< for texts
+    int file = -1;
+    void* mapping = nullptr;
+    History* history = nullptr;
+    bool is_freed = false;
+    // For memory of another process:
+    bool is_imported = false;
+    int importing_device = kPinnedHost;
+    unsigned opened = 0;  ///< how often it was opened and not closed
+    std::uint64_t inode = 0;
+
+    [[nodiscard]] bool is_reachable_by(int other) const {
+        return device == kPinnedHost || device == other || (is_imported && importing_device == other);
+    }
+    [[nodiscard]] bool contains(DeviceAddress address, std::size_t count) const {
+        return address >= base && address - base <= bytes && count <= bytes - (address - base);
+    }
+};
+
+/// All memory that the driver knows. Addresses of freed memory are not used again, so a use after free is always found.
+///
+/// Threads: the caller holds Machine::mutex.
+class Memory {
+public:
+    Memory() = default;
+    ~Memory();
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+    /// Returns null if there is no memory left.
+    [[nodiscard]] Allocation* allocate(std::size_t bytes, int device);
+    /// Maps the memory in `file`, which another process has made, and owns the file then.
+    [[nodiscard]] Allocation* import(int file, std::size_t bytes, int device, int importing_device);
+    /// Returns the allocation that contains the address, or null. It may be a freed one.
+    [[nodiscard]] Allocation* find(DeviceAddress address);
+    void free(Allocation& allocation);
+    [[nodiscard]] std::size_t device_bytes() const;
+    /// Exchanges the knowledge about what has ended with all processes that share memory with this one.
+    void exchange(Clock& host);
+    void set_exported(Allocation& allocation) { shared_[allocation.base] = &allocation; }
+    [[nodiscard]] std::map<DeviceAddress, std::unique_ptr<Allocation>>& all() { return allocations_; }
+
+private:
+    [[nodiscard]] Allocation* map(int file, std::size_t bytes);
+
+    std::map<DeviceAddress, std::unique_ptr<Allocation>> allocations_;
+    std::map<DeviceAddress, Allocation*> shared_;
+    unsigned numbers_ = 0;
+};
+
+/// Who accesses memory, and when.
+struct Accessor {
+    Actor actor = 0;
+    Time time = 0;
+    const Clock* clock = nullptr;
+    std::string label{};
+    int device = Allocation::kPinnedHost;
+    bool reaches_other_devices = true;
+};
+/// Checks an access and adds it to the history. Reports races. Returns false, after a report, if the memory cannot be
+/// accessed.
+[[nodiscard]] bool check_access(Machine& machine, const Range& range, const Accessor& accessor);
+
+}  // namespace rueda::tests::gpu

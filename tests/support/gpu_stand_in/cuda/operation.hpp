@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/gpu_stand_in/control.hpp"
+#include "tests/support/gpu_stand_in/cuda/clock.hpp"
+
+namespace rueda::tests::gpu {
+
+struct Stream;
+
+/// The end of an operation. Machine::mutex protects it.
+struct Completion {
+    bool done = false;
+    Clock clock{};  ///< what is ordered before the end; set when the operation is done
+    std::chrono::steady_clock::time_point time{};
+};
+using CompletionPtr = std::shared_ptr<Completion>;
+
+/// What one stream does in one step: a copy, a kernel, a wait for an event, a kernel of NCCL, …
+///
+/// Threads: the thread of the stream's device calls may_start(), run() and drop().
+class Operation {
+public:
+    enum class Kind : std::uint8_t { work, host_function, nccl, marker };
+
+    explicit Operation(std::string label, Kind kind = Kind::work) : label_(std::move(label)), kind_(kind) {}
+    virtual ~Operation() = default;
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+
+    /// Whether the operation may start, apart from the operations that it comes after. The caller holds the mutex.
+    [[nodiscard]] virtual bool may_start() { return true; }
+    /// The memory that the operation accesses, asked once, when it starts.
+    [[nodiscard]] virtual std::vector<Range> ranges() { return {}; }
+    /// Whether a device may reach memory of other devices by this operation. The driver's copies may.
+    [[nodiscard]] virtual bool reaches_other_devices() const { return false; }
+    /// Executes a part. Returns whether the operation has ended; otherwise it is called again later.
+    [[nodiscard]] virtual bool run() = 0;
+    /// Is called instead of run() if the device is broken.
+    virtual void drop() {}
+
+    [[nodiscard]] const std::string& label() const { return label_; }
+    [[nodiscard]] Kind kind() const { return kind_; }
+
+    // The stream fills in what follows when the operation is submitted. Machine::mutex protects it.
+    std::vector<CompletionPtr> after{};  ///< what must end before this operation starts
+    CompletionPtr completion = std::make_shared<Completion>();
+    Clock clock{};  ///< what is ordered before the operation
+    std::chrono::steady_clock::time_point not_before{};
+    bool delayed = false;  ///< not_before was chosen
+    bool started = false;
+
+private:
+    std::string label_;
+    Kind kind_;
+};
+
+}  // namespace rueda::tests::gpu

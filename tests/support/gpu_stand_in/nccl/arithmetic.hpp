@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "collectives/cuda/nccl_api.hpp"
+
+namespace rueda::tests::gpu {
+
+using collectives::cuda::NcclReduction;
+using collectives::cuda::NcclType;
+
+/// Returns the bytes of an element, or 0 for a type that the stand-in does not know.
+[[nodiscard]] std::size_t element_bytes(NcclType type);
+[[nodiscard]] const char* type_name(NcclType type);
+
+/// A factor with the type of the tensor.
+using Factor = std::array<std::byte, 8>;
+
+/// accumulator = accumulator (reduction) operand, element by element. float16 and bfloat16 are rounded after each step,
+/// as NCCL does (src/device/reduce_kernel.h). The reduction is one of the five of NCCL; an average adds.
+void combine(std::byte* accumulator, const std::byte* operand, std::size_t count, NcclType type,
+             NcclReduction reduction);
+/// Multiplies each element by the factor, in the tensor's type.
+void multiply(std::byte* values, std::size_t count, NcclType type, const Factor& factor);
+/// An average over `ranks`: NCCL multiplies floats by 1/ranks before the sum and divides integers after it
+/// (src/enqueue.cc).
+[[nodiscard]] bool is_floating(NcclType type);
+[[nodiscard]] Factor one_divided_by(int ranks, NcclType type);
+void divide(std::byte* values, std::size_t count, NcclType type, int divisor);
+
+[[nodiscard]] float from_half(std::uint16_t half);
+[[nodiscard]] std::uint16_t to_half(float value);
+[[nodiscard]] float from_bfloat16(std::uint16_t value);
+[[nodiscard]] std::uint16_t to_bfloat16(float value);
+
+}  // namespace rueda::tests::gpu

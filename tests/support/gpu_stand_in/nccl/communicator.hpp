@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/gpu_stand_in/cuda/machine.hpp"
+#include "tests/support/gpu_stand_in/nccl/arithmetic.hpp"
+#include "tests/support/gpu_stand_in/nccl/region.hpp"
+
+namespace rueda::tests::gpu {
+
+/// One rank of a communicator.
+///
+/// Threads: Machine::mutex protects everything, apart from `aborted` and the region.
+struct Communicator {
+    struct Factored {
+        NcclType type;
+        Factor factor;
+    };
+
+    std::shared_ptr<Region> region{};
+    int rank = 0;
+    int ranks = 0;
+    Device* device = nullptr;
+    bool is_blocking = true;
+    bool is_connected = false;
+    bool is_finalized = false;
+    /// Ends the waiting kernels. Release in abort; partner: acquire in the kernels.
+    std::atomic<bool> aborted{false};
+    NcclResult error = 0;  ///< asynchronous
+    std::string last_error{};
+    int inside = 0;  ///< threads that wait inside a call
+
+    // The call that is in progress on a non-blocking communicator.
+    int progress_calls = 0;          ///< calls of ncclCommGetAsyncError() that still return kNcclInProgress
+    std::function<void()> launch{};  ///< is called when the call makes its last progress
+
+    std::uint64_t collectives = 0;  ///< the number of the last collective operation
+    std::map<int, std::uint64_t> sends{};
+    std::map<int, std::uint64_t> receives{};
+    CompletionPtr last_kernel{};
+    std::vector<std::optional<Factored>> reductions{};
+
+    [[nodiscard]] bool is_in_progress() const { return !is_connected || launch != nullptr || progress_calls > 0; }
+    [[nodiscard]] Region::Member& own() const { return region->members[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] Region::Member& member(int other) const { return region->members[static_cast<std::size_t>(other)]; }
+    [[nodiscard]] Box& pair(int from, int to) const {
+        return region->pairs[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+    }
+
+    /// Notes that this rank is there. Returns an error if another rank has the same number.
+    [[nodiscard]] NcclResult join();
+    /// Becomes connected if all ranks are there. Sets the error if two ranks may not be in one communicator.
+    void try_to_connect();
+    /// Whether all own kernels have ended and all ranks have read what this rank sent.
+    [[nodiscard]] bool is_flushed() const;
+    /// Looks for the end of another rank, if NCCL is set to notice it.
+    void look_for_lost_ranks();
+    void set_error(NcclResult result, std::string text);
+    ~Communicator();
+};
+using CommunicatorPtr = std::shared_ptr<Communicator>;
+
+/// The live communicators by their handles. Machine::mutex protects it.
+std::map<collectives::cuda::NcclCommunicator, CommunicatorPtr>& communicators();
+
+/// One call of a function of NCCL, as Call is for the driver.
+class NcclCall {
+public:
+    explicit NcclCall(const char* function);
+    [[nodiscard]] NcclResult error() const { return error_; }
+    [[nodiscard]] Machine& machine() { return machine_; }
+    [[nodiscard]] std::unique_lock<std::mutex>& lock() { return lock_; }
+    /// Returns the live communicator, or null after a report.
+    [[nodiscard]] CommunicatorPtr find(collectives::cuda::NcclCommunicator handle);
+    /// Returns the communicator if it can take a new operation. Otherwise sets error().
+    [[nodiscard]] CommunicatorPtr find_ready(collectives::cuda::NcclCommunicator handle);
+    /// Waits, for a communicator that others drive, until `is_over`. The caller is inside NCCL meanwhile.
+    void wait(Communicator& communicator, const std::function<bool()>& is_over);
+    void report(const std::string& what);
+
+private:
+    const char* function_;
+    Machine& machine_ = Machine::instance();
+    std::unique_lock<std::mutex> lock_{machine_.mutex};
+    NcclResult error_ = 0;
+};
+
+}  // namespace rueda::tests::gpu

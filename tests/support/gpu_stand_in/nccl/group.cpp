@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/support/gpu_stand_in/nccl/group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace rueda::tests::gpu {
+
+using namespace collectives::cuda;
+
+namespace {
+
+/// Makes a stream wait for the kernel of a group that was launched in another stream.
+class WaitForKernel final : public Operation {
+public:
+    WaitForKernel() : Operation("the end of a group of NCCL", Kind::marker) {}
+    bool run() override { return true; }
+};
+
+NcclPart make_part(NcclOperation operation) {
+    Communicator& communicator = *operation.communicator;
+    std::uint64_t number = 0;
+    switch (operation.kind) {
+        case NcclKind::send:
+            number = ++communicator.sends[operation.root];
+            break;
+        case NcclKind::receive:
+            number = ++communicator.receives[operation.root];
+            break;
+        default:
+            number = ++communicator.collectives;
+    }
+    return {std::move(operation), number};
+}
+
+/// Returns the result with which this operation must fail, or 0.
+NcclResult take_failure(Settings& settings) {
+    for (auto& [remaining, result] : settings.failing_operations) {
+        if (remaining > 0 && --remaining == 0) {
+            return result;
+        }
+    }
+    return kNcclSuccess;
+}
+
+/// Launches the operations of one communicator as one kernel. NCCL user guide, "Group Calls": with several streams, the
+/// kernel waits for all of them, and all of them wait for the kernel.
+void launch(Machine& machine, const CommunicatorPtr& communicator, std::vector<NcclOperation> operations) {
+    std::vector<NcclPart> parts;
+    std::vector<Stream*> streams;
+    NcclResult failure = kNcclSuccess;
+    std::string label = operations.front().describe();
+    if (operations.size() > 1) {
+        label += fmt::format(" and {} more", operations.size() - 1);
+    }
+    for (NcclOperation& operation : operations) {
+        if (std::find(streams.begin(), streams.end(), operation.stream) == streams.end()) {
+            streams.push_back(operation.stream);
+        }
+        failure = std::max(failure, take_failure(machine.settings));
+        parts.push_back(make_part(std::move(operation)));
+    }
+    auto kernel =
+        std::make_unique<NcclKernel>(std::move(label), communicator, std::move(parts), communicator->last_kernel);
+    kernel->fail_with(failure);
+    const CompletionPtr completion = kernel->completion;
+    communicator->last_kernel = completion;
+    for (std::size_t i = 1; i < streams.size(); ++i) {
+        if (streams[i]->last != nullptr) {
+            kernel->after.push_back(streams[i]->last);
+        }
+    }
+    machine.submit(*streams.front(), std::move(kernel));
+    for (std::size_t i = 1; i < streams.size(); ++i) {
+        auto wait = std::make_unique<WaitForKernel>();
+        wait->after.push_back(completion);
+        machine.submit(*streams[i], std::move(wait));
+    }
+}
+
+/// Lets the launch wait for some calls of ncclCommGetAsyncError(). Until then the streams must not be used.
+NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, std::vector<NcclOperation> operations) {
+    const auto most = static_cast<std::uint64_t>(machine.settings.nccl_progress_calls);
+    const auto calls = static_cast<int>(machine.choose(most + 1));
+    if (calls == 0) {
+        launch(machine, communicator, std::move(operations));
+        return kNcclSuccess;
+    }
+    for (const NcclOperation& operation : operations) {
+        ++operation.stream->nccl_calls;
+    }
+    communicator->progress_calls = calls;
+    // The closure does not own the communicator, which owns the closure.
+    communicator->launch = [&machine, held = std::weak_ptr(communicator),
+                            operations = std::move(operations)]() mutable {
+        for (const NcclOperation& operation : operations) {
+            --operation.stream->nccl_calls;
+        }
+        if (const CommunicatorPtr owner = held.lock(); owner != nullptr) {
+            launch(machine, owner, std::move(operations));
+        }
+    };
+    return kNcclInProgress;
+}
+
+}  // namespace
+
+Group& thread_group() {
+    thread_local Group group;
+    return group;
+}
+
+NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operations) {
+    NcclResult result = kNcclSuccess;
+    while (!operations.empty()) {
+        const CommunicatorPtr communicator = operations.front().communicator;
+        std::vector<NcclOperation> own;
+        std::vector<NcclOperation> others;
+        for (NcclOperation& operation : operations) {
+            (operation.communicator == communicator ? own : others).push_back(std::move(operation));
+        }
+        operations = std::move(others);
+        if (communicator->is_blocking) {
+            launch(machine, communicator, std::move(own));
+        } else {
+            result = std::max(result, launch_later(machine, communicator, std::move(own)));
+        }
+    }
+    return result;
+}
+
+// NCCL user guide, "Error handling": ncclCommAbort() ends the kernels of this rank only, so all ranks must call it.
+// Abort also frees memory, which waits for the other kernels of the device. Aborting several communicators one after
+// the other can therefore deadlock, and one group around all aborts cannot (pytorch#119797).
+void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted) {
+    Machine& machine = call.machine();
+    for (const CommunicatorPtr& communicator : aborted) {
+        communicator->aborted.store(true, std::memory_order_release);
+        communicator->own().state.store(Region::State::aborted, std::memory_order_release);
+        if (communicator->launch != nullptr) {  // a launch that was in progress does not happen
+            auto launch = std::exchange(communicator->launch, nullptr);
+            launch();
+        }
+    }
+    machine.changed.notify_all();
+    for (const CommunicatorPtr& communicator : aborted) {
+        Device& device = *communicator->device;
+        machine.changed.wait(call.lock(), [&] { return device.nccl_kernels == 0; });  // finish() wakes us
+    }
+}
+
+}  // namespace rueda::tests::gpu

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <vector>
+
+#include "tests/support/gpu_stand_in/nccl/communicator.hpp"
+#include "tests/support/gpu_stand_in/nccl/kernel.hpp"
+
+namespace rueda::tests::gpu {
+
+/// The group of the calling thread. NCCL user guide, "Group Calls": the operations between ncclGroupStart() and the
+/// outermost ncclGroupEnd() are started together.
+struct Group {
+    int depth = 0;
+    NcclResult error = 0;  ///< the first error of a call in the group
+    std::vector<NcclOperation> operations{};
+    std::vector<CommunicatorPtr> aborts{};
+};
+Group& thread_group();
+
+/// Starts the operations, or lets them be in progress on a non-blocking communicator.
+[[nodiscard]] NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operations);
+/// Ends the kernels of the communicators, then waits until no kernel of NCCL runs on their devices.
+void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted);
+
+}  // namespace rueda::tests::gpu

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/cuda/nccl_api.hpp"
+
+namespace rueda::tests::gpu {
+
+using collectives::cuda::NcclUniqueId;
+
+inline constexpr int kMostRanks = 64;
+
+/// What a rank says about one operation: all ranks must say the same.
+struct OperationHeader {
+    std::int32_t kind = 0;
+    std::int32_t type = 0;
+    std::int32_t reduction = 0;
+    std::int32_t root = 0;
+    std::uint64_t count = 0;
+
+    bool operator==(const OperationHeader&) const = default;
+};
+
+/// A queue of messages from one rank, in memory that all ranks map. A message's bytes lie in a file of the sender,
+/// which the readers open. All fields are 0 at first.
+class Box {
+public:
+    static constexpr std::uint64_t kSlots = 32;
+
+    /// Adds message number `number`, counted from 1. Returns false if readers still need the place; readers are the
+    /// ranks of `first` to `end`.
+    [[nodiscard]] bool post(std::uint64_t number, const OperationHeader& header, const std::vector<std::byte>& bytes,
+                            int first, int end);
+    /// Whether the message has been posted.
+    [[nodiscard]] bool has(std::uint64_t number) const;
+    [[nodiscard]] OperationHeader header(std::uint64_t number) const;
+    /// Returns nothing if the sender's file does not exist any more.
+    [[nodiscard]] std::optional<std::vector<std::byte>> read(std::uint64_t number) const;
+    void consume(std::uint64_t number, int reader);
+    /// Whether the reader has consumed the message.
+    [[nodiscard]] bool is_consumed(std::uint64_t number, int reader) const;
+    /// Whether the reader has consumed all messages.
+    [[nodiscard]] bool is_empty(int reader) const;
+    /// The sender closes its files.
+    void close();
+
+private:
+    struct Slot {
+        OperationHeader header;
+        std::int32_t process;
+        std::int32_t file;  ///< of the sender, plus 1
+        std::uint64_t inode;
+        std::uint64_t bytes;
+    };
+    std::atomic<std::uint64_t> posted_;                ///< release in post(); partner: acquire in has()
+    std::atomic<std::uint64_t> consumed_[kMostRanks];  ///< release in consume(); partner: acquire in is_consumed()
+    Slot slots_[kSlots];
+};
+
+/// The memory that the ranks of one communicator share. The unique id names a file (memfd) of the process that made the
+/// id, so nothing remains when the processes end, and no name is used.
+struct Region {
+    enum class State : std::int32_t { absent, joined, finalized, aborted, lost };
+    struct Member {
+        std::atomic<State> state;  ///< release by the member; partner: acquire by the others
+        std::int32_t process;
+        std::int32_t device;
+        std::uint64_t host;
+        Box box;  ///< to all ranks
+    };
+
+    std::atomic<std::int32_t> ranks;
+    std::array<Member, kMostRanks> members;
+    std::array<std::array<Box, kMostRanks>, kMostRanks> pairs;  ///< [from][to]
+
+    /// Makes the memory for a new communicator, and its id. The file stays open until the process ends.
+    [[nodiscard]] static std::optional<NcclUniqueId> create();
+    [[nodiscard]] static std::shared_ptr<Region> open(const NcclUniqueId& id);
+};
+
+}  // namespace rueda::tests::gpu
