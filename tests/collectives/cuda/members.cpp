@@ -47,7 +47,7 @@ Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int dev
 
 Member::~Member() {
     static_cast<void>(cuda().stream_synchronize(stream_));
-    for (const cuda::DeviceAddress memory : memory_) {
+    for (const cuda::DeviceAddress memory : keeps_memory_ ? std::vector<cuda::DeviceAddress>() : memory_) {
         static_cast<void>(cuda().memory_free(memory));
     }
     for (void* const memory : pinned_) {
@@ -177,13 +177,21 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
     std::vector<std::thread> threads;
     for (std::uint32_t number = 0; number < members; ++number) {
         threads.emplace_back([&, number] {
-            try {
-                Member member(tables, meeting, number, static_cast<int>(number) % devices);
-                body(member);
-            } catch (const std::exception& error) {
-                meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
+            const auto complain = [&](const std::exception& error) {
                 const std::scoped_lock lock(mutex);
                 complaints.push_back("member " + std::to_string(number) + ": " + error.what());
+                meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
+            };
+            try {
+                Member member(tables, meeting, number, static_cast<int>(number) % devices);
+                try {
+                    body(member);
+                } catch (const std::exception& error) {
+                    // Before the member's memory is freed, because that can wait for the work of other members.
+                    complain(error);
+                }
+            } catch (const std::exception& error) {
+                complain(error);
             }
         });
     }

@@ -54,6 +54,9 @@ public:
     [[nodiscard]] const cuda::CudaApi& cuda() const { return tables_.cuda; }
     [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
+    /// Leaves device memory allocated at the end. A test needs this if it has no event to wait for before memory is
+    /// freed, because its batch failed after NCCL had begun to use the memory.
+    void keep_memory() { keeps_memory_ = true; }
     void meet() { meeting_.barrier.arrive_and_wait(); }
 
     /// Makes a communicator of all members, and returns its connect()'s result.
@@ -88,6 +91,7 @@ private:
     cuda::CudaContext context_ = nullptr;
     cuda::CudaStream stream_ = nullptr;
     std::vector<cuda::DeviceAddress> memory_;
+    bool keeps_memory_ = false;
     std::vector<void*> pinned_;
 };
 
