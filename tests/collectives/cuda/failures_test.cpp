@@ -69,6 +69,31 @@ TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
     });
 }
 
+TEST_CASE("members that launch in different orders deadlock, and aborts end all of their work", "[gpu]") {
+    run_members(2, 2, 20, [](Member& member) {
+        auto one = member.connect();
+        auto other = member.connect();
+        const Segment segment = ones(member);
+        const Segment second = ones(member);
+        DeviceCommunicator& first_to_launch = member.number() == 0 ? *one : *other;
+        DeviceCommunicator& last_to_launch = member.number() == 0 ? *other : *one;
+        expect(member.run(first_to_launch, {.segments = {&segment, 1}}).is_ok(), "the launch");
+        expect(member.run(last_to_launch, {.segments = {&second, 1}}).is_ok(), "the second launch");
+        std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+        for (DeviceCommunicator* const communicator : {one.get(), other.get()}) {
+            const auto done = communicator->end()->is_done();
+            expect(done.is_ok() && !done.value(), "the device has no queue");
+        }
+        member.meet();
+        const auto start = Clock::now();
+        one->abort();
+        other->abort();
+        one.reset();
+        other.reset();
+        expect(Clock::now() - start < 1s, "the abort took long");
+    });
+}
+
 TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
     run_members(3, 3, 22, [](Member& member) {
         std::unique_ptr<DeviceCommunicator> communicator;
@@ -252,6 +277,7 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
             [joined](Member& member) {
                 program_stream = static_cast<cuda::CudaStream>(member.stream().stream);
                 auto communicator = member.connect();
+                std::vector<Segment> segments;
                 for (int round = 0; round < 3; ++round) {
                     Segment segment = ones(member);
                     if (member.number() == joined) {
@@ -259,6 +285,10 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
                     }
                     const Status status = member.run(*communicator, {.segments = {&segment, 1}});
                     expect(status.is_ok(), status.message());
+                    segments.push_back(segment);
+                }
+                // All members have launched everything before one of them can complain.
+                for (const Segment& segment : segments) {
                     if (joined == 99) {
                         require_sum(member, segment);
                     } else if (member.number() != joined) {
@@ -331,6 +361,22 @@ TEST_CASE("planted defects are found", "[gpu]") {
         };
     }
     CHECK(is_found(planted));
+}
+
+TEST_CASE("an abort that does nothing is found", "[gpu]") {
+    GpuTables planted = tables_of_stand_in();
+    planted.nccl.abort = [](cuda::NcclCommunicator) { return cuda::kNcclSuccess; };
+    const auto complaints = complaints_of_members(
+        2, 2, 30,
+        [](Member& member) {
+            auto communicator = member.connect();
+            communicator->abort();
+            communicator.reset();
+            member.meet();
+            expect(gpu::live_communicators() == 0, "a communicator is left");
+        },
+        planted);
+    CHECK(complaints.size() == 2);
 }
 
 TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/collectives/cuda/members.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -96,6 +97,29 @@ std::unique_ptr<DeviceCommunicator> Member::connect() {
     return communicator;
 }
 
+std::unique_ptr<DeviceCommunicator> Member::connect(const std::vector<std::uint32_t>& set) {
+    const auto place = std::find(set.begin(), set.end(), number_);
+    std::unique_ptr<DeviceCommunicator> communicator;
+    if (place != set.end()) {
+        auto made = runtime_->make_communicator(device_, static_cast<std::uint32_t>(place - set.begin()),
+                                                static_cast<std::uint32_t>(set.size()));
+        require(made.status(), "make_communicator");
+        communicator = std::move(made).value();
+        meeting_.offers[number_] = communicator->offer();
+    }
+    meet();
+    std::vector<DeviceCommunicator::Offer> offers;
+    for (const std::uint32_t one : set) {
+        offers.push_back(meeting_.offers[one]);
+    }
+    meet();
+    if (communicator != nullptr) {
+        require(communicator->connect(offers), "connect");
+        wait_until_connected(*communicator);
+    }
+    return communicator;
+}
+
 std::byte* Member::allocate(std::size_t bytes) {
     cuda::DeviceAddress address = 0;
     check(cuda().memory_allocate(&address, bytes + 1), "cuMemAlloc");
@@ -137,7 +161,13 @@ std::vector<std::byte> Member::get(const std::byte* memory, std::size_t bytes) {
     check(cuda().copy_async(std::bit_cast<std::uintptr_t>(staging), std::bit_cast<std::uintptr_t>(memory), bytes,
                             stream_),
           "cuMemcpyAsync");
-    check(cuda().stream_synchronize(stream_), "cuStreamSynchronize");
+    // A query in a loop, unlike a wait, ends if another member has failed and this member's work therefore never ends.
+    const auto end = Clock::now() + std::chrono::seconds(5);
+    cuda::CudaResult state = cuda().stream_query(stream_);
+    for (; state == cuda::kCudaNotReady && Clock::now() < end; state = cuda().stream_query(stream_)) {
+        std::this_thread::yield();
+    }
+    check(state, "cuStreamQuery");
     gpu::host_access(staging, bytes, false);
     std::memcpy(result.data(), staging, bytes);
     return result;

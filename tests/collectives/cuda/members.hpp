@@ -63,6 +63,9 @@ public:
     [[nodiscard]] Status make(std::unique_ptr<DeviceCommunicator>& communicator);
     /// Makes and connects a communicator of all members. Throws if this fails.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
+    /// Makes and connects a communicator of the given members, which are in ascending order. All members must call it.
+    /// Returns null on the others.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set);
     /// Waits until the communicator is connected. Throws after a failure or too long a time.
     static void wait_until_connected(DeviceCommunicator& communicator);
 
