@@ -23,7 +23,7 @@ class StartedAbort;
 using StartedAbortPtr = std::shared_ptr<StartedAbort>;
 
 /// Starts the abort of `communicator`. No thread may be inside a call of NCCL with this communicator. Does not wait. If
-/// no thread can be started, the communicator is left as it is, and the result is null. Threads: any thread.
+/// no thread can be started, the next abort includes the communicator, and the result is null. Threads: any thread.
 [[nodiscard]] StartedAbortPtr start_abort(std::shared_ptr<const LoadedNccl> nccl,
                                           NcclCommunicator communicator) noexcept;
 

@@ -39,6 +39,8 @@ public:
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
+    /// Whether NCCL works on nothing that this task began, so that NCCL's functions may be called.
+    [[nodiscard]] bool is_idle() const { return phase_ == Phase::done || phase_ == Phase::waits_for_turn; }
     /// Gives the turn back if the task has it. Call this when the communicator ends.
     void abandon() noexcept;
 

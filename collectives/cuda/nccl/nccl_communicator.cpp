@@ -192,7 +192,7 @@ bool NcclDeviceCommunicator::finalize() noexcept {
 }
 
 NcclDeviceCommunicator::~NcclDeviceCommunicator() {
-    const bool is_fine = communicator_ != nullptr && is_connected_ && failed().is_ok();
+    const bool is_fine = communicator_ != nullptr && is_connected_ && task_.is_idle() && failed().is_ok();
     if (!is_fine || !finalize()) {
         abort();
     }

@@ -69,6 +69,31 @@ TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
     });
 }
 
+TEST_CASE("members that launch in different orders deadlock, and aborts end all of their work", "[gpu]") {
+    run_members(2, 2, 20, [](Member& member) {
+        auto one = member.connect();
+        auto other = member.connect();
+        const Segment segment = ones(member);
+        const Segment second = ones(member);
+        DeviceCommunicator& first_to_launch = member.number() == 0 ? *one : *other;
+        DeviceCommunicator& last_to_launch = member.number() == 0 ? *other : *one;
+        expect(member.run(first_to_launch, {.segments = {&segment, 1}}).is_ok(), "the launch");
+        expect(member.run(last_to_launch, {.segments = {&second, 1}}).is_ok(), "the second launch");
+        std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+        for (DeviceCommunicator* const communicator : {one.get(), other.get()}) {
+            const auto done = communicator->end()->is_done();
+            expect(done.is_ok() && !done.value(), "the device has no queue");
+        }
+        member.meet();
+        const auto start = Clock::now();
+        one->abort();
+        other->abort();
+        one.reset();
+        other.reset();
+        expect(Clock::now() - start < 1s, "the abort took long");
+    });
+}
+
 TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
     run_members(3, 3, 22, [](Member& member) {
         std::unique_ptr<DeviceCommunicator> communicator;
@@ -93,27 +118,30 @@ TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
 }
 
 TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[gpu]") {
-    run_members(2, 2, 23, [](Member& member) {
+    std::atomic<int> failed{0};  // relaxed: only the number matters
+    run_members(2, 2, 23, [&failed](Member& member) {
         auto communicator = member.connect();
         const Segment segment = ones(member);
         member.meet();
         if (member.number() == 0) {
             gpu::fail_operation(1, cuda::kNcclRemoteError);
-            gpu::fail_operation(2, cuda::kNcclRemoteError);
         }
         member.meet();
         static_cast<void>(member.run(*communicator, {.segments = {&segment, 1}}));
         const auto end = Clock::now() + 10s;
-        while (communicator->failed().is_ok() && Clock::now() < end) {
-            std::this_thread::sleep_for(1ms);
+        while (communicator->failed().is_ok() && failed.load(std::memory_order_relaxed) == 0) {
+            expect(Clock::now() < end, "no member has seen the error");
+            std::this_thread::yield();
         }
-        const Status status = communicator->failed();
-        expect(status.code() == ErrorCode::aborted, "no error");
-        expect(has(status, "ncclRemoteError (6): remote process exited"), status.message());
-        expect(has(status, "(member " + std::to_string(member.number()) + " of 2)"), status.message());
-        member.meet();
+        if (const Status status = communicator->failed(); !status.is_ok()) {
+            failed.fetch_add(1, std::memory_order_relaxed);
+            expect(status.code() == ErrorCode::aborted, "another error");
+            expect(has(status, "ncclRemoteError (6): remote process exited"), status.message());
+            expect(has(status, "(member " + std::to_string(member.number()) + " of 2)"), status.message());
+        }
         communicator->abort();
     });
+    CHECK(failed.load(std::memory_order_relaxed) == 1);
 }
 
 TEST_CASE("a call of NCCL that fails has its name in the error", "[gpu]") {
@@ -121,6 +149,7 @@ TEST_CASE("a call of NCCL that fails has its name in the error", "[gpu]") {
         run_members(1, 1, 24, [&](Member& member) {
             auto communicator = member.connect();
             const Segment segment = ones(member);
+            member.keep_memory();
             gpu::fail_call(function, 1, cuda::kNcclSystemError);
             const Status status = member.run(*communicator, {.segments = {&segment, 1}});
             expect(status.code() == ErrorCode::aborted && has(status, function + " failed on GPU 0 (member 0 of 1)"),
@@ -138,6 +167,7 @@ TEST_CASE("a call of the driver that fails has its name in the error", "[gpu]") 
             const auto ready = member.runtime().record(member.stream());
             expect(ready.is_ok(), "record");
             const DeviceEventPtr event = ready.value();
+            member.keep_memory();
             gpu::fail_call(function, 1, cuda::kCudaInvalidHandle);
             const Status status =
                 Member::drive(*communicator, communicator->start({.segments = {&segment, 1}, .ready = {&event, 1}}));
@@ -198,6 +228,7 @@ TEST_CASE("a device that does not exist and a broken device have clear errors", 
 
 TEST_CASE("no context is created before a device is used", "[gpu]") {
     gpu::reset(1, 2);
+    REQUIRE(cuda::initialise_cuda(tables_of_stand_in().cuda).is_ok());
     cuda::CudaDeviceRuntime runtime({.cuda = tables_of_stand_in().cuda, .load_nccl = [] {
                                          return Result<cuda::LoadedNccl>(failure(ErrorCode::unsupported, "no NCCL"));
                                      }});
@@ -246,6 +277,7 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
             [joined](Member& member) {
                 program_stream = static_cast<cuda::CudaStream>(member.stream().stream);
                 auto communicator = member.connect();
+                std::vector<Segment> segments;
                 for (int round = 0; round < 3; ++round) {
                     Segment segment = ones(member);
                     if (member.number() == joined) {
@@ -253,6 +285,10 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
                     }
                     const Status status = member.run(*communicator, {.segments = {&segment, 1}});
                     expect(status.is_ok(), status.message());
+                    segments.push_back(segment);
+                }
+                // All members have launched everything before one of them can complain.
+                for (const Segment& segment : segments) {
                     if (joined == 99) {
                         require_sum(member, segment);
                     } else if (member.number() != joined) {
@@ -325,6 +361,22 @@ TEST_CASE("planted defects are found", "[gpu]") {
         };
     }
     CHECK(is_found(planted));
+}
+
+TEST_CASE("an abort that does nothing is found", "[gpu]") {
+    GpuTables planted = tables_of_stand_in();
+    planted.nccl.abort = [](cuda::NcclCommunicator) { return cuda::kNcclSuccess; };
+    const auto complaints = complaints_of_members(
+        2, 2, 30,
+        [](Member& member) {
+            auto communicator = member.connect();
+            communicator->abort();
+            communicator.reset();
+            member.meet();
+            expect(gpu::live_communicators() == 0, "a communicator is left");
+        },
+        planted);
+    CHECK(complaints.size() == 2);
 }
 
 TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {

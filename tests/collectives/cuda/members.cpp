@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/collectives/cuda/members.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -47,7 +48,7 @@ Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int dev
 
 Member::~Member() {
     static_cast<void>(cuda().stream_synchronize(stream_));
-    for (const cuda::DeviceAddress memory : memory_) {
+    for (const cuda::DeviceAddress memory : keeps_memory_ ? std::vector<cuda::DeviceAddress>() : memory_) {
         static_cast<void>(cuda().memory_free(memory));
     }
     for (void* const memory : pinned_) {
@@ -96,6 +97,29 @@ std::unique_ptr<DeviceCommunicator> Member::connect() {
     return communicator;
 }
 
+std::unique_ptr<DeviceCommunicator> Member::connect(const std::vector<std::uint32_t>& set) {
+    const auto place = std::find(set.begin(), set.end(), number_);
+    std::unique_ptr<DeviceCommunicator> communicator;
+    if (place != set.end()) {
+        auto made = runtime_->make_communicator(device_, static_cast<std::uint32_t>(place - set.begin()),
+                                                static_cast<std::uint32_t>(set.size()));
+        require(made.status(), "make_communicator");
+        communicator = std::move(made).value();
+        meeting_.offers[number_] = communicator->offer();
+    }
+    meet();
+    std::vector<DeviceCommunicator::Offer> offers;
+    for (const std::uint32_t one : set) {
+        offers.push_back(meeting_.offers[one]);
+    }
+    meet();
+    if (communicator != nullptr) {
+        require(communicator->connect(offers), "connect");
+        wait_until_connected(*communicator);
+    }
+    return communicator;
+}
+
 std::byte* Member::allocate(std::size_t bytes) {
     cuda::DeviceAddress address = 0;
     check(cuda().memory_allocate(&address, bytes + 1), "cuMemAlloc");
@@ -137,7 +161,13 @@ std::vector<std::byte> Member::get(const std::byte* memory, std::size_t bytes) {
     check(cuda().copy_async(std::bit_cast<std::uintptr_t>(staging), std::bit_cast<std::uintptr_t>(memory), bytes,
                             stream_),
           "cuMemcpyAsync");
-    check(cuda().stream_synchronize(stream_), "cuStreamSynchronize");
+    // A query in a loop, unlike a wait, ends if another member has failed and this member's work therefore never ends.
+    const auto end = Clock::now() + std::chrono::seconds(5);
+    cuda::CudaResult state = cuda().stream_query(stream_);
+    for (; state == cuda::kCudaNotReady && Clock::now() < end; state = cuda().stream_query(stream_)) {
+        std::this_thread::yield();
+    }
+    check(state, "cuStreamQuery");
     gpu::host_access(staging, bytes, false);
     std::memcpy(result.data(), staging, bytes);
     return result;
@@ -170,19 +200,28 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
                                                const std::function<void(Member&)>& body, const GpuTables& tables) {
     gpu::reset(seed, devices);
     gpu::set_nccl_version(tables.nccl_version);
+    static_cast<void>(tables.cuda.init(0));  // load_cuda() does this in a real process
     Meeting meeting(members);
     std::mutex mutex;
     std::vector<std::string> complaints;
     std::vector<std::thread> threads;
     for (std::uint32_t number = 0; number < members; ++number) {
         threads.emplace_back([&, number] {
-            try {
-                Member member(tables, meeting, number, static_cast<int>(number) % devices);
-                body(member);
-            } catch (const std::exception& error) {
-                meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
+            const auto complain = [&](const std::exception& error) {
                 const std::scoped_lock lock(mutex);
                 complaints.push_back("member " + std::to_string(number) + ": " + error.what());
+                meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
+            };
+            try {
+                Member member(tables, meeting, number, static_cast<int>(number) % devices);
+                try {
+                    body(member);
+                } catch (const std::exception& error) {
+                    // Before the member's memory is freed, because that can wait for the work of other members.
+                    complain(error);
+                }
+            } catch (const std::exception& error) {
+                complain(error);
             }
         });
     }

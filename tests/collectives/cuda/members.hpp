@@ -54,12 +54,18 @@ public:
     [[nodiscard]] const cuda::CudaApi& cuda() const { return tables_.cuda; }
     [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
+    /// Leaves device memory allocated at the end. A test needs this if it has no event to wait for before memory is
+    /// freed, because its batch failed after NCCL had begun to use the memory.
+    void keep_memory() { keeps_memory_ = true; }
     void meet() { meeting_.barrier.arrive_and_wait(); }
 
     /// Makes a communicator of all members, and returns its connect()'s result.
     [[nodiscard]] Status make(std::unique_ptr<DeviceCommunicator>& communicator);
     /// Makes and connects a communicator of all members. Throws if this fails.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
+    /// Makes and connects a communicator of the given members, which are in ascending order. All members must call it.
+    /// Returns null on the others.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set);
     /// Waits until the communicator is connected. Throws after a failure or too long a time.
     static void wait_until_connected(DeviceCommunicator& communicator);
 
@@ -88,6 +94,7 @@ private:
     cuda::CudaContext context_ = nullptr;
     cuda::CudaStream stream_ = nullptr;
     std::vector<cuda::DeviceAddress> memory_;
+    bool keeps_memory_ = false;
     std::vector<void*> pinned_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -392,6 +393,39 @@ TEST_CASE("two communicators of the same devices work one after the other", "[gp
                 allreduce(member, *other, {{.dtype = DType::float64, .count = 10}}, {}, true);
             }
         });
+    }
+}
+
+/// Overlapping process sets, whose batches all members launch in one order. Each member skips the sets of others.
+void work_in_one_order(Member& member, std::uint64_t seed) {
+    const std::vector<std::vector<std::uint32_t>> sets{{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2, 3}, {3}};
+    std::vector<std::unique_ptr<DeviceCommunicator>> communicators;
+    std::vector<Segment> tensors;
+    for (const auto& set : sets) {
+        communicators.push_back(member.connect(set));
+        std::byte* const memory = member.put(encode(DType::int64, std::vector<double>(50, member.number() + 1.0)));
+        tensors.push_back(
+            {.dtype = DType::int64, .reduce_op = ReduceOp::max, .count = 50, .input = memory, .output = memory});
+    }
+    std::mt19937_64 random(seed);  // the same order on all members
+    for (int round = 0; round < 40; ++round) {
+        const std::size_t set = random() % sets.size();
+        if (communicators[set] != nullptr) {
+            require_ok(member.run(*communicators[set], {.segments = {&tensors[set], 1}}));
+        }
+    }
+    for (std::size_t set = 0; set < sets.size(); ++set) {
+        if (communicators[set] != nullptr) {
+            for (const double found : decode(DType::int64, member.get(tensors[set].output, tensors[set].bytes()))) {
+                require_equal("the maximum", found, sets[set].back() + 1.0, 0);
+            }
+        }
+    }
+}
+
+TEST_CASE("overlapping sets never deadlock if all members launch in one order", "[gpu]") {
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        run_members(4, 4, seed, [seed](Member& member) { work_in_one_order(member, seed); });
     }
 }
 
