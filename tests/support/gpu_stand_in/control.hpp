@@ -131,6 +131,8 @@ void set_one_nccl_kernel_at_a_time(bool one);
 /// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
 /// default is false: NCCL does not notice the end of a rank on the same host.
 void set_nccl_notices_lost_ranks(bool notices);
+/// Acts as if the rank of this communicator had ended without a word: its kernels go on, but the others may notice it.
+void lose_rank(NcclCommunicator communicator);
 [[nodiscard]] std::size_t live_communicators();
 /// The operations of NCCL that this process has begun to execute since reset(), in order, as "ncclAllReduce 5 float32".
 [[nodiscard]] std::vector<std::string> nccl_operations();

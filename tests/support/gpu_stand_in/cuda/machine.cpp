@@ -49,6 +49,9 @@ void Machine::reset(std::unique_lock<std::mutex>& lock, std::uint64_t seed, int 
     }
     lock.lock();
     stop_ = false;
+    if (on_reset != nullptr) {
+        on_reset();
+    }
     devices.clear();
     for (Event* event : events) {
         delete event;
@@ -64,12 +67,14 @@ void Machine::reset(std::unique_lock<std::mutex>& lock, std::uint64_t seed, int 
     settings = Settings{};
     settings.nccl_version = number_from_environment("GPU_STAND_IN_NCCL_VERSION", settings.nccl_version);
     host = Clock{};
+    actors_ = 0;
     random.seed(seed);
     is_initialised = false;
     contexts_created = 0;
     host_waits = 0;
     calls.clear();
     nccl_operations.clear();
+    communicators = 0;
     ++generation;
     clear_violations();
     for (int ordinal = 0; ordinal < std::clamp(device_count, 1, kMostDevices); ++ordinal) {

@@ -110,6 +110,7 @@ public:
     std::size_t communicators = 0;
     std::map<std::string, std::size_t> calls;
     std::vector<std::string> nccl_operations;
+    void (*on_reset)() = nullptr;  ///< NCCL's part forgets its communicators
     std::uint64_t generation = 0;  ///< the number of resets; contexts on the stacks of threads are from one generation
 
     // The caller of the following functions holds the mutex.

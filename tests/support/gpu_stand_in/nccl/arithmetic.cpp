@@ -139,6 +139,9 @@ std::uint16_t to_half(float value) {
     if (magnitude >= kOverflow) {
         return static_cast<std::uint16_t>(sign | 0x7C00U);
     }
+    if (magnitude == 0) {
+        return sign;
+    }
     int exponent = 0;
     std::frexp(magnitude, &exponent);  // magnitude = f * 2^exponent with f in [0.5, 1)
     // The distance of neighbouring halfs near the magnitude is 2^step. std::nearbyint() rounds to even.

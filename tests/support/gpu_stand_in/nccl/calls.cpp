@@ -220,6 +220,11 @@ NcclResult ncclCommAbort(NcclCommunicator handle) {
         call.report("another thread is inside NCCL with this communicator");
     }
     Group& group = thread_group();
+    constexpr int kFirstVersionWithGroups = 22200;  // NCCL's nccl.h.in at tag 2.22
+    if (group.depth > 0 && call.machine().settings.nccl_version < kFirstVersionWithGroups) {
+        call.report("this version does not allow an abort in a group");
+        return kNcclInvalidUsage;
+    }
     forget(call, handle);
     if (group.depth > 0) {
         group.aborts.push_back(communicator);

@@ -22,6 +22,13 @@ std::string_view variable(const char* name) {
     return text == nullptr ? std::string_view{} : text;
 }
 
+void forget_all() {
+    for (auto& [handle, communicator] : communicators()) {
+        delete reinterpret_cast<char*>(handle);
+    }
+    communicators().clear();
+}
+
 bool may_share_devices(int version) { return version >= 23000 && variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1"; }
 
 }  // namespace
@@ -29,6 +36,11 @@ bool may_share_devices(int version) { return version >= 23000 && variable("NCCL_
 std::map<NcclCommunicator, CommunicatorPtr>& communicators() {
     static auto& all = *new std::map<NcclCommunicator, CommunicatorPtr>;
     return all;
+}
+
+void lose_rank(NcclCommunicator handle) {
+    const std::lock_guard lock(Machine::instance().mutex);
+    communicators().at(handle)->own().state.store(Region::State::lost, std::memory_order_release);
 }
 
 NcclResult Communicator::join() {
@@ -114,6 +126,7 @@ Communicator::~Communicator() {
 }
 
 NcclCall::NcclCall(const char* function) : function_(function) {
+    machine_.on_reset = forget_all;
     machine_.ensure_devices();
     if (in_host_function) {
         report("was called by a host function");
