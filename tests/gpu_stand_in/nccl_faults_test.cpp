@@ -320,6 +320,7 @@ TEST_CASE("A lost rank is noticed only if NCCL is set to notice it", "[unit]") {
                   NcclResult error = kNcclInProgress;
                   MUST(rank == 1 || nccl().get_async_error(communicator, &error) == kNcclSuccess);
                   MUST(rank == 1 || error == (notices ? kNcclRemoteError : kNcclSuccess));
+                  both.arrive_and_wait();
                   MUST(nccl().abort(communicator) == kNcclSuccess);
               }) == "");
     }

@@ -70,7 +70,7 @@ CudaResult find_text(CudaResult error, const char** result, const char* ErrorTex
 void show_violations() {
     const std::vector<std::string> found = Machine::instance().violations();
     for (const std::string& text : found) {
-        fmt::print(stderr, "gpu_stand_in: {}\n", text);
+        std::fprintf(stderr, "gpu_stand_in: %s\n", text.c_str());
     }
     const char* strict = std::getenv("GPU_STAND_IN_STRICT");  // NOLINT(concurrency-mt-unsafe): the program ends
     if (!found.empty() && strict != nullptr && std::string(strict) == "1") {

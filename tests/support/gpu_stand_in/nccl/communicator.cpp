@@ -3,13 +3,14 @@
 #include "tests/support/gpu_stand_in/nccl/communicator.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "tests/support/gpu_stand_in/cuda/process.hpp"
 
 namespace rueda::tests::gpu {
 
@@ -103,8 +104,8 @@ void Communicator::look_for_lost_ranks() {
     }
     for (int other = 0; other < ranks; ++other) {
         const Region::State state = member(other).state.load(std::memory_order_acquire);
-        const bool has_ended = state == Region::State::joined && ::kill(member(other).process, 0) != 0;
-        if (state == Region::State::lost || has_ended) {
+        const bool has_ended = state == Region::State::joined && !is_alive(member(other).process);
+        if (state == Region::State::lost || state == Region::State::aborted || has_ended) {
             set_error(kNcclRemoteError, fmt::format("the connection to rank {} was closed", other));
             return;
         }
