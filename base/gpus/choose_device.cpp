@@ -42,14 +42,16 @@ Status too_few_gpus(const DeviceRequest& request, const VisibleGpus& visible, in
     const std::string fewer = possible == 0 ? ""
                                             : fmt::format("start at most {} there (-np, or the host's slots), or ",
                                                           number_of_things(possible, "rank"));
-    return failure(ErrorCode::invalid_argument,
-                   "there {} {}{} on host '{}' but {}; {}let ranks share GPUs (ruedarun --share-gpu, or "
-                   "RUEDA_SHARE_GPU=1){}",
-                   request.local_size == 1 ? "is" : "are", number_of_things(request.local_size, "rank"), each,
-                   request.host, describe_gpus(visible), fewer,
-                   request.gpus_per_rank == 0 && visible.variable
-                       ? "; if a script already gives each rank its own GPUs, say how many: RUEDA_GPUS_PER_RANK=1"
-                       : "");
+    return failure(
+        ErrorCode::invalid_argument,
+        "there {} {}{} on host '{}' but {}; {}let ranks share GPUs (ruedarun --share-gpu, or "
+        "RUEDA_SHARE_GPU=1){}",
+        request.local_size == 1 ? "is" : "are", number_of_things(request.local_size, "rank"), each, request.host,
+        describe_gpus(visible), fewer,
+        request.gpus_per_rank == 0 && visible.variable
+            ? "; if a script already gives each rank its own GPUs, say how many: RUEDA_GPUS_PER_RANK=1 (with "
+              "ruedarun, -x RUEDA_GPUS_PER_RANK=1)"
+            : "");
 }
 
 /// Whether the visible GPUs are those that this local rank gets if every rank gets as many as this one.

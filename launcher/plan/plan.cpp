@@ -299,10 +299,23 @@ private:
         for (const std::string_view name : kIdentityVariables) {
             forget(name);
         }
+        note_forgotten_gpus();
         if (options_.torch_variables) {
             for (const std::string& name : names_of_outer_torchrun(around_.environment)) {
                 forget(name);
             }
+        }
+    }
+
+    /// Adds a note if RUEDA_GPUS_PER_RANK was removed. A user may have set it, because a script gives each rank its
+    /// GPUs.
+    void note_forgotten_gpus() {
+        if (around_.environment.contains(kGpusPerRankVariable) && !exports(kGpusPerRankVariable) &&
+            !options_.gpus_per_rank) {
+            plan_.notes.push_back(
+                fmt::format("{0} is set in the environment and is removed, because it may describe an outer job; "
+                            "--gpus-per-rank N divides the GPUs, and -x {0} passes the variable on",
+                            kGpusPerRankVariable));
         }
     }
 

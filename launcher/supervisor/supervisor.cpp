@@ -93,6 +93,9 @@ private:
             run_alone(rank_ ? address.status().message() : "mpirun has not set the number of the rank");
             return;
         }
+        // The GPUs are listed before the connection is made: ruedarun waits only a few seconds for the first frame of a
+        // connection, and NVML can take longer on a host with many GPUs.
+        const std::string gpus = gpus_.per_rank > 0 ? encode_gpus(gpus_here(environment_)) : "";
         Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
         if (!socket.is_ok()) {  // ruedarun reports that this supervisor is missing; this line says why
             complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, socket.status().message()));
@@ -103,8 +106,7 @@ private:
         link_ = FrameLink(std::move(socket).value());
         link_.send(FrameKind::hello, *rank_,
                    encode_greeting({address.value().secret, host_name(), *rank_ == 0 ? hold_master_port() : kNoPort,
-                                    host_key(environment_),
-                                    gpus_.per_rank > 0 ? encode_gpus(gpus_here(environment_)) : std::string()}));
+                                    host_key(environment_), gpus}));
     }
 
     /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start.

@@ -96,7 +96,8 @@ TEST_CASE("more ranks than GPUs are an error that says what to do", "[unit]") {
     CHECK(refused.status().message() ==
           "there are 3 ranks on host 'a' but 2 GPUs (CUDA_VISIBLE_DEVICES is '0,2'); start at most 2 ranks there (-np, "
           "or the host's slots), or let ranks share GPUs (ruedarun --share-gpu, or RUEDA_SHARE_GPU=1); if a script "
-          "already gives each rank its own GPUs, say how many: RUEDA_GPUS_PER_RANK=1");
+          "already gives each rank its own GPUs, say how many: RUEDA_GPUS_PER_RANK=1 (with ruedarun, -x "
+          "RUEDA_GPUS_PER_RANK=1)");
     CHECK(error_of(request(4, 5), visible_gpus({}, kFour)) ==
           "there are 5 ranks on host 'a' but 4 GPUs; start at most 4 ranks there (-np, or the host's slots), or let "
           "ranks share GPUs (ruedarun --share-gpu, or RUEDA_SHARE_GPU=1)");

@@ -107,6 +107,8 @@ TEST_CASE("without the option each rank sees all GPUs", "[unit]") {
     const Result<LaunchPlan> plan = make_plan(options, around);
     REQUIRE(plan.is_ok());
     CHECK(plan.value().devices.empty());
+    REQUIRE(plan.value().notes.size() == 1);
+    CHECK(plan.value().notes.front().starts_with("RUEDA_GPUS_PER_RANK is set in the environment and is removed"));
     CHECK_FALSE(changed_environment(around.environment, plan.value().environment).contains("RUEDA_GPUS_PER_RANK"));
     CHECK_FALSE(changed_environment({}, rank_environment(plan.value(), 2)).contains("CUDA_VISIBLE_DEVICES"));
     options.exported.push_back({"RUEDA_GPUS_PER_RANK", "2"});
