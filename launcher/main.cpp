@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gpus/machine_gpus.hpp"
 #include "base/system/cores.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/options/options.hpp"
@@ -96,9 +97,12 @@ int launch(const rueda::launcher::Options& options) {
     if (task.value()) {
         return become_program(options, *task.value());
     }
-    const Result<Surroundings> around = look_around(!options.no_mpi);
+    Result<Surroundings> around = look_around(!options.no_mpi);
     if (!around.is_ok()) {
         return refuse(around.status());
+    }
+    if (options.gpus_per_rank) {
+        around.value().gpus = rueda::base::find_machine_gpus().gpus;
     }
     const Result<LaunchPlan> plan = make_plan(options, around.value());
     if (!plan.is_ok()) {

@@ -65,6 +65,10 @@ struct Config {
     std::uint32_t slots = 1024;
     std::uint32_t slots_max = 16384;
 
+    // GPUs.
+    std::uint32_t gpus_per_rank = 0;  ///< how many GPUs the launcher gives each rank; 0: Rueda chooses
+    bool share_gpu = false;           ///< whether several ranks may use one GPU
+
     // Failures and stalls.
     double host_timeout_seconds = 3;
     bool stall_check = true;

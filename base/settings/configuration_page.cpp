@@ -50,6 +50,7 @@ constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::i
                                                                 {SettingGroup::rendezvous, "Rendezvous"},
                                                                 {SettingGroup::speed, "Speed"},
                                                                 {SettingGroup::memory, "Memory"},
+                                                                {SettingGroup::gpus, "GPUs"},
                                                                 {SettingGroup::failures, "Failures and stalls"},
                                                                 {SettingGroup::metrics, "Metrics"},
                                                                 {SettingGroup::messages, "Messages"}}};

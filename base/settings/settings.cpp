@@ -58,6 +58,8 @@ bool is_any_text(std::string_view /*text*/) { return true; }
 constexpr Range<std::int32_t> kRankRange = {0, kMostRanks - 1};
 constexpr Range<std::int32_t> kSizeRange = {1, kMostRanks};
 constexpr Range<std::uint32_t> kPortRange = {0, 65535};
+// No host has more GPUs than this.
+constexpr std::uint32_t kMostGpusPerRank = 256;
 constexpr Range<std::uint32_t> kSlotRange = {16, 65536};
 
 // The defaults are the initial values in the struct Config.
@@ -138,6 +140,16 @@ constexpr auto kSettings = std::to_array<Setting>({
      "The number of tensor names that can have a slot at the same time, at the start of the job."},
     {"RUEDA_SLOTS_MAX", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots_max, kSlotRange},
      "The size up to which the table of slots may grow. If it is not set, it is at least RUEDA_SLOTS."},
+
+    {"RUEDA_GPUS_PER_RANK", "", SettingGroup::gpus, SettingScope::own,
+     CountSetting{&Config::gpus_per_rank, {0, kMostGpusPerRank}},
+     "The number of GPUs that the launcher gives each rank through CUDA_VISIBLE_DEVICES; the rank then uses the first "
+     "of "
+     "them. `ruedarun --gpus-per-rank` sets it. Set it by hand only if a script of yours gives each rank its GPUs "
+     "([gpu.md](gpu.md)). 0: Rueda chooses a GPU for each rank."},
+    {"RUEDA_SHARE_GPU", "", SettingGroup::gpus, SettingScope::own, SwitchSetting{&Config::share_gpu},
+     "Whether several ranks of a host may use one GPU. Without it, `local_device` fails if a host has more ranks than "
+     "GPUs. `ruedarun --share-gpu` sets it."},
 
     {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SettingScope::rank_zero,
      SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},

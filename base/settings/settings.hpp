@@ -58,8 +58,8 @@ struct ChoiceSetting {
     std::size_t (*load)(const Config& config);
 };
 
-enum class SettingGroup : std::uint8_t { identity, rendezvous, speed, memory, failures, metrics, messages };
-inline constexpr std::size_t kSettingGroupCount = 7;
+enum class SettingGroup : std::uint8_t { identity, rendezvous, speed, memory, gpus, failures, metrics, messages };
+inline constexpr std::size_t kSettingGroupCount = 8;
 
 /// Which value is used if the ranks have different values.
 enum class SettingScope : std::uint8_t {

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "base/gpus/local_device.hpp"
+#include "base/settings/environment.hpp"
 #include "base/shared_memory/lock_before.hpp"
 #include "base/status.hpp"
 #include "collectives/selection/select_control_plane.hpp"
@@ -84,6 +86,17 @@ int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
         *value = read(runtime.value()->group());
         return {};
     });
+}
+
+rueda::base::DeviceRequest device_request(const Runtime& runtime) {
+    const rueda::collectives::LocalGroup& group = runtime.group();
+    rueda::base::DeviceRequest request;
+    request.local_rank = group.local_rank;
+    request.local_size = group.local_size;
+    request.gpus_per_rank = static_cast<int>(runtime.config().gpus_per_rank);
+    request.share = runtime.config().share_gpu;
+    request.host = group.host_names[static_cast<std::size_t>(group.host_index)];
+    return request;
 }
 
 }  // namespace
@@ -193,6 +206,22 @@ int rueda_cross_size(int* value) {
 
 int rueda_is_homogeneous(int* value) {
     return number(value, [](const rueda::collectives::LocalGroup& g) { return g.is_homogeneous() ? 1 : 0; });
+}
+
+int rueda_local_device(int* index) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(index, "number"));
+        const rueda::collectives::LocalGroup& group = runtime.value()->group();
+        const Result<int> device =
+            rueda::base::local_device(device_request(*runtime.value()), group.size, rueda::base::process_environment());
+        if (!device.is_ok()) {
+            return rueda::failure(device.status().code(), "local_device: {}", device.status().message());
+        }
+        *index = device.value();
+        return {};
+    });
 }
 
 int rueda_abort(const char* reason) {

@@ -60,6 +60,8 @@ public:
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
     [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
+    /// The settings of this rank, after the ranks have agreed on those that must be equal.
+    [[nodiscard]] const base::Config& config() const { return config_; }
     /// Whether requests must contain the source lines of their calls.
     [[nodiscard]] bool wants_call_sites() const { return config_.call_sites; }
     /// Whether RUEDA_VERIFY is set on rank 0 of the job.

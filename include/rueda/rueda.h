@@ -249,6 +249,17 @@ RUEDA_API int rueda_cross_rank(int* value);
 RUEDA_API int rueda_cross_size(int* value);
 /** Writes 1 if all hosts have the same number of ranks, otherwise 0. Does not communicate. */
 RUEDA_API int rueda_is_homogeneous(int* value);
+/**
+ * Writes the number of the CUDA device that this rank should use, for example for cudaSetDevice. docs/gpu.md has the
+ * rule. In short: if the launcher gives each rank GPUs of its own, the device is 0, otherwise it is the local rank.
+ * Does not communicate. Does not load libcuda and creates no CUDA context, so the process may still fork. Looking for
+ * the GPUs may take a second, so call the function once.
+ *
+ * Returns RUEDA_UNSUPPORTED if this process may use no GPU. Returns RUEDA_INVALID_ARGUMENT if this host has more ranks
+ * than GPUs, unless the setting RUEDA_SHARE_GPU allows ranks to share GPUs. Returns RUEDA_NOT_INITIALIZED before
+ * rueda_init.
+ */
+RUEDA_API int rueda_local_device(int* index);
 
 /*
  * Process sets are subsets of the ranks that run operations among their members. The operations of each set have their

@@ -91,6 +91,10 @@ inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
 /// Whether all hosts have the same number of ranks.
 inline bool is_homogeneous() { return detail::number(rueda_is_homogeneous) != 0; }
+/// The number of the CUDA device that this rank should use, for example for cudaSetDevice. Does not communicate and
+/// creates no CUDA context. May take a second. Throws Unsupported if this process may use no GPU, and InvalidArgument
+/// if this host has more ranks than GPUs and RUEDA_SHARE_GPU is not set. See rueda_local_device.
+inline int local_device() { return detail::number(rueda_local_device); }
 
 /// The shape of a tensor, stored by value: up to RUEDA_MAX_DIMENSIONS extents, each ≥ 0.
 class Shape {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "base/numbers.hpp"
 #include "base/settings/config.hpp"
@@ -41,6 +42,8 @@ public:
         look_at_processes();
         look_at_huge_pages();
         look_at_files();
+        std::vector<Finding> about_gpus = examine_gpus(facts_.gpus, facts_.ranks, facts_.environment);
+        std::move(about_gpus.begin(), about_gpus.end(), std::back_inserter(findings_));
         look_at_network();
         look_at_environment();
         for (const std::string& name : facts_.own_names) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/system/memory_limits.hpp"
+#include "launcher/doctor/gpu_facts.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
 #include "launcher/plan/plan.hpp"
 
@@ -53,7 +54,8 @@ struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
     std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun; no plugin can then be used
-    std::optional<int> ranks;            ///< the number of ranks that will run on this host
+    GpuFacts gpus;
+    std::optional<int> ranks;  ///< the number of ranks that will run on this host
     double usable_cores = 1;
     double cores_in_mask = 1;
     double cores_online = 1;
@@ -80,6 +82,10 @@ struct DoctorFacts {
     std::vector<std::string> own_names;  ///< which of the named hosts are this host
     std::vector<HostProbe> hosts;
 };
+
+/// Says what the facts about GPUs mean. Pure function. `ranks` is the number of ranks that will run on this host.
+[[nodiscard]] std::vector<Finding> examine_gpus(const GpuFacts& facts, std::optional<int> ranks,
+                                                const Environment& environment);
 
 /// Says what the facts mean and what to do about them. Pure function.
 [[nodiscard]] std::vector<Finding> examine(const DoctorFacts& facts);

@@ -18,6 +18,7 @@
 #include "base/system/cores.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/doctor/gpu_facts.hpp"
 #include "launcher/doctor/look_for_plugins.hpp"
 #include "launcher/hosts/choose_hosts.hpp"
 #include "launcher/hosts/network.hpp"
@@ -217,6 +218,7 @@ int run_doctor(const Options& options) {
     if (facts.mpi) {
         facts.plugins = look_for_plugins(around.value().own_path, facts.environment);
     }
+    facts.gpus = look_for_gpus(facts.environment);
     facts.ranks = options.ranks;
     look_at_system(facts);
     look_at_places(facts, around.value());

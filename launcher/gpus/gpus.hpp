@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/gpus/nvml.hpp"
+
 namespace rueda::launcher {
 
 /// How busy a GPU of this host was during an interval. Values that the driver does not report are missing.
@@ -21,13 +23,8 @@ struct GpuUse {
 /// Watches the GPUs of this host through NVML, NVIDIA's management library. Threads: only one thread may use an object.
 class Gpus {
 public:
-    static constexpr const char* kNvml = "libnvidia-ml.so.1";
-
     /// Loads NVML, which may take a second. If NVML cannot be loaded or finds no GPU, take() returns an empty list.
-    explicit Gpus(const char* library = kNvml);
-    ~Gpus();
-    Gpus(const Gpus&) = delete;
-    Gpus& operator=(const Gpus&) = delete;
+    explicit Gpus(const char* library = base::Nvml::kLibrary);
 
     /// Reads how busy the GPUs are, unless the last look is very recent. `now_ns` is the current time in
     /// CLOCK_MONOTONIC.
@@ -37,16 +34,14 @@ public:
     [[nodiscard]] std::vector<GpuUse> take(std::int64_t now_ns);
 
 private:
-    class Nvml;
     struct Gpu {
-        void* device = nullptr;
-        std::uint32_t index = 0;
+        base::Nvml::Device device;
         double sum = 0;
         std::int64_t looks = 0;
     };
     void read();
 
-    std::unique_ptr<const Nvml> nvml_;  // null: there are no GPUs
+    std::unique_ptr<const base::Nvml> nvml_;  // null: there are no GPUs
     std::vector<Gpu> gpus_;
     std::int64_t next_look_ns_ = 0;
 };

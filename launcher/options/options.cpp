@@ -40,6 +40,8 @@ constexpr const char* kExamples =
     "  ruedarun --no-mpi -np 4 python3 train.py     four ranks without MPI\n"
     "  ruedarun -H a:4,b:4 ./trainer                eight ranks on two hosts\n"
     "  ruedarun --hostfile hosts.txt --processes-per-host 2 ./trainer\n"
+    "  ruedarun -np 4 --gpus-per-rank 1 ./trainer   four GPUs, one for each rank (CUDA_VISIBLE_DEVICES)\n"
+    "  ruedarun -np 4 --share-gpu ./trainer         four ranks, even if there are fewer GPUs\n"
     "  ruedarun -np 2 --output-dir logs ./trainer   logs/rank.0.out, logs/rank.0.err, logs/rank.1.out, ...\n"
     "  ruedarun -np 2 -x RUEDA_LOG_LEVEL=debug ./trainer\n"
     "  ruedarun -np 2 --env-file job.env ./trainer  job.env: lines such as NCCL_DEBUG=INFO or TEXT=\"two words\"\n"
@@ -59,6 +61,7 @@ constexpr const char* kExamples =
 struct RawOptions {
     std::string ranks;
     std::string per_host;
+    std::string gpus_per_rank;
     std::vector<std::string> mpi_args;
     std::vector<std::string> custom_mpi_options;
     std::vector<std::string> exported;
@@ -96,6 +99,7 @@ public:
         app_.set_help_flag("-h,--help", "Print this help");
         app_.set_version_flag("--version", "ruedarun " RUEDA_VERSION, "Print the version");
         add_where();
+        add_gpus();
         add_mpi();
         add_environment();
         add_running();
@@ -131,6 +135,14 @@ private:
                   "K");
         app_.add_flag("--no-mpi", options_.no_mpi,
                       "Start the ranks without mpirun, on this host only; they connect through a socket");
+    }
+
+    void add_gpus() {
+        take_last(app_.add_option("--gpus-per-rank", raw_.gpus_per_rank,
+                                  "Give each rank N GPUs of its host through CUDA_VISIBLE_DEVICES (default: each rank "
+                                  "sees all GPUs)"),
+                  "N");
+        app_.add_flag("--share-gpu", options_.share_gpu, "Allow several ranks of a host to use one GPU");
     }
 
     void add_mpi() {
@@ -497,6 +509,8 @@ private:
             read_number("--np", "-np", raw_.ranks, 1, kMostRanks, "a number of processes", options_.ranks));
         RUEDA_RETURN_IF_FAILED(read_number("--processes-per-host", "--processes-per-host", raw_.per_host, 1,
                                            kMostRanksOfAHost, "a number of processes", options_.per_host));
+        RUEDA_RETURN_IF_FAILED(read_number("--gpus-per-rank", "--gpus-per-rank", raw_.gpus_per_rank, 1,
+                                           kMostGpusOfARank, "a number of GPUs", options_.gpus_per_rank));
         RUEDA_RETURN_IF_FAILED(
             read_number("--ssh-port", "--ssh-port", raw_.ssh_port, 1, 65535, "a port", options_.ssh_port));
         std::optional<int> restarts;

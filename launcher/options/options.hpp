@@ -21,6 +21,9 @@ inline constexpr int kMostRanksOfAHost = 1024;
 /// more ranks.
 inline constexpr int kMostRanks = 16384;
 
+/// The maximum number of GPUs of a rank. No host has more GPUs.
+inline constexpr int kMostGpusOfARank = 256;
+
 /// How long the other ranks may continue after a rank failed. They need some time to print their errors. But the time
 /// must be short, because the user waits meanwhile.
 inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
@@ -31,10 +34,12 @@ inline constexpr std::chrono::milliseconds kDefaultGraceAfterAbort{3000};
 /// The options on the command line and in the files that it names. Their values are checked as far as possible without
 /// facts about the machine.
 struct Options {
-    std::optional<int> ranks;     ///< number of ranks; empty: as many as the hosts have slots
-    std::string hosts;            ///< the value of -H, as written
-    std::string hostfile;         ///< the name of the file
-    std::optional<int> per_host;  ///< value of --processes-per-host
+    std::optional<int> ranks;          ///< number of ranks; empty: as many as the hosts have slots
+    std::string hosts;                 ///< the value of -H, as written
+    std::string hostfile;              ///< the name of the file
+    std::optional<int> per_host;       ///< value of --processes-per-host
+    std::optional<int> gpus_per_rank;  ///< value of --gpus-per-rank; empty: every rank sees all GPUs of its host
+    bool share_gpu = false;
     bool no_mpi = false;
     bool torch_variables = true;  ///< whether ranks get RANK, WORLD_SIZE and similar variables
     std::vector<std::string> mpi_args;

@@ -63,6 +63,13 @@ std::string mpirun_command(const LaunchPlan& plan) {
         text += fmt::format("# ruedarun gives each rank its files: {} and so on\n",
                             shell_quote(output_file(plan.output_dir, 0, "out")));
     }
+    for (std::size_t rank = 0; rank < plan.devices.size(); ++rank) {
+        text += fmt::format("# rank {} gets {}={}\n", rank, base::kVisibleDevices, plan.devices[rank]);
+    }
+    if (plan.gpus.per_rank > 0 && plan.devices.empty()) {
+        text += fmt::format("# each rank gets {} of its host's GPUs by {}; which, its host decides\n",
+                            plan.gpus.per_rank, base::kVisibleDevices);
+    }
     return text + env_prefix(plan.environment) + shell_join(plan.mpirun_to_paste) + "\n";
 }
 

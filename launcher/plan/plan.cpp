@@ -16,6 +16,7 @@
 #include "base/settings/environment.hpp"
 #include "base/text.hpp"
 #include "launcher/hosts/choose_hosts.hpp"
+#include "launcher/hosts/network.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/srun_task.hpp"
@@ -26,11 +27,12 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// Variables that say which rank a process is. They are removed from the environment. They may come from another job,
-/// and every rank of this job would then take itself for the same rank of that other job.
-constexpr std::array<std::string_view, 10> kIdentityVariables = {
-    "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
-    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
+/// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment. They may
+/// come from another job, and every rank of this job would then take itself for the same rank of that other job.
+constexpr std::array<std::string_view, 11> kIdentityVariables = {
+    "RUEDA_RANK",         "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
+    "HOROVOD_RANK",       "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
+    kGpusPerRankVariable,
 };
 
 /// Other hosts get the variables whose names begin like this. They also get the variables that are named below, the
@@ -106,7 +108,9 @@ public:
         choose_threads();
         unbuffer_python();
         tell_attempt();
+        tell_ranks_about_gpus();
         RUEDA_RETURN_IF_FAILED(export_variables());
+        RUEDA_RETURN_IF_FAILED(divide_gpus());
         RUEDA_RETURN_IF_FAILED(check_settings());
         if (plan_.way == LaunchWay::mpirun) {
             RUEDA_RETURN_IF_FAILED(build_mpirun());
@@ -295,10 +299,23 @@ private:
         for (const std::string_view name : kIdentityVariables) {
             forget(name);
         }
+        note_forgotten_gpus();
         if (options_.torch_variables) {
             for (const std::string& name : names_of_outer_torchrun(around_.environment)) {
                 forget(name);
             }
+        }
+    }
+
+    /// Adds a note if RUEDA_GPUS_PER_RANK was removed. A user may have set it, because a script gives each rank its
+    /// GPUs.
+    void note_forgotten_gpus() {
+        if (around_.environment.contains(kGpusPerRankVariable) && !exports(kGpusPerRankVariable) &&
+            !options_.gpus_per_rank) {
+            plan_.notes.push_back(
+                fmt::format("{0} is set in the environment and is removed, because it may describe an outer job; "
+                            "--gpus-per-rank N divides the GPUs, and -x {0} passes the variable on",
+                            kGpusPerRankVariable));
         }
     }
 
@@ -377,6 +394,43 @@ private:
         }
     }
 
+    void tell_ranks_about_gpus() {
+        if (options_.share_gpu) {
+            set(kShareGpuVariable, "1");
+            say("{}=1: several ranks of a host may use one GPU", kShareGpuVariable);
+        }
+        if (options_.gpus_per_rank) {
+            plan_.gpus = {*options_.gpus_per_rank, options_.share_gpu};
+            set(kGpusPerRankVariable, std::to_string(*options_.gpus_per_rank));
+        }
+    }
+
+    /// Divides the GPUs of this host among the ranks. If ranks run on other hosts, the GPUs are divided after all hosts
+    /// have reported theirs.
+    Status divide_gpus() {
+        if (plan_.gpus.per_rank == 0) {
+            return {};
+        }
+        if (!plan_.shares.empty()) {
+            say("{}: each rank gets {} of the GPUs of its host, after the hosts have reported their GPUs",
+                base::kVisibleDevices, plan_.gpus.per_rank);
+            return {};
+        }
+        const Environment environment = changed_environment(around_.environment, plan_.environment);
+        const auto variable = environment.find(base::kVisibleDevices);
+        const base::VisibleGpus visible = base::visible_gpus(
+            variable == environment.end() ? std::nullopt : std::optional(variable->second), around_.gpus);
+        for (int rank = 0; rank < plan_.ranks; ++rank) {
+            Result<std::string> devices = devices_of_rank(plan_.gpus, rank, plan_.ranks, host_name(), visible);
+            RUEDA_RETURN_IF_FAILED(devices.status());
+            plan_.devices.push_back(std::move(devices).value());
+        }
+        say("{}: {} for each rank, of {}", base::kVisibleDevices,
+            plan_.gpus.per_rank == 1 ? "one GPU" : fmt::format("{} GPUs", plan_.gpus.per_rank),
+            base::describe_gpus(visible));
+        return {};
+    }
+
     Status export_variables() {
         for (const ExportedVariable& variable : options_.exported) {
             Result<std::string> value = exported_value(variable, around_.environment);
@@ -411,6 +465,8 @@ private:
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, kSupervisorOption};
+        const std::vector<std::string> about_gpus = words_of(plan_.gpus);
+        request.program.insert(request.program.end(), about_gpus.begin(), about_gpus.end());
         // If a user pastes the printed command, no ruedarun controls the job. The parent process of each rank (its
         // supervisor) then sets torchrun's variables itself, except those whose names are added here to the
         // supervisor's arguments.
@@ -509,6 +565,9 @@ std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank
                                               {"RUEDA_LOCAL_RANK", number},
                                               {"RUEDA_LOCAL_SIZE", size},
                                               {"RUEDA_RENDEZVOUS", plan.rendezvous}};
+    if (!plan.devices.empty()) {
+        changes.push_back({base::kVisibleDevices, plan.devices[static_cast<std::size_t>(rank)]});
+    }
     const std::vector<EnvironmentChange> torch = torch_environment(plan, rank);
     changes.insert(changes.end(), torch.begin(), torch.end());
     return changes;

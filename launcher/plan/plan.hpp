@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/gpus/machine_gpus.hpp"
 #include "base/status.hpp"
+#include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
@@ -31,6 +33,7 @@ struct Surroundings {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;                  ///< why `mpi` is empty
     std::string own_path;                       ///< the file of this program
+    std::vector<base::MachineGpu> gpus;         ///< the GPUs of this host; filled only if a plan needs them
     std::string rendezvous;                     ///< name of the socket at which ranks meet: "@rueda-<token>"
     std::uint16_t master_port = 0;              ///< a port that is reserved for the program of rank 0; 0: none
     std::shared_ptr<const HeldPort> held_port;  ///< keeps master_port reserved
@@ -64,6 +67,10 @@ struct LaunchPlan {
     std::vector<std::string> mpirun;           ///< the complete command line of mpirun, with supervisor (a rank's
                                                ///< parent) and program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
+    RankGpus gpus;
+    /// For each rank the value of CUDA_VISIBLE_DEVICES. Empty if each rank sees all GPUs, or if ranks are on other
+    /// hosts, whose GPUs are known only when the hosts have reported.
+    std::vector<std::string> devices;
     std::vector<std::string> program;
     OutputMode output = OutputMode::prefixed;
     std::string output_dir;

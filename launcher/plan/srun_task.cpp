@@ -164,6 +164,7 @@ std::vector<std::string> options_without_effect(const Options& options) {
     add(!options.output_dir.empty(), "--output-dir (srun --output=rank.%t.out does it)");
     add(options.max_restarts > 0, "--max-restarts (sbatch --requeue does it)");
     add(options.grace.has_value(), "--grace (srun --wait does it)");
+    add(options.gpus_per_rank.has_value(), "--gpus-per-rank (srun --gpus-per-task does it)");
     add(!options.mpi_args.empty(), "--mpi-args (there is no mpirun; -x OMPI_MCA_... does it)");
     add(!options.interfaces.empty(), "--network-interfaces (a setting of MPI does it)");
     add(options.ssh_port.has_value(), "--ssh-port");
@@ -223,6 +224,9 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
     RUEDA_RETURN_IF_FAILED(choose_rendezvous(task, options, environment, *rank, *tasks));
     choose_threads(task, environment, *tasks, cores);
     set_torch_variables(task, options, environment, *rank, *tasks);
+    if (options.share_gpu) {
+        task.environment.push_back({kShareGpuVariable, "1"});
+    }
     for (const ExportedVariable& variable : options.exported) {
         Result<std::string> value = exported_value(variable, environment);
         RUEDA_RETURN_IF_FAILED(value.status());

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "launcher/gpus/rank_gpus.hpp"
+#include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/supervisor/control_address.hpp"
 
@@ -25,7 +27,8 @@ constexpr std::chrono::seconds kHelloTime{10};
 constexpr std::chrono::seconds kLinkTime{8};
 /// The maximum number of connections that have not sent their hello.
 constexpr std::size_t kMostNewcomers = 4096;
-constexpr std::size_t kLongestHello = 1024;
+/// The longest hello in bytes. With the names of 56 parts of GPUs (8 GPUs of 7 parts) it has about 2600 bytes.
+constexpr std::size_t kLongestHello = 8192;
 
 /// Raises the soft limit of descriptors. Each rank needs a connection and two pipes, so the usual 1024 is too low for
 /// large jobs. The limit is raised only as far as needed, because mpirun and the ranks inherit it.
@@ -136,6 +139,7 @@ void MpiRanks::take_hello(Newcomer& newcomer) {
     rank->has_reported = true;
     rank->host = is_on_this_host() ? "" : greeting.host;
     rank->host_key = greeting.host_key;
+    rank->gpus = greeting.gpus;
     rank->link = std::exchange(newcomer.link, FrameLink());
     if (hello.value == 0) {
         master_port_ = greeting.master_port;
@@ -170,13 +174,35 @@ void MpiRanks::welcome_when_all_have_reported() {
         hosts.push_back(rank.host_key);
     }
     const MasterAddress master{master_address(), master_port_};
-    for (const TorchPlace& place : torch_places(hosts)) {
-        rank_at(place.rank)
-            .link.send(FrameKind::welcome, plan_.ranks, encode_variables(torch_environment(plan_, place, master)));
-        for (const RankNotifications::Item& item : context_.notifications->so_far()) {
-            notify_rank(place.rank, item);
+    const std::vector<TorchPlace> places = torch_places(hosts);
+    std::vector<std::vector<EnvironmentChange>> variables;
+    for (const TorchPlace& place : places) {
+        variables.push_back(torch_environment(plan_, place, master));
+        if (const Status divided = add_gpus(place, variables.back()); !divided.is_ok()) {
+            welcomed_ = false;  // no program has started, and end_rank() must know this
+            end_rank(not_started(place.rank, divided.message()));
+            return;
         }
     }
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        rank_at(places[i].rank).link.send(FrameKind::welcome, plan_.ranks, encode_variables(variables[i]));
+        for (const RankNotifications::Item& item : context_.notifications->so_far()) {
+            notify_rank(places[i].rank, item);
+        }
+    }
+}
+
+/// Adds the variable with the GPUs of a rank, if ruedarun divides the GPUs of each host.
+Status MpiRanks::add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables) {
+    if (plan_.gpus.per_rank == 0) {
+        return {};
+    }
+    const Rank& rank = rank_at(place.rank);
+    Result<std::string> devices = devices_of_rank(plan_.gpus, place.local_rank, place.local_ranks,
+                                                  rank.host.empty() ? host_name() : rank.host, decode_gpus(rank.gpus));
+    RUEDA_RETURN_IF_FAILED(devices.status());
+    variables.push_back({base::kVisibleDevices, std::move(devices).value()});
+    return {};
 }
 
 /// Returns an address of rank 0's host that other hosts can reach. Usually this is the address from which rank 0's

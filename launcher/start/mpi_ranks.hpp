@@ -40,6 +40,7 @@ private:
         FrameLink link;        ///< open from the supervisor's first frame until the supervisor has exited
         std::string host;      ///< the name that the supervisor reported, for messages
         std::string host_key;  ///< equal for all ranks of one host
+        std::string gpus;      ///< the GPUs of that host, as the supervisor reported them (rank_gpus.hpp)
         pid_t pid = 0;         ///< the process number of the program on the rank's own host; 0: the program has not
                                ///< started
         bool has_reported = false;
@@ -60,6 +61,7 @@ private:
     void take_hello(Newcomer& newcomer);
     [[nodiscard]] Status open_output(int rank);
     void welcome_when_all_have_reported();
+    [[nodiscard]] Status add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables);
     [[nodiscard]] std::string master_address() const;
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);

@@ -18,6 +18,7 @@
 
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
+#include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/plan.hpp"
@@ -63,8 +64,8 @@ void complain(const std::string& text) { fmt::print(stderr, "ruedarun: {}\n", te
 
 class Supervisor {
 public:
-    Supervisor(std::vector<std::string> program, std::vector<std::string> left_variables)
-        : words_(std::move(program)), left_variables_(std::move(left_variables)) {}
+    Supervisor(std::vector<std::string> program, std::vector<std::string> left_variables, const RankGpus& gpus)
+        : words_(std::move(program)), left_variables_(std::move(left_variables)), gpus_(gpus) {}
 
     int run() {
         if (const Status status = signals_.open({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
@@ -92,6 +93,9 @@ private:
             run_alone(rank_ ? address.status().message() : "mpirun has not set the number of the rank");
             return;
         }
+        // The GPUs are listed before the connection is made: ruedarun waits only a few seconds for the first frame of a
+        // connection, and NVML can take longer on a host with many GPUs.
+        const std::string gpus = gpus_.per_rank > 0 ? encode_gpus(gpus_here(environment_)) : "";
         Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
         if (!socket.is_ok()) {  // ruedarun reports that this supervisor is missing; this line says why
             complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, socket.status().message()));
@@ -102,7 +106,7 @@ private:
         link_ = FrameLink(std::move(socket).value());
         link_.send(FrameKind::hello, *rank_,
                    encode_greeting({address.value().secret, host_name(), *rank_ == 0 ? hold_master_port() : kNoPort,
-                                    host_key(environment_)}));
+                                    host_key(environment_), gpus}));
     }
 
     /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start.
@@ -119,10 +123,36 @@ private:
     void run_alone(const std::string& reason) {
         complain(fmt::format("this rank has no ruedarun that watches it ({}); it runs alone", reason));
         variables_ = torch_variables_of_mpirun(environment_);
+        if (const Status divided = take_own_gpus(); !divided.is_ok()) {
+            complain(divided.message());
+            done_ = true;
+            exit_status_ = 1;
+            return;
+        }
         std::erase_if(variables_, [this](const EnvironmentChange& change) {
             return std::find(left_variables_.begin(), left_variables_.end(), change.name) != left_variables_.end();
         });
         start({kInherit, kInherit});
+    }
+
+    /// Without ruedarun, this process itself chooses the GPUs of its rank.
+    [[nodiscard]] Status take_own_gpus() {
+        if (gpus_.per_rank == 0) {
+            return {};
+        }
+        const auto local_rank = std::find_if(variables_.begin(), variables_.end(), [](const EnvironmentChange& change) {
+            return change.name == "LOCAL_RANK";
+        });
+        const std::optional<int> ranks = ranks_of_this_host(environment_);
+        if (local_rank == variables_.end() || !ranks) {
+            return failure(ErrorCode::invalid_argument,
+                           "--gpus-per-rank: mpirun has not set the numbers of the ranks of this host");
+        }
+        const int number = base::parse_integer<int>(local_rank->value.value_or("")).value_or(0);
+        Result<std::string> devices = devices_of_rank(gpus_, number, *ranks, host_name(), gpus_here(environment_));
+        RUEDA_RETURN_IF_FAILED(devices.status());
+        variables_.push_back({base::kVisibleDevices, std::move(devices).value()});
+        return {};
     }
 
     void turn() {
@@ -335,6 +365,7 @@ private:
 
     const std::vector<std::string> words_;           ///< the program and its arguments
     const std::vector<std::string> left_variables_;  ///< variables of torchrun that run_alone() must not set
+    const RankGpus gpus_;
     const Environment environment_ = environment_of_this_process();
     const std::optional<int> rank_ = rank_from_launcher(environment_);
     SignalInbox signals_;
@@ -360,7 +391,10 @@ int run_rank_supervisor(std::span<const std::string> arguments) {
         complain(fmt::format("{} is an option that only ruedarun itself uses", kSupervisorOption));
         return 2;
     }
-    return Supervisor({end_of_options + 1, arguments.end()}, {arguments.begin(), end_of_options}).run();
+    std::vector<std::string> left_variables(arguments.begin(), end_of_options);
+    const RankGpus gpus = read_rank_gpus(left_variables);
+    std::erase_if(left_variables, [](const std::string& word) { return is_word_about_gpus(word); });
+    return Supervisor({end_of_options + 1, arguments.end()}, std::move(left_variables), gpus).run();
 }
 
 }  // namespace rueda::launcher

@@ -162,6 +162,21 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
+/// Looking for the GPUs may take a second, so other Python threads run meanwhile.
+PyObject* local_device(PyObject* /*module*/, PyObject* /*unused*/) {
+    int index = 0;
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = rueda_local_device(&index);
+    }
+    if (status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    return PyLong_FromLong(index);
+}
+
 /// Raises the error that an operation would raise if it had to write to the tensor.
 PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     BorrowedTensor borrowed;
@@ -358,6 +373,14 @@ PyMethodDef functions[] = {
      "local_rank()\n--\n\nThe number of this process among those of its machine, from 0.\n\n"
      "Raises:\n    NotInitialized: before init().\n\n"
      "Example::\n\n    device = rueda.local_rank()\n"},
+    {"local_device", local_device, METH_NOARGS,
+     "local_device()\n--\n\nThe number of the CUDA device that this process should use.\n\n"
+     "If the launcher gives each process GPUs of its own, it is 0; otherwise it is local_rank(). docs/gpu.md has the\n"
+     "whole rule. The call creates no CUDA context, so the process may still fork. It may take a second.\n\n"
+     "Raises:\n    NotInitialized: before init().\n"
+     "    Unsupported: this process may use no GPU.\n"
+     "    InvalidArgument: this machine has more processes than GPUs, and RUEDA_SHARE_GPU is not set.\n\n"
+     "Example::\n\n    torch.cuda.set_device(rueda.local_device())\n"},
     {"local_size", number<rueda_local_size>, METH_NOARGS,
      "local_size()\n--\n\nHow many processes this machine has.\n\n"
      "Raises:\n    NotInitialized: before init().\n\n"

@@ -25,6 +25,7 @@ int rueda_local_size(int* value);
 int rueda_cross_rank(int* value);
 int rueda_cross_size(int* value);
 int rueda_is_homogeneous(int* value);
+int rueda_local_device(int* index);
 int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 int rueda_process_set_remove(int32_t process_set);
 int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);

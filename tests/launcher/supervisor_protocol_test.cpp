@@ -22,7 +22,8 @@ RankEnd report_of(const std::string& text) {
 }
 
 TEST_CASE("a greeting survives the journey, without characters that harm a terminal", "[unit]") {
-    const Greeting same = parse_greeting(encode_greeting({"0ff", "b", 4711, "b 1 2 3 4"}));
+    const Greeting same = parse_greeting(encode_greeting({"0ff", "b", 4711, "b 1 2 3 4", "2\t0,1\t\t"}));
+    CHECK(same.gpus == "2\t0,1\t\t");
     CHECK(same.secret == "0ff");
     CHECK(same.host == "b");
     CHECK(same.master_port == 4711);

@@ -65,6 +65,7 @@ class Tree(unittest.TestCase):
             "migrating-from-horovod.md",
             "pytorch-distributed.md",
             "frameworks.md",
+            "gpu.md",
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))

@@ -80,6 +80,9 @@ rocm_built ProcessSet global_process_set add_process_set remove_process_set Aver
 HorovodInternalError DistributedOptimizer SyncBatchNorm
 """.split()
 
+#: The names that Rueda has in addition.
+OWN_NAMES = ["local_device"]
+
 
 class AsHorovod(unittest.TestCase):
     def setUp(self):
@@ -201,7 +204,7 @@ class AsHorovod(unittest.TestCase):
     def test_names(self):
         import rueda.torch
 
-        self.assertEqual(sorted(NAMES), sorted(rueda.torch.__all__))
+        self.assertEqual(sorted([*NAMES, *OWN_NAMES]), sorted(rueda.torch.__all__))
         for name in [*NAMES, "_check_has_gpu", "_MPI_LIB_AVAILABLE"]:
             self.assertTrue(hasattr(rueda.torch, name), name)
 

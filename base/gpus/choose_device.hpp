@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/gpus/visible_gpus.hpp"
+#include "base/settings/environment.hpp"
+#include "base/status.hpp"
+
+namespace rueda::base {
+
+/// What decides which GPU a rank uses, besides the GPUs themselves.
+struct DeviceRequest {
+    int local_rank = 0;
+    int local_size = 1;
+    /// If not 0: the launcher gives each rank this number of GPUs through CUDA_VISIBLE_DEVICES.
+    int gpus_per_rank = 0;
+    bool share = false;  ///< whether several ranks may use one GPU
+    std::string host;    ///< the host's name, for messages
+};
+
+/// Chooses the GPU of a rank. Returns its CUDA device number: the position among the visible GPUs. Pure function. The
+/// first rule that applies decides:
+///
+/// 1. No GPU is visible: Unsupported.
+/// 2. The launcher gives each rank `gpus_per_rank` GPUs, and this number is visible: device 0, the first of the rank's
+///    own. If more are visible, nobody has divided the GPUs, and the rank takes the first GPU of its part of the list.
+///    If fewer are visible, InvalidArgument.
+/// 3. There are at least as many GPUs as ranks on the host: the rank with local rank k uses device k.
+/// 4. CUDA_VISIBLE_DEVICES lists exactly the indices that this local rank gets if each rank gets equally many: device
+/// 0.
+///    A script that starts each rank has then set the variable ("CUDA_VISIBLE_DEVICES=$LOCAL_RANK"). If the variable
+///    has the same value on all ranks instead, the rule applies to only one of them, and the others fail by rule 6.
+/// 5. Ranks may share GPUs: the ranks are divided into blocks of neighbours, one block for each GPU, whose sizes differ
+/// by
+///    at most one. Neighbours share a GPU, because launchers bind neighbours to cores of one socket, and because most
+///    algorithms send most data between neighbours.
+/// 6. InvalidArgument. The message has the numbers and says what to do.
+[[nodiscard]] Result<int> choose_device(const DeviceRequest& request, const VisibleGpus& visible);
+
+/// Returns the value of CUDA_VISIBLE_DEVICES for a rank that gets `gpus_per_rank` of the host's visible GPUs: those
+/// after the GPUs of the ranks before it. If there are too few GPUs, fails with InvalidArgument, or, if ranks may share
+/// GPUs, divides the ranks into blocks of neighbours that get the same GPUs. Pure function.
+[[nodiscard]] Result<std::string> devices_of_rank(const DeviceRequest& request, const VisibleGpus& visible);
+
+/// Returns the number of GPUs that Slurm gives to each task through CUDA_VISIBLE_DEVICES or by hiding the other GPUs; 0
+/// if it gives none, or if srun has not started this process as one of at least `job_size` tasks. (mpirun uses srun to
+/// start one process on each host, and the ranks inherit that process's variables.)
+[[nodiscard]] int gpus_per_slurm_task(const EnvironmentLookup& environment, int job_size);
+
+}  // namespace rueda::base

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Draws the conclusions of `rueda doctor` about GPUs from the facts in GpuFacts. The functions in this file do not look
+// at the machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "launcher/doctor/doctor.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+class GpuExamination {
+public:
+    GpuExamination(const GpuFacts& facts, std::optional<int> ranks, const Environment& environment)
+        : facts_(facts), ranks_(ranks), environment_(environment) {}
+
+    std::vector<Finding> examine() && {
+        if (facts_.machine.gpus.empty()) {
+            fine("GPUs", "no NVIDIA GPU that this user may open");
+            return std::move(findings_);
+        }
+        list_gpus();
+        look_at_driver();
+        look_at_nccl();
+        look_at_order();
+        look_at_ranks();
+        return std::move(findings_);
+    }
+
+private:
+    void fine(std::string subject, std::string found) {
+        findings_.push_back({Severity::fine, std::move(subject), std::move(found), ""});
+    }
+    void warn(std::string subject, std::string found, std::string advice) {
+        findings_.push_back({Severity::warning, std::move(subject), std::move(found), std::move(advice)});
+    }
+
+    void list_gpus() {
+        for (std::size_t i = 0; i < facts_.machine.gpus.size(); ++i) {
+            const base::MachineGpu& gpu = facts_.machine.gpus[i];
+            std::vector<std::string> parts;
+            parts.push_back(gpu.name.empty() ? "a GPU without a name" : base::printable(gpu.name));
+            if (gpu.total_bytes) {
+                parts.push_back(base::format_bytes(*gpu.total_bytes));
+            }
+            for (const std::string& text : {gpu.uuid, gpu.pci_address}) {
+                if (!text.empty()) {
+                    parts.push_back(base::printable(text));
+                }
+            }
+            fine(fmt::format("GPU {}", i), fmt::format("{}", fmt::join(parts, ", ")));
+        }
+    }
+
+    void look_at_driver() {
+        const std::string version = facts_.machine.driver_version.empty()
+                                        ? "of unknown version"
+                                        : base::printable(facts_.machine.driver_version);
+        if (facts_.cuda.file.empty()) {
+            warn("GPU driver", fmt::format("{}; libcuda.so.1 was not found", version),
+                 "name its folder in LD_LIBRARY_PATH; in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility; "
+                 "without it, no program can use CUDA");
+        } else {
+            fine("GPU driver", fmt::format("{}, {}", version, facts_.cuda.file));
+        }
+        if (!facts_.machine.has_nvml) {
+            warn("NVML", "libnvidia-ml.so.1 cannot be loaded; the list of GPUs is from /proc/driver/nvidia",
+                 "in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility; without NVML, rueda top shows no "
+                 "GPUs");
+        }
+    }
+
+    void look_at_nccl() {
+        if (facts_.nccl.file.empty()) {
+            warn("NCCL", "libnccl.so.2 was not found in the packages of python3, nor where the system's loader looks",
+                 "pip install nvidia-nccl-cu13 (or -cu12), or name its folder in LD_LIBRARY_PATH");
+        } else {
+            fine("NCCL", fmt::format("{}, {}",
+                                     facts_.nccl.version.empty() ? "a version that its file name does not tell"
+                                                                 : facts_.nccl.version,
+                                     facts_.nccl.file));
+        }
+    }
+
+    /// The numbers of nvidia-smi and of CUDA differ if the models differ, because CUDA puts the fastest GPU first.
+    void look_at_order() {
+        const std::vector<base::MachineGpu>& gpus = facts_.machine.gpus;
+        const bool differ = std::any_of(gpus.begin(), gpus.end(),
+                                        [&gpus](const base::MachineGpu& gpu) { return gpu.name != gpus.front().name; });
+        if (differ && text_of(environment_, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID") {
+            warn("order of the GPUs",
+                 "the GPUs are of different models, so CUDA may number them in another order than "
+                 "nvidia-smi and the lines above",
+                 "set CUDA_DEVICE_ORDER=PCI_BUS_ID for all ranks, or use UUIDs in CUDA_VISIBLE_DEVICES");
+        }
+    }
+
+    void look_at_ranks() {
+        const int count = facts_.visible.count();
+        const std::string shown = base::describe_gpus(facts_.visible);
+        if (count == 0) {
+            warn("ranks and GPUs", fmt::format("CUDA shows {}", shown),
+                 fmt::format("unset {}, or list GPUs of this host", base::kVisibleDevices));
+        } else if (!facts_.visible.problem.empty()) {
+            warn("ranks and GPUs", fmt::format("CUDA shows {}", shown),
+                 fmt::format("correct {}", base::kVisibleDevices));
+        } else if (ranks_ && *ranks_ > count) {
+            warn("ranks and GPUs",
+                 fmt::format("{} ranks for {}: ranks would have to share a GPU, which they may not do unless you "
+                             "allow it",
+                             *ranks_, shown),
+                 fmt::format("start at most {} here, or start them with ruedarun --share-gpu", count));
+        } else {
+            fine("ranks and GPUs", fmt::format("at most {} {} here without sharing a GPU: CUDA shows {}", count,
+                                               count == 1 ? "rank" : "ranks", shown));
+        }
+    }
+
+    const GpuFacts& facts_;
+    const std::optional<int> ranks_;
+    const Environment& environment_;
+    std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::vector<Finding> examine_gpus(const GpuFacts& facts, std::optional<int> ranks, const Environment& environment) {
+    return GpuExamination(facts, ranks, environment).examine();
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/gpus/visible_gpus.hpp"
+#include "base/status.hpp"
+#include "launcher/options/variables.hpp"
+
+namespace rueda::launcher {
+
+/// What --gpus-per-rank and --share-gpu ask for.
+struct RankGpus {
+    int per_rank = 0;  ///< the number of GPUs of each rank; 0: each rank sees all GPUs of its host
+    bool share = false;
+};
+
+/// The settings by which ruedarun tells the ranks how it has divided the GPUs.
+inline constexpr const char* kGpusPerRankVariable = "RUEDA_GPUS_PER_RANK";
+inline constexpr const char* kShareGpuVariable = "RUEDA_SHARE_GPU";
+
+/// Returns the arguments by which a supervisor (the parent of a rank) learns what is asked for; none if each rank sees
+/// all GPUs.
+[[nodiscard]] std::vector<std::string> words_of(const RankGpus& gpus);
+/// Reads the arguments of words_of(). Other arguments are ignored.
+[[nodiscard]] RankGpus read_rank_gpus(std::span<const std::string> words);
+/// Whether an argument is one of words_of().
+[[nodiscard]] bool is_word_about_gpus(std::string_view word);
+
+/// The GPUs that CUDA shows to a process of this host with these variables. May take a second.
+[[nodiscard]] base::VisibleGpus gpus_here(const Environment& environment);
+
+/// Returns the value of CUDA_VISIBLE_DEVICES for one of the ranks of a host. Fails if the host has too few GPUs.
+[[nodiscard]] Result<std::string> devices_of_rank(const RankGpus& gpus, int local_rank, int local_ranks,
+                                                  const std::string& host, const base::VisibleGpus& visible);
+
+/// Writes the GPUs as one line, by which a supervisor reports them to ruedarun.
+[[nodiscard]] std::string encode_gpus(const base::VisibleGpus& visible);
+/// Reads the line of encode_gpus(). It accepts any text; missing parts are empty.
+[[nodiscard]] base::VisibleGpus decode_gpus(std::string_view line);
+
+}  // namespace rueda::launcher
