@@ -73,6 +73,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
     }
     std::vector<std::string> names;
     std::vector<Request> requests;
+    std::shared_ptr<const rueda::core::DeviceUse> use;  // of all members that are on a device
     for (std::size_t i = 0; i < count; ++i) {
         names.push_back(rueda::core::name_of_member(name, i, count));
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));
@@ -81,10 +82,16 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
         if (!made.is_ok()) {
             return rueda::core::naming_tensor(names.back(), made);
         }
-        if (i == 0 && call.options->device != nullptr) {
-            RUEDA_RETURN_IF_FAILED(call.attach_device(requests.front()));
+        if (call.options->device != nullptr && !requests.back().is_refused) {
+            if (use == nullptr) {
+                const Status attached = call.attach_device(requests.back());
+                if (!attached.is_ok()) {
+                    return rueda::core::naming_tensor(names.back(), attached);
+                }
+                use = requests.back().device;
+            }
+            requests.back().device = use;  // one event is enough for all members
         }
-        requests.back().device = requests.front().device;  // one event is enough for all members
         call.note_site(requests.back());
     }
     RUEDA_RETURN_IF_FAILED(check_apart(tensors, names));

@@ -203,10 +203,12 @@ void Runtime::abandon() {
     control_plane_->close(/*after_failure=*/true);
 }
 
-/// All tensors of a call are on the same device, or in the CPU's memory.
+/// The members of a group that are refused are not launched.
 void Runtime::expect_launches(Completion& completion, std::span<const Request> requests) {
-    if (requests.front().device != nullptr) {
-        completion.expect_launches(static_cast<std::uint32_t>(requests.size()));
+    const auto launches = std::count_if(requests.begin(), requests.end(),
+                                        [](const Request& request) { return request.device != nullptr; });
+    if (launches > 0) {
+        completion.expect_launches(static_cast<std::uint32_t>(launches));
     }
 }
 

@@ -133,7 +133,7 @@ void mistakes(Gpu& gpu) {
 int main() {
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
     rueda::init();
-    Gpu gpu(rueda::local_rank());
+    Gpu gpu(rueda::rank());
     average_gradients(gpu);
     broadcast_in_a_group(gpu);
     mistakes(gpu);
