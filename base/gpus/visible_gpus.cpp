@@ -106,7 +106,7 @@ VisibleGpus visible_gpus(const std::optional<std::string>& variable, const std::
 }
 
 std::string describe_gpus(const VisibleGpus& visible) {
-    const std::string number = fmt::format("{} {}", visible.count(), visible.count() == 1 ? "GPU" : "GPUs");
+    std::string number = fmt::format("{} {}", visible.count(), visible.count() == 1 ? "GPU" : "GPUs");
     if (!visible.variable) {
         return number;
     }
