@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# Finds the compilers for device kernels, and compiles kernels to PTX. Neither CUDA's headers nor its libraries are
+# needed.
+#
+# RUEDA_NVCC and RUEDA_KERNEL_CLANG are the compilers, or empty. RUEDA_KERNEL_COMPILER is the one that compiles the
+# kernels of the library: "nvcc", else "clang++", else "none".
+include_guard(GLOBAL)
+option(RUEDA_WITH_NVCC "Compile the device kernels with nvcc where it is found, otherwise with clang" ON)
+
+# The kernels need C++20, which nvcc has since 12.0.
+function(rueda_find_nvcc)
+  find_program(RUEDA_NVCC_FOUND nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  mark_as_advanced(RUEDA_NVCC_FOUND)
+  set(nvcc "")
+  if(RUEDA_NVCC_FOUND)
+    execute_process(COMMAND "${RUEDA_NVCC_FOUND}" --version OUTPUT_VARIABLE text ERROR_QUIET)
+    if(text MATCHES "release ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_GREATER_EQUAL 12.0)
+      set(nvcc "${RUEDA_NVCC_FOUND}")
+    endif()
+  endif()
+  set(RUEDA_NVCC "${nvcc}" PARENT_SCOPE)
+  set(ptxas "")
+  if(nvcc)
+    get_filename_component(folder "${nvcc}" DIRECTORY)
+    find_program(RUEDA_PTXAS_FOUND ptxas HINTS "${folder}")
+    mark_as_advanced(RUEDA_PTXAS_FOUND)
+    if(RUEDA_PTXAS_FOUND)
+      set(ptxas "${RUEDA_PTXAS_FOUND}")
+    endif()
+  endif()
+  set(RUEDA_PTXAS "${ptxas}" PARENT_SCOPE)
+endfunction()
+
+# Some builds of clang, for example that of macOS, have no code generator for PTX.
+function(rueda_find_kernel_clang)
+  find_program(RUEDA_KERNEL_CLANG_FOUND NAMES clang++ clang++-20 clang++-19 clang++-18 clang++-17 clang++-16 clang++-15
+                                              clang++-14)
+  mark_as_advanced(RUEDA_KERNEL_CLANG_FOUND)
+  set(clang "")
+  if(RUEDA_KERNEL_CLANG_FOUND)
+    execute_process(COMMAND "${RUEDA_KERNEL_CLANG_FOUND}" -print-targets OUTPUT_VARIABLE text ERROR_QUIET)
+    if(text MATCHES "nvptx64")
+      set(clang "${RUEDA_KERNEL_CLANG_FOUND}")
+    endif()
+  endif()
+  set(RUEDA_KERNEL_CLANG "${clang}" PARENT_SCOPE)
+endfunction()
+
+rueda_find_nvcc()
+rueda_find_kernel_clang()
+if(RUEDA_NVCC AND RUEDA_WITH_NVCC)
+  set(RUEDA_KERNEL_COMPILER nvcc)
+elseif(RUEDA_KERNEL_CLANG)
+  set(RUEDA_KERNEL_COMPILER clang++)
+else()
+  set(RUEDA_KERNEL_COMPILER none)
+endif()
+
+# The flags. Fused multiply-add would round once where the CPU rounds twice. The host compiler of nvcc only preprocesses
+# the file, so its version does not matter.
+set(RUEDA_KERNEL_INCLUDES "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_SOURCE_DIR}/include")
+set(RUEDA_NVCC_FLAGS -x cu -std=c++20 -fmad=false --expt-relaxed-constexpr -allow-unsupported-compiler
+                     ${RUEDA_KERNEL_INCLUDES})
+set(RUEDA_KERNEL_CLANG_FLAGS -x cuda --cuda-device-only -nocudainc -nocudalib -std=c++20 -O3 -ffp-contract=off
+                             -Wno-unknown-cuda-version ${RUEDA_KERNEL_INCLUDES})
+
+# rueda_kernel_image(OUTPUT file.cpp SOURCE file.cu DEPENDS headers…) compiles kernels to PTX, and writes a C++ source
+# that defines kernel_image().
+function(rueda_kernel_image)
+  cmake_parse_arguments(IMAGE "" "OUTPUT;SOURCE" "DEPENDS" ${ARGN})
+  set(ptx "${IMAGE_OUTPUT}.ptx")
+  set(compile "")
+  set(check "")
+  if(RUEDA_KERNEL_COMPILER STREQUAL "nvcc")
+    set(compile COMMAND "${RUEDA_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" ${RUEDA_NVCC_FLAGS} -arch=compute_75 -ptx
+                        "${IMAGE_SOURCE}" -o "${ptx}")
+    if(RUEDA_PTXAS)
+      # The script below lowers the version of the text, so an assembler must confirm that nothing newer is used.
+      set(check COMMAND "${RUEDA_PTXAS}" --gpu-name sm_75 "${ptx}" -o "${ptx}.cubin")
+    endif()
+  elseif(RUEDA_KERNEL_COMPILER STREQUAL "clang++")
+    set(compile COMMAND "${RUEDA_KERNEL_CLANG}" ${RUEDA_KERNEL_CLANG_FLAGS} --cuda-gpu-arch=sm_75 -S "${IMAGE_SOURCE}"
+                        -o "${ptx}")
+  else()
+    set(compile COMMAND "${CMAKE_COMMAND}" -E touch "${ptx}")
+  endif()
+  set(script "${PROJECT_SOURCE_DIR}/cmake/embed_kernels.cmake")
+  add_custom_command(
+    OUTPUT "${IMAGE_OUTPUT}"
+    ${compile}
+    COMMAND "${CMAKE_COMMAND}" "-DPTX=${ptx}" "-DOUTPUT=${IMAGE_OUTPUT}" "-DCOMPILER=${RUEDA_KERNEL_COMPILER}" -P
+            "${script}"
+    ${check}
+    DEPENDS "${IMAGE_SOURCE}" ${IMAGE_DEPENDS} "${script}"
+    COMMENT "Device kernels by ${RUEDA_KERNEL_COMPILER}"
+    VERBATIM)
+endfunction()

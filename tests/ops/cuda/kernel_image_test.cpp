@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+
+// The text of the device kernels, which a driver compiles.
+#include "ops/cuda/kernel_image.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "buffers.hpp"
+#include "ops/cuda/host_kernels.hpp"
+#include "ops/cuda/launch.hpp"
+
+namespace rueda::ops::cuda::test {
+
+TEST_CASE("every kernel that a launch can name exists on the host", "[unit]") {
+    std::vector<const char*> names{kCopyKernel, kFillKernel, kAdasumLanesKernel, kAdasumWeightsKernel};
+    for (const DType dtype : ops::test::kDTypes) {
+        names.push_back(reduce_kernel(dtype));
+        if (dtype != DType::boolean) {
+            names.push_back(scale_kernel(dtype));
+        }
+        if (is_floating_point(dtype)) {
+            names.push_back(adasum_products_kernel(dtype));
+            names.push_back(adasum_sum_kernel(dtype));
+        }
+        CHECK(std::string(reduce_kernel(dtype)) == std::string("rueda_reduce_") + name_of(dtype));
+        for (const DType to : ops::test::kDTypes) {
+            if (dtype != to && is_floating_point(dtype) && is_floating_point(to)) {
+                names.push_back(convert_kernel(dtype, to));
+                CHECK(std::string(names.back()) == std::string("rueda_convert_") + name_of(dtype) + "_" + name_of(to));
+            } else {
+                CHECK(convert_kernel(dtype, to) == nullptr);
+            }
+        }
+    }
+    CHECK(names.size() == host_kernels().size());
+    for (const char* name : names) {
+        CAPTURE(name);
+        CHECK(find_host_kernel(name) != nullptr);
+    }
+    CHECK(find_host_kernel("rueda_reduce_complex64") == nullptr);
+}
+
+TEST_CASE("the image has every kernel, for old drivers, and without instructions that round differently", "[unit]") {
+    const std::string_view image = kernel_image();
+    if (kernel_image_compiler() == "none") {
+        WARN("skipped: Rueda was built without device kernels");
+        CHECK(image.empty());
+        return;
+    }
+    for (const NamedHostKernel& kernel : host_kernels()) {
+        const std::string entry = std::string(".visible .entry ") + kernel.name + "(";
+        CAPTURE(entry);
+        CHECK(image.find(entry) != std::string_view::npos);
+    }
+    CHECK(image.data()[image.size()] == '\0');
+    CHECK(image.find("\n.target sm_75") != std::string_view::npos);
+    CHECK(image.find("\n.version 6.") != std::string_view::npos);
+    // fma: rounds once instead of twice. Without .rn, the assembler may itself make an fma of a product and a sum.
+    // .ftz and .approx: other results for subnormals and quotients. .local: a thread copies the parameter.
+    // call: a function of a library that is not there.
+    for (const char* forbidden : {"fma.", "mad.f", "add.f32", "mul.f32", "add.f64", "mul.f64", ".ftz", ".approx",
+                                  ".local", "call.", "call ", ".extern"}) {
+        CAPTURE(forbidden);
+        CHECK(image.find(forbidden) == std::string_view::npos);
+    }
+    CHECK(image.find("ld.global.v4.u32") != std::string_view::npos);
+    CHECK(image.find("st.global.v4.u32") != std::string_view::npos);
+}
+
+TEST_CASE("grids have at least one block, at most the maximum, and otherwise a thread for each vector", "[unit]") {
+    CHECK(blocks_for(0) == 1);
+    CHECK(blocks_for(1) == 1);
+    CHECK(blocks_for(kThreads) == 1);
+    CHECK(blocks_for(kThreads + 1) == 2);
+    CHECK(blocks_for(std::uint64_t{1} << 50) == kMostBlocks);
+    const std::byte* source = nullptr;
+    const Reduction sum{.dtype = DType::float32, .op = ReduceOp::sum};
+    CHECK(reduce_launch(sum, {&source, 1}, nullptr, 1 << 20).geometry.blocks == (1 << 20) / 4 / kThreads + 1);
+    const BatchItem items[] = {{nullptr, nullptr, 5}, {nullptr, nullptr, 16 * 256 * 6}, {nullptr, nullptr, 0}};
+    const Launch<BatchArguments> copies = batch_launch({DType::uint8, DType::uint8}, items);
+    CHECK(copies.geometry.blocks == 7);
+    CHECK(copies.geometry.rows == 3);
+    CHECK(copies.arguments.item_count == 3);
+}
+
+}  // namespace rueda::ops::cuda::test
