@@ -8,6 +8,7 @@
 #include <string>
 
 #include "buffers.hpp"
+#include "ops/cuda/division.hpp"
 #include "ops/cuda/host_kernels.hpp"
 #include "ops/cuda/launch.hpp"
 
@@ -67,6 +68,37 @@ TEST_CASE("the image has every kernel, for old drivers, and without instructions
     }
     CHECK(image.find("ld.global.v4.u32") != std::string_view::npos);
     CHECK(image.find("st.global.v4.u32") != std::string_view::npos);
+}
+
+TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
+    alignas(16) std::byte memory[64];
+    // One pointer to elements of 4 bytes: three elements before the first aligned vector, and two after the last one.
+    Division division(3 + 4 * 5 + 2, memory + 4, 4);
+    CHECK(division.vectors() == 5);
+    CHECK(division.begin_of_vector(0) == 3);
+    CHECK(division.begin_of_vector(4) == 19);
+    CHECK(division.singles() == 5);
+    CHECK(division.place_of_single(2) == 2);
+    CHECK(division.place_of_single(3) == 23);
+    CHECK(division.place_of_single(4) == 24);
+    // A second pointer with the same distance to an aligned address, and a third one to wider elements.
+    division.include(memory + 20, 4);
+    CHECK(division.vectors() == 5);
+    division.include(memory + 8, 8);
+    CHECK(division.vectors() == 5);
+    // A pointer that is aligned to its elements, but not together with the others, and one that is not aligned.
+    division.include(memory + 8, 4);
+    CHECK(division.vectors() == 0);
+    CHECK(division.singles() == 25);
+    CHECK(division.place_of_single(24) == 24);
+    CHECK(division.are_elements_aligned());
+    division.include(memory + 9, 4);
+    CHECK_FALSE(division.are_elements_aligned());
+    // Too few elements to reach the first aligned vector.
+    const Division small(2, memory + 4, 4);
+    CHECK(small.vectors() == 0);
+    CHECK(small.singles() == 2);
+    CHECK(small.place_of_single(1) == 1);
 }
 
 TEST_CASE("grids have at least one block, at most the maximum, and otherwise a thread for each vector", "[unit]") {
