@@ -3,7 +3,7 @@
 # Finds the compilers for device kernels, and compiles kernels to PTX. Neither CUDA's headers nor its libraries are
 # needed.
 #
-# RUEDA_NVCC and RUEDA_KERNEL_CLANG are the compilers, or empty. RUEDA_KERNEL_COMPILER is the one that compiles the
+# RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the programs, or empty. RUEDA_KERNEL_COMPILER is the one that compiles the
 # kernels of the library: "nvcc", else "clang++", else "none".
 include_guard(GLOBAL)
 option(RUEDA_WITH_NVCC "Compile the device kernels with nvcc where it is found, otherwise with clang" ON)
@@ -83,7 +83,7 @@ function(rueda_kernel_image)
     set(compile COMMAND "${RUEDA_KERNEL_CLANG}" ${RUEDA_KERNEL_CLANG_FLAGS} --cuda-gpu-arch=sm_75 -S "${IMAGE_SOURCE}"
                         -o "${ptx}")
   else()
-    set(compile COMMAND "${CMAKE_COMMAND}" -E touch "${ptx}")
+    set(compile COMMAND "${CMAKE_COMMAND}" -E rm -f "${ptx}" COMMAND "${CMAKE_COMMAND}" -E touch "${ptx}")
   endif()
   set(script "${PROJECT_SOURCE_DIR}/cmake/embed_kernels.cmake")
   add_custom_command(

@@ -11,8 +11,8 @@
 set -euo pipefail
 way=$1 compiler=$2 ptxas=$3 source=$4
 shift 4
-[[ -n $compiler ]] || { echo "no compiler for $way here: skipped"; exit 77; }
-[[ $way != ptxas || -n $ptxas ]] || { echo "no ptxas here: skipped"; exit 77; }
+[[ $compiler != none ]] || { echo "no compiler for $way here: skipped"; exit 77; }
+[[ $way != ptxas || $ptxas != none ]] || { echo "no ptxas here: skipped"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 architectures="75 80 86 89 90 100 120"
@@ -55,7 +55,7 @@ case $way in
             echo "the PTX of clang has instructions that it must not have"
             exit 1
         fi
-        [[ -n $ptxas ]] || { echo "no ptxas here: the PTX is not assembled"; exit 0; }
+        [[ $ptxas != none ]] || { echo "no ptxas here: the PTX is not assembled"; exit 0; }
         for architecture in 75 90; do
             assemble "$folder/kernels.ptx" "$architecture"
         done
