@@ -12,22 +12,35 @@
 #include "buffers.hpp"
 #include "ops/cuda/host_kernels.hpp"
 #include "ops/cuda/launch.hpp"
+#include "ptx_machine.hpp"
 
 namespace rueda::ops::cuda::test {
 
 using ops::test::Buffer;
 using ops::test::Bytes;
 
+/// Returns the machine for the PTX file in the variable RUEDA_TEST_PTX, or null. With a file, the tests execute its
+/// kernels instead of the host's. Because this is slow, they then run only every 25th of their comparisons.
+const PtxMachine* ptx_machine();
+
+/// Whether the next comparison of a long series is to be run.
+bool is_chosen();
+
 /// Runs a launch on the host. Without `blocks`, the grid is the launch's own.
 template <class Arguments>
 void run(const Launch<Arguments>& launch, std::uint32_t blocks = 0) {
     REQUIRE(launch.kernel != nullptr);
+    Arguments arguments = launch.arguments;
+    const Dimensions grid{blocks != 0 ? blocks : launch.geometry.blocks, launch.geometry.rows, 1};
+    if (ptx_machine() != nullptr) {
+        ptx_machine()->run(launch.kernel, grid, {kThreads, 1, 1}, &arguments, sizeof(arguments));
+        return;
+    }
     const HostKernel kernel = find_host_kernel(launch.kernel);
     CAPTURE(launch.kernel);
     REQUIRE(kernel != nullptr);
-    Arguments arguments = launch.arguments;
     void* parameters[] = {&arguments};
-    kernel({blocks != 0 ? blocks : launch.geometry.blocks, launch.geometry.rows, 1}, {kThreads, 1, 1}, parameters);
+    kernel(grid, {kThreads, 1, 1}, parameters);
 }
 
 /// Returns "" if the buffer has the content and nothing beside it was written, and otherwise the first difference.
