@@ -36,6 +36,14 @@ inline std::vector<ReduceOp> ops_of(DType dtype) {
                                    : std::vector(std::begin(kOps), std::end(kOps));
 }
 
+/// Where Buffer takes its memory from. A test may replace it, for example by the memory of a device.
+struct BufferMemory {
+    void* (*allocate)(std::size_t bytes);
+    void (*release)(void* memory);
+};
+inline BufferMemory buffer_memory{[](std::size_t bytes) { return ::operator new (bytes, std::align_val_t{64}); },
+                                  [](void* memory) { ::operator delete (memory, std::align_val_t{64}); }};
+
 /// Memory that begins `shift` bytes after an address that is a multiple of 64. Without a margin, the memory ends where
 /// its allocation ends, so that AddressSanitizer reports an access even one byte beyond the end. With a margin, a
 /// pattern fills the `margin` bytes before and after the memory, and shows writes beyond the memory.
@@ -45,7 +53,7 @@ public:
         : bytes_(bytes),
           margin_(margin),
           begin_(64 + shift + margin),
-          memory_(static_cast<std::byte*>(::operator new (begin_ + bytes + margin, std::align_val_t{64}))) {
+          memory_(static_cast<std::byte*>(buffer_memory.allocate(begin_ + bytes + margin))) {
         std::memset(memory_.get(), kCanary, begin_ + bytes + margin);
     }
     Buffer(const Bytes& content, std::size_t shift, std::size_t margin) : Buffer(content.size(), shift, margin) {
@@ -62,7 +70,7 @@ public:
 private:
     static constexpr unsigned char kCanary = 0xA5;
     struct Delete {
-        void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+        void operator()(std::byte* p) const { buffer_memory.release(p); }
     };
     std::size_t bytes_;
     std::size_t margin_;

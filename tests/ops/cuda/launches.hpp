@@ -19,28 +19,20 @@ namespace rueda::ops::cuda::test {
 using ops::test::Buffer;
 using ops::test::Bytes;
 
-/// Returns the machine for the PTX file in the variable RUEDA_TEST_PTX, or null. With a file, the tests execute its
-/// kernels instead of the host's. Because this is slow, they then run only every 25th of their comparisons.
-const PtxMachine* ptx_machine();
+/// Runs a kernel with one parameter of `bytes` bytes: on the host, as PTX, or on a GPU (main.cpp).
+void run_kernel(const char* name, Dimensions grid, void* argument, std::size_t bytes);
 
-/// Whether the next comparison of a long series is to be run.
+/// Whether the next comparison of a long series is to be run. If kernels run as PTX, this is slow, and the function
+/// chooses every 25th comparison.
 bool is_chosen();
 
-/// Runs a launch on the host. Without `blocks`, the grid is the launch's own.
+/// Runs a launch. Without `blocks`, the grid is the launch's own.
 template <class Arguments>
 void run(const Launch<Arguments>& launch, std::uint32_t blocks = 0) {
     REQUIRE(launch.kernel != nullptr);
     Arguments arguments = launch.arguments;
     const Dimensions grid{blocks != 0 ? blocks : launch.geometry.blocks, launch.geometry.rows, 1};
-    if (ptx_machine() != nullptr) {
-        ptx_machine()->run(launch.kernel, grid, {kThreads, 1, 1}, &arguments, sizeof(arguments));
-        return;
-    }
-    const HostKernel kernel = find_host_kernel(launch.kernel);
-    CAPTURE(launch.kernel);
-    REQUIRE(kernel != nullptr);
-    void* parameters[] = {&arguments};
-    kernel(grid, {kThreads, 1, 1}, parameters);
+    run_kernel(launch.kernel, grid, &arguments, sizeof(arguments));
 }
 
 /// Returns "" if the buffer has the content and nothing beside it was written, and otherwise the first difference.
