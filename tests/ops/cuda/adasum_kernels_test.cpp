@@ -104,6 +104,11 @@ TEST_CASE("adasum kernels treat missing, zero, cancelling, infinite and NaN tens
         const Bytes nans = tensor({1.0, 2.0, NAN});
         const Bytes tiny = tensor({1e-300, 1e-42, 1e-38});
         const Bytes huge = tensor({1e38, -1e38, 1e300});
+        // The sources 1 and 8 times `ones` get weights of different signs, and their vector is 4.5 times `ones`.
+        // Together with the third source, it nearly vanishes: whether it counts as zero depends on the absolute
+        // weights.
+        const Bytes eightfold = tensor({8.0, -16.0, 4.0});
+        const Bytes nearly = tensor({-4.5 * (1 + 1.9e-6), 9.0 * (1 + 1.9e-6), -2.25 * (1 + 1.9e-6)});
         const Bytes gradient = random_gradients(dtype, count, random);
         const Bytes missing;
         const std::vector<std::vector<Bytes>> cases{{ones, ones},
@@ -125,6 +130,7 @@ TEST_CASE("adasum kernels treat missing, zero, cancelling, infinite and NaN tens
                                                     {ones, minus, ones},
                                                     {missing, ones, nans},
                                                     {ones, missing, minus, gradient},
+                                                    {ones, eightfold, nearly, zeros, gradient, zeros, zeros, zeros},
                                                     {missing, missing, ones, gradient, missing, ones}};
         for (std::size_t which = 0; which < cases.size(); ++which) {
             std::vector<const std::byte*> from;
