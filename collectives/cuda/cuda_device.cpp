@@ -92,6 +92,9 @@ Status PooledEvent::make_wait(DeviceStream stream) {
         other = std::move(opened).value();
     }
     const Device& current = other != nullptr ? *other : *device_;
+    // A wait for an event from outside would invalidate the program's capture, so the stream is asked first.
+    RUEDA_RETURN_IF_FAILED(
+        current.check_not_capturing(static_cast<CudaStream>(stream.stream), "make the stream wait for an operation"));
     const ContextScope scope(api, current.context());
     if (scope.error() != kCudaSuccess) {
         return current.failure_of("cuCtxPushCurrent", scope.error());
@@ -147,7 +150,7 @@ Status Device::failure_of(const char* call, CudaResult error) const {
                         ordinal_, error);
 }
 
-Status Device::check_not_capturing(CudaStream stream) const {
+Status Device::check_not_capturing(CudaStream stream, const char* purpose) const {
     const ContextScope scope(api_, context_);
     if (scope.error() != kCudaSuccess) {
         return failure_of("cuCtxPushCurrent", scope.error());
@@ -155,7 +158,7 @@ Status Device::check_not_capturing(CudaStream stream) const {
     int capture = kCaptureNone;
     const CudaResult result = api_.stream_is_capturing(stream, &capture);
     if (result == kCaptureImplicit || (result == kCudaSuccess && capture != kCaptureNone)) {
-        return capture_refusal(ordinal_, "start an operation");
+        return capture_refusal(ordinal_, purpose);
     }
     return result == kCudaSuccess ? Status() : failure_of("cuStreamIsCapturing", result);
 }

@@ -68,7 +68,7 @@ public:
     /// Records an event at the end of the work in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
     /// Returns Unsupported if `stream` captures a graph.
-    [[nodiscard]] Status check_not_capturing(CudaStream stream) const;
+    [[nodiscard]] Status check_not_capturing(CudaStream stream, const char* purpose) const;
 
     /// Returns Rueda's own stream, which has the highest priority and does not wait for the legacy default stream. All
     /// communicators of the device use this one stream: NCCL demands an order between the communicators of a device.

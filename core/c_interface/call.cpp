@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "collectives/rows.hpp"
 #include "core/c_interface/process.hpp"
 
 namespace rueda::core::c_interface {
@@ -38,8 +39,15 @@ Status Call::attach_device(Request& request) const {
     const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
     const bool is_rootless_gather =
         operation == collectives::Operation::gather && request.metadata.root != set->set_rank();
-    const bool has_output = operation == collectives::Operation::reducescatter ? request.output != nullptr
-                                                                               : request.output_rows.has_value();
+    const bool is_share = operation == collectives::Operation::reducescatter;
+    const std::int64_t share =
+        is_share ? collectives::rows_of_member(request.first_dimension, static_cast<std::uint32_t>(set->set_rank()),
+                                               static_cast<std::uint32_t>(set->set_size()))
+                       .count
+                 : 0;
+    // an empty output may have no memory
+    const bool has_output =
+        is_share ? request.output != nullptr || share == 0 || request.count == 0 : request.output_rows.has_value();
     if (collectives::has_variable_rows(operation) && !has_output && !is_rootless_gather) {
         return failure(ErrorCode::unsupported,
                        "the output of {} on a GPU is NULL; give its memory, because Rueda allocates only memory of the "

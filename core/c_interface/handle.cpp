@@ -145,7 +145,7 @@ int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream
                         : "the timeout is not a number; expected seconds, or a negative "
                           "number for none"};
         }
-        const Status status = in_callback && !handle->is_launched()
+        const Status status = in_callback && !handle->done()
                                   ? refused_in_callback()
                                   : handle->runtime->wait_on_stream(*handle, *stream, timeout_seconds);
         return status.is_ok() ? status : with_site(status, handle->source_file, handle->source_line);

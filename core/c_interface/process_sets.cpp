@@ -81,8 +81,11 @@ int rueda_process_set_remove(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
+        const auto set = runtime.value()->process_sets().find(process_set);  // remove() reports an unknown set
         RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().remove(process_set));
-        runtime.value()->release_devices(process_set);
+        if (set.is_ok()) {
+            runtime.value()->release_devices(*set.value());
+        }
         return {};
     });
 }
@@ -103,9 +106,7 @@ int rueda_process_set_leave(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().leave(process_set));
-        runtime.value()->release_devices(process_set);
-        return {};
+        return runtime.value()->process_sets().leave(process_set);
     });
 }
 

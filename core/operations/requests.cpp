@@ -499,7 +499,6 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
 
 Status make_barrier(const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
-    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
     request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);
     request.metadata.process_set = options.process_set;
     note_refusal(request);

@@ -62,23 +62,30 @@ public:
     }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
-    /// For an operation on tensors in device memory: the number of members that will be launched. Called before the
-    /// start.
-    void expect_launches(std::uint32_t members) { unlaunched_.store(members, std::memory_order_relaxed); }
+    /// For an operation on tensors in device memory: the number of members that will be launched or will fail. Called
+    /// before the start.
+    void expect_launches(std::uint32_t members) {
+        is_on_device_ = true;
+        unlaunched_.store(members, std::memory_order_relaxed);
+    }
+    /// Whether expect_launches() was called.
+    [[nodiscard]] bool is_on_device() const { return is_on_device_; }
     /// The work of a member has been given to the device, and `end` stands after it. The last event covers all members,
-    /// because a process set has one stream. Null if the member has failed before.
+    /// because a process set has one stream. Null if the member has failed before; fail() must have been called then.
     void launched(const collectives::DeviceEventPtr& end) {
         if (end != nullptr) {
             device_end_ = end;
         }
         // seq_cst, as in complete_one(): is_launched() is what a thread in wait_on_stream() waits for. The decrement
-        // also publishes the event.
+        // also publishes the event and the failure.
         unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Whether the work of all members has been given to the device, or has ended.
-    [[nodiscard]] bool is_launched() const { return unlaunched_.load(std::memory_order_seq_cst) == 0 || done(); }
-    /// The event after the work on the device; null for an operation on tensors in the CPU's memory, or if the
-    /// operation has failed. Valid only after is_launched() is true.
+    /// Whether the work of all members has been given to the device, or has failed. Only for an operation on a device.
+    [[nodiscard]] bool is_launched() const { return unlaunched_.load(std::memory_order_seq_cst) == 0; }
+    /// Whether a member has failed. After is_launched(), this includes all members. The result can be read when done()
+    /// is true.
+    [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
+    /// The event after the work on the device; null if all members have failed. Valid only after is_launched() is true.
     [[nodiscard]] const collectives::DeviceEventPtr& device_end() const { return device_end_; }
 
     /// The result. Valid only after done() is true.
@@ -113,7 +120,8 @@ private:
     Output output_;
     std::vector<Output> other_outputs_;
     std::atomic<std::uint32_t> remaining_;
-    std::atomic<std::uint32_t> unlaunched_{0};  // members on a device that have not been launched
+    bool is_on_device_ = false;
+    std::atomic<std::uint32_t> unlaunched_{0};  // members on a device that have not been launched and have not failed
     collectives::DeviceEventPtr device_end_;    // written before unlaunched_ is decremented
     std::atomic<bool> failed_{false};
     OnDone on_done_;

@@ -88,6 +88,7 @@ public:
         task_ = nullptr;
         devices_.abandon(reason);
     }
+    void disconnect_devices() { devices_.release(); }
     /// Frees the memory that batches need. Called when no further batch will run.
     void release_memory() {
         batch_.release();

@@ -67,7 +67,7 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
         return Turn::advanced;
     }
     // The end of work on a device wakes no thread.
-    return devices_.has_launched() && turn != Turn::advanced ? Turn::polling : turn;
+    return devices_.has_launched() && (turn == Turn::idle || turn == Turn::waiting) ? Turn::polling : turn;
 }
 
 Turn BatchRunner::turn_task() {

@@ -203,12 +203,10 @@ void Runtime::abandon() {
     control_plane_->close(/*after_failure=*/true);
 }
 
-/// The members of a group that are refused are not launched.
+/// All tensors of a call are on the same device, or in the CPU's memory.
 void Runtime::expect_launches(Completion& completion, std::span<const Request> requests) {
-    const auto launches = std::count_if(requests.begin(), requests.end(),
-                                        [](const Request& request) { return request.device != nullptr; });
-    if (launches > 0) {
-        completion.expect_launches(static_cast<std::uint32_t>(launches));
+    if (is_on_device(requests.front().metadata)) {
+        completion.expect_launches(static_cast<std::uint32_t>(requests.size()));
     }
 }
 
@@ -228,29 +226,33 @@ Status Runtime::claim_devices(const ProcessSet& set) {
                    claimed, id);
 }
 
-void Runtime::release_devices(std::int32_t set_id) {
+void Runtime::release_devices(ProcessSet& set) {
+    set.disconnect_devices();
+    std::int32_t set_id = set.identity().id;
     device_set_.compare_exchange_strong(set_id, kNoSet, std::memory_order_relaxed);
 }
 
 Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, const rueda_device_stream& given) {
     const auto devices = open_devices(config_, logger_);
     RUEDA_RETURN_IF_FAILED(devices.status());
+    const collectives::DeviceStream stream{given.index, given.stream};
+    auto ready = devices.value()->record(stream);  // also checks the device
+    RUEDA_RETURN_IF_FAILED(ready.status());
     RUEDA_RETURN_IF_FAILED(claim_devices(set));
     RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
-    const collectives::DeviceStream stream{given.index, given.stream};
-    auto ready = devices.value()->record(stream);
-    RUEDA_RETURN_IF_FAILED(ready.status());
     return std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
 }
 
 Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_stream& stream,
                                double timeout_seconds) {
-    RUEDA_RETURN_IF_FAILED(engine_.wait_until_launched(completion, timeout_seconds));
-    if (completion.done() && !completion.status().is_ok()) {
-        return completion.status();
+    if (!completion.is_on_device()) {
+        return engine_.wait(completion, timeout_seconds);
     }
-    const collectives::DeviceEventPtr& end = completion.device_end();
-    return end != nullptr ? end->make_wait({stream.index, stream.stream}) : Status();
+    RUEDA_RETURN_IF_FAILED(engine_.wait_until_launched(completion, timeout_seconds));
+    if (completion.has_failed()) {
+        return engine_.wait(completion, timeout_seconds);  // the failure can be read when all members have ended
+    }
+    return completion.device_end()->make_wait({stream.index, stream.stream});
 }
 
 Status Runtime::start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {

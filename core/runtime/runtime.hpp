@@ -94,8 +94,9 @@ public:
     /// the result must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
-    /// Call this when a process set has been removed: this rank may then use GPUs in another set.
-    void release_devices(std::int32_t set_id);
+    /// Call this when a process set has been removed. Disconnects its GPUs, for which all members must come here within
+    /// two seconds. This rank may then use GPUs in another set.
+    void release_devices(ProcessSet& set);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
     /// for the operation's end. For an operation in the CPU's memory, waits for its end.
     Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);

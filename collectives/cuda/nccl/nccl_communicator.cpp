@@ -71,6 +71,11 @@ Participant NcclDeviceCommunicator::participant() {
         own.refusal = nccl_.status().message();
         return own;
     }
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment of a running job
+    if (const char* const blocking = std::getenv("NCCL_COMM_BLOCKING"); blocking != nullptr && *blocking != '0') {
+        own.refusal = "NCCL_COMM_BLOCKING is set, so NCCL would block the thread that notices failures; leave it unset";
+        return own;
+    }
     const LoadedNccl& nccl = *nccl_.value();
     own.nccl_version = nccl.version;
     if (where_.member == 0) {
@@ -87,8 +92,11 @@ DeviceCommunicator::Offer NcclDeviceCommunicator::offer() { return write_offer(p
 
 Status NcclDeviceCommunicator::connect(std::span<const Offer> offers) {
     const auto id = decide(offers);
-    failure_ = id.is_ok() ? begin_to_connect(id.value()) : id.status();
-    return failure_;
+    RUEDA_RETURN_IF_FAILED(id.status());
+    // Only this member knows about a failure here. is_connected() reports it, and then the job must end, because the
+    // other members wait.
+    failure_ = begin_to_connect(id.value());
+    return {};
 }
 
 Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {

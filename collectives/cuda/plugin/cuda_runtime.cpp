@@ -48,7 +48,7 @@ Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
     auto found = device(stream.device);
     RUEDA_RETURN_IF_FAILED(found.status());
     auto* const cuda_stream = static_cast<CudaStream>(stream.stream);
-    RUEDA_RETURN_IF_FAILED(found.value()->check_not_capturing(cuda_stream));
+    RUEDA_RETURN_IF_FAILED(found.value()->check_not_capturing(cuda_stream, "start an operation"));
     return found.value()->record(cuda_stream);
 }
 

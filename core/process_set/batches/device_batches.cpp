@@ -17,7 +17,9 @@ using collectives::StepResult;
 collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::Communicator& host) {
     batch_ = &batch;
     host_ = &host;
-    if (communicator_ != nullptr) {
+    if (is_refused_for_good_) {
+        phase_ = Phase::refused;
+    } else if (communicator_ != nullptr) {
         start_on_device();
     } else if (const Status begun = begin_exchange(); !begun.is_ok()) {
         failed_ = begun;
@@ -94,6 +96,7 @@ StepResult DeviceBatches::exchange() {
                            view_.identity.ranks[static_cast<std::size_t>(absent - offers_.begin())]);
     } else {
         refusal_ = communicator_->connect(offers_);
+        is_refused_for_good_ = !refusal_.is_ok();
     }
     phase_ = refusal_.is_ok() ? Phase::connecting : Phase::refused;
     return StepResult::advanced;
@@ -172,14 +175,23 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
     inner_ = nullptr;
     ready_.clear();
     if (phase_ == Phase::refused) {
-        communicator_ = nullptr;  // the next batch begins with a new exchange
+        communicator_ = nullptr;
+        segments_.clear();
         refusals_.assign(entries.size(), refusal_);
     }
-    Launched batch{.end = segments_.empty() || communicator_ == nullptr ? nullptr : communicator_->end()};
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (!refusals_[i].is_ok()) {
-            ends_.complete(*entries[i],
-                           failure(refusals_[i].code(), "tensor '{}': {}", entries[i]->name, refusals_[i].message()));
+            refusals_[i] = failure(refusals_[i].code(), "tensor '{}': {}", entries[i]->name, refusals_[i].message());
+        }
+    }
+    // All memory is allocated before the first operation changes, so that no operation is lost if there is none.
+    Launched& batch = launched_.emplace_back();
+    batch.completions.reserve(entries.size());
+    batch.end = segments_.empty() ? nullptr : communicator_->end();
+    launched_count_.store(launched_.size(), std::memory_order_relaxed);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (!refusals_[i].is_ok()) {
+            ends_.complete(*entries[i], refusals_[i]);
             continue;
         }
         ++batch.operations;
@@ -188,8 +200,9 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
             batch.completions.push_back(completion);
         }
     }
-    if (batch.operations > 0) {
-        launched_.push_back(std::move(batch));
+    if (batch.operations == 0) {
+        launched_.pop_back();
+        launched_count_.store(launched_.size(), std::memory_order_release);
     }
 }
 
@@ -205,34 +218,36 @@ bool DeviceBatches::turn() {
             failed_ = communicator_->failed();
             break;
         }
-        // The queue is changed first: the program may destroy the set as soon as its last operation has ended.
-        Launched batch = std::move(launched_.front());
-        launched_.pop_front();
-        end(batch, {});
+        end_first({});
         any = true;
     }
     return any;
 }
 
-void DeviceBatches::end(Launched& batch, const Status& status) {
+/// Ends the operations of the batch that was launched first. Only afterwards the batch is no longer counted, so that
+/// the program's shutdown waits for the ends of the operations.
+void DeviceBatches::end_first(const Status& status) {
+    const Launched batch = std::move(launched_.front());
+    launched_.pop_front();
     for (std::uint64_t i = 0; i < batch.operations; ++i) {
         ends_.uncount_one();
     }
     for (Completion* completion : batch.completions) {
         completion->complete_one(status);
     }
+    launched_count_.store(launched_.size(), std::memory_order_release);
 }
 
 void DeviceBatches::abandon(const Status& reason) noexcept {
     if (communicator_ != nullptr && ends_.has_aborted()) {
         communicator_->abort();
+        // The end of an aborted communicator waits a bounded time for its kernels, which use the operations' memory.
+        communicator_ = nullptr;
     }
     batch_ = nullptr;
     inner_ = nullptr;
     while (!launched_.empty()) {
-        Launched batch = std::move(launched_.front());
-        launched_.pop_front();
-        end(batch, reason);
+        end_first(reason);
     }
 }
 

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -45,7 +47,10 @@ public:
     /// Ends the operations whose work the device has done. Returns whether there were any.
     bool turn();
     /// Whether operations are launched that have not ended.
-    [[nodiscard]] bool has_launched() const { return !launched_.empty(); }
+    [[nodiscard]] bool has_launched() const {
+        // acquire: pairs with the release in end_first(), so that operations that are no longer counted have ended
+        return launched_count_.load(std::memory_order_acquire) != 0;
+    }
     /// Returns the reason why no batch can continue, or success. The reason ends the job.
     [[nodiscard]] const Status& failed() const { return failed_; }
     /// Ends the launched operations with `reason`. If the job was aborted, also ends the work on the device.
@@ -85,7 +90,7 @@ private:
     [[nodiscard]] collectives::StepResult fail(const Status& reason);
     void start_on_device();
     void take_possible(const collectives::Batch& batch);
-    void end(Launched& batch, const Status& status);
+    void end_first(const Status& status);
 
     SetView view_;
     OperationEnds& ends_;
@@ -110,6 +115,8 @@ private:
     std::vector<collectives::DeviceEventPtr> ready_;
     std::vector<std::int64_t> splits_;
     std::deque<Launched> launched_;
+    std::atomic<std::size_t> launched_count_{0};  // the size of launched_, for other threads
+    bool is_refused_for_good_ = false;            // the members do not fit together; all of them know
 };
 
 }  // namespace rueda::core

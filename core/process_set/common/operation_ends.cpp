@@ -38,9 +38,10 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
     }
     if (status.is_ok()) {
         note_finished(entry);
-    } else if (entry.request.device != nullptr) {
+    } else if (is_on_device(entry.request.metadata)) {
         entry.request.device.reset();
         if (completion != nullptr) {
+            completion->fail(status);
             completion->launched(nullptr);
         }
     }

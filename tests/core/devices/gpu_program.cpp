@@ -13,7 +13,9 @@
 #include "collectives/cuda/cuda_api.hpp"
 #include "rueda/rueda.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
+#ifndef RUEDA_ON_A_REAL_GPU
 #include "tests/support/gpu_stand_in/control.hpp"
+#endif
 
 namespace {
 
@@ -65,6 +67,16 @@ private:
 
 rueda::TensorView view_of(float* memory, std::int64_t count) { return {memory, rueda::DType::float32, {count}}; }
 
+void expect_error(rueda::ErrorCode code, const std::string& part, const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const rueda::Error& error) {
+        check(error.code() == code && std::string(error.what()).find(part) != std::string::npos, error.what());
+        return;
+    }
+    check(false, ("no error, expected: " + part).c_str());
+}
+
 void average_gradients(Gpu& gpu) {
     float* const gradient = gpu.put(std::vector<float>(1000, static_cast<float>(rueda::rank())));
     const float expected = static_cast<float>(rueda::size() - 1) / 2;
@@ -91,14 +103,39 @@ void broadcast_in_a_group(Gpu& gpu) {
     check(gpu.get(b, 1) == std::vector<float>{2.0F}, "the broadcast is wrong");
 }
 
-void expect_error(rueda::ErrorCode code, const std::string& part, const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const rueda::Error& error) {
-        check(error.code() == code && std::string(error.what()).find(part) != std::string::npos, error.what());
-        return;
-    }
-    check(false, ("no error, expected: " + part).c_str());
+/// wait_on_stream() must not return success for an operation that has failed, nor before one on the CPU has ended.
+void waits_on_a_stream(Gpu& gpu) {
+    const rueda::TensorView view = view_of(gpu.put({1.0F}), 1);
+    const rueda::Handle adasum = rueda::allreduce_async(
+        "adasum", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::adasum, .device = gpu.stream()});
+    expect_error(rueda::ErrorCode::unsupported, "no adasum", [&] { adasum.wait_on_stream(gpu.stream()); });
+
+    float* const whole = gpu.put({1.0F});
+    const std::array<rueda::TensorView, 2> mixed{view_of(gpu.put({2.0F}), 1),
+                                                 rueda::TensorView(whole, rueda::DType::int32, {1})};
+    const rueda::Handle group = rueda::grouped_allreduce_async(
+        "mixed", mixed, rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .prescale = 0.5, .device = gpu.stream()});
+    expect_error(rueda::ErrorCode::unsupported, "factors", [&] { group.wait_on_stream(gpu.stream()); });
+
+    std::vector<float> on_cpu(100'000, 1.0F);
+    const rueda::Handle cpu =
+        rueda::allreduce_async("on the CPU", on_cpu, rueda::AllreduceOptions{.op = rueda::ReduceOp::sum});
+    cpu.wait_on_stream(gpu.stream());
+    check(on_cpu.back() == static_cast<float>(rueda::size()), "the stream did not wait for the CPU");
+    rueda::barrier(rueda::Options{.device = gpu.stream()});
+}
+
+/// Fewer rows than ranks: the last rank gets nothing, and gives no memory.
+void scatters_few_rows(Gpu& gpu) {
+    const std::int64_t rows = rueda::size() > 1 ? rueda::size() - 1 : 1;
+    float* const input = gpu.put(std::vector<float>(static_cast<std::size_t>(rows), 1.0F));
+    const bool has_row = rueda::rank() < rows;
+    float* const output = has_row ? gpu.put({0.0F}) : nullptr;
+    rueda::reducescatter_async("rows", view_of(input, rows), view_of(output, has_row ? 1 : 0),
+                               rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .device = gpu.stream()})
+        .wait_on_stream(gpu.stream());
+    check(!has_row || gpu.get(output, 1) == std::vector<float>{static_cast<float>(rueda::size())},
+          "the rows are wrong");
 }
 
 void mistakes(Gpu& gpu) {
@@ -108,8 +145,8 @@ void mistakes(Gpu& gpu) {
     stream.type = 7;
     expect_error(rueda::ErrorCode::invalid_argument, "the type of the device is 7",
                  [&] { rueda::allreduce("x", view, rueda::AllreduceOptions{.device = stream}); });
-    expect_error(rueda::ErrorCode::invalid_argument, "is on device", [&] {
-        rueda::allreduce("x", view, rueda::AllreduceOptions{.device = rueda::cuda_stream(6, nullptr)});
+    expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
+        rueda::allreduce("x", view, rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
     });
     expect_error(rueda::ErrorCode::unsupported, "give its memory",
                  [&] { static_cast<void>(rueda::allgather("rows", view, rueda::Options{.device = gpu.stream()})); });
@@ -131,13 +168,23 @@ void mistakes(Gpu& gpu) {
 }  // namespace
 
 int main() {
+#ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
+#endif
     rueda::init();
     Gpu gpu(rueda::rank());
+    expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
+        rueda::allreduce("x", view_of(gpu.put({1.0F}), 1),
+                         rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
+    });
     average_gradients(gpu);
     broadcast_in_a_group(gpu);
+    waits_on_a_stream(gpu);
+    scatters_few_rows(gpu);
     mistakes(gpu);
+#ifndef RUEDA_ON_A_REAL_GPU
     check(rueda::tests::gpu::violations().empty(), "the stand-in found a misuse");
+#endif
     rueda::shutdown();
     std::printf("averaged on device %d\n", gpu.stream().index);
     return 0;
