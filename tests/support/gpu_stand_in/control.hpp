@@ -77,7 +77,7 @@ void break_device(int device, CudaResult error);
 /// all conflicting operations are ordered before it by a synchronisation or a query that returned success. The memory
 /// may be accessed directly afterwards.
 void host_access(DeviceAddress address, std::size_t bytes, bool write);
-/// Another stretch of host code, for memory that the program accesses without the driver, for example a host pointer.
+/// The same for a pointer, for example to pinned memory.
 inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }
@@ -129,8 +129,11 @@ void set_nccl_progress_calls(int most);
 /// the devices start their kernels in different orders. NCCL promises no more than this. The default is true.
 void set_one_nccl_kernel_at_a_time(bool one);
 /// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
-/// default is false: NCCL does not notice the end of a rank on the same host.
+/// default is false: NCCL does not notice the end of a rank on the same host. An
+/// abort by another rank is noticed in the same way.
 void set_nccl_notices_lost_ranks(bool notices);
+/// Acts as if the rank of this communicator had ended without a word: its kernels go on, but the others may notice it.
+void lose_rank(NcclCommunicator communicator);
 [[nodiscard]] std::size_t live_communicators();
 /// The operations of NCCL that this process has begun to execute since reset(), in order, as "ncclAllReduce 5 float32".
 [[nodiscard]] std::vector<std::string> nccl_operations();

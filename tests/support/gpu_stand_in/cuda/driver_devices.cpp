@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -63,6 +65,20 @@ CudaResult find_text(CudaResult error, const char** result, const char* ErrorTex
     return kCudaInvalidValue;
 }
 
+/// Shows the violations at the end of a program that does not ask for them. With GPU_STAND_IN_STRICT=1 the program's
+/// exit status is then 86.
+void show_violations() {
+    const std::vector<std::string> found = Machine::instance().violations();
+    for (const std::string& text : found) {
+        std::fprintf(stderr, "gpu_stand_in: %s\n", text.c_str());
+    }
+    const char* strict = std::getenv("GPU_STAND_IN_STRICT");  // NOLINT(concurrency-mt-unsafe): the program ends
+    if (!found.empty() && strict != nullptr && std::string(strict) == "1") {
+        constexpr int kStatus = 86;
+        ::_exit(kStatus);
+    }
+}
+
 Device* find_device(Machine& machine, CudaDevice ordinal) {
     const bool exists = ordinal >= 0 && static_cast<std::size_t>(ordinal) < machine.devices.size();
     return exists ? machine.devices[static_cast<std::size_t>(ordinal)].get() : nullptr;
@@ -94,7 +110,8 @@ CudaResult cuInit(unsigned flags) {
     if (machine.is_initialised && machine.process != ::getpid()) {
         return kCudaNotInitialized;
     }
-    machine.is_initialised = true;
+    static const bool registered = std::atexit(show_violations) == 0;
+    machine.is_initialised = registered;
     machine.process = ::getpid();
     return flags == 0 ? kCudaSuccess : kCudaInvalidValue;
 }

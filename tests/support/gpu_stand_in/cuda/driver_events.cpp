@@ -53,7 +53,7 @@ public:
         : Operation("cuStreamWaitEvent", Kind::marker), shared_(std::move(shared)), number_(shared_->last_record()) {}
     bool may_start() override { return shared_->is_complete(number_); }
     bool run() override {
-        shared_->join_clock(clock);
+        shared_->join_clock(number_, clock);
         return true;
     }
 
@@ -72,11 +72,22 @@ bool is_done(const Event& event) {
 /// The host program comes after the work of the event then.
 void order_host_after(Machine& machine, const Event& event) {
     if (event.shared != nullptr) {
-        event.shared->join_clock(machine.host);
+        event.shared->join_clock(event.shared->last_record(), machine.host);
     } else if (event.recorded != nullptr) {
         machine.host.join(event.recorded->clock);
     }
     machine.memory->exchange(machine.host);
+}
+
+bool is_capture_active(const Machine& machine, std::thread::id thread) {
+    for (const auto& device : machine.devices) {
+        for (const auto& stream : device->streams) {
+            if (stream->capture_status == kCaptureActive && stream->capture_thread == thread) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 void wait_for_shared(Machine& machine, std::unique_lock<std::mutex>& lock, Event& event) {
@@ -87,7 +98,7 @@ void wait_for_shared(Machine& machine, std::unique_lock<std::mutex>& lock, Event
     while (!shared->is_complete(number)) {
         machine.changed.wait_for(lock, kPollInterval);
     }
-    shared->join_clock(machine.host);
+    shared->join_clock(number, machine.host);
     machine.memory->exchange(machine.host);
 }
 
@@ -150,7 +161,8 @@ CudaResult cuEventRecord(CudaEvent handle, CudaStream stream_handle) {
         return stream->device->error;
     }
     event->is_captured = stream->capture_status != kCaptureNone;
-    event->capture_stream = event->is_captured ? stream : nullptr;
+    event->capture_mode = stream->capture_mode;
+    event->capture_thread = stream->capture_thread;
     if (event->is_captured) {
         return kCudaSuccess;
     }
@@ -177,9 +189,12 @@ CudaResult cuStreamWaitEvent(CudaStream stream_handle, CudaEvent handle, unsigne
     // into the capture. A capturing stream must not wait for an event that was recorded outside of the capture.
     const bool stream_captures = stream->capture_status != kCaptureNone;
     if (event->is_captured && !stream_captures) {
+        if (!is_capture_active(call.machine(), event->capture_thread)) {
+            return kCapturedEvent;
+        }
         stream->capture_status = kCaptureActive;
-        stream->capture_mode = event->capture_stream->capture_mode;
-        stream->capture_thread = event->capture_stream->capture_thread;
+        stream->capture_mode = event->capture_mode;
+        stream->capture_thread = event->capture_thread;
         return kCudaSuccess;
     }
     if (stream_captures && !event->is_captured) {

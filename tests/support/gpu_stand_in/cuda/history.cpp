@@ -2,13 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/support/gpu_stand_in/cuda/history.hpp"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
+
+#include "tests/support/gpu_stand_in/cuda/process.hpp"
 
 namespace rueda::tests::gpu {
 
@@ -23,7 +24,7 @@ public:
             if (word_.compare_exchange_strong(expected, own, std::memory_order_acquire, std::memory_order_relaxed)) {
                 return;
             }
-            if (tries % 1024 == 0 && ::kill(static_cast<pid_t>(expected), 0) != 0) {
+            if (tries % 1024 == 0 && !is_alive(static_cast<int>(expected))) {
                 word_.compare_exchange_strong(expected, 0, std::memory_order_relaxed);
             }
             std::this_thread::yield();
@@ -97,7 +98,7 @@ void History::remove_importer(int process) {
 std::size_t History::importers() {
     const Lock lock(lock_word_);
     return static_cast<std::size_t>(std::count_if(std::begin(importers_), std::end(importers_),
-                                                  [](int process) { return process != 0 && ::kill(process, 0) == 0; }));
+                                                  [](int process) { return process != 0 && is_alive(process); }));
 }
 
 void History::exchange(Clock& host) {

@@ -31,10 +31,15 @@ Machine& Machine::instance() {
     return machine;
 }
 
-Machine::Machine() : memory(std::make_unique<Memory>()) {
+Settings Settings::from_environment() {
+    Settings settings;
     settings.nccl_version = number_from_environment("GPU_STAND_IN_NCCL_VERSION", settings.nccl_version);
-    random.seed(static_cast<std::uint64_t>(number_from_environment("GPU_STAND_IN_SEED", 1)));
+    const auto delays = static_cast<int>(settings.delays.count());
+    settings.delays = std::chrono::microseconds(number_from_environment("GPU_STAND_IN_DELAY", delays));
+    return settings;
 }
+
+Machine::Machine() : memory(std::make_unique<Memory>()) {}
 
 Actor Machine::actor(std::uint32_t number) { return (static_cast<Actor>(::getpid()) << 32U) | number; }
 
@@ -49,6 +54,9 @@ void Machine::reset(std::unique_lock<std::mutex>& lock, std::uint64_t seed, int 
     }
     lock.lock();
     stop_ = false;
+    if (on_reset != nullptr) {
+        on_reset();
+    }
     devices.clear();
     for (Event* event : events) {
         delete event;
@@ -61,15 +69,16 @@ void Machine::reset(std::unique_lock<std::mutex>& lock, std::uint64_t seed, int 
     }
     modules.clear();
     memory = std::make_unique<Memory>();
-    settings = Settings{};
-    settings.nccl_version = number_from_environment("GPU_STAND_IN_NCCL_VERSION", settings.nccl_version);
+    settings = Settings::from_environment();
     host = Clock{};
+    actors_ = 0;
     random.seed(seed);
     is_initialised = false;
     contexts_created = 0;
     host_waits = 0;
     calls.clear();
     nccl_operations.clear();
+    communicators = 0;
     ++generation;
     clear_violations();
     for (int ordinal = 0; ordinal < std::clamp(device_count, 1, kMostDevices); ++ordinal) {

@@ -53,7 +53,8 @@ struct Event {
     unsigned flags = 0;
     CompletionPtr recorded{};  ///< null: never recorded
     bool is_captured = false;  ///< was last recorded in a capturing stream
-    Stream* capture_stream = nullptr;
+    int capture_mode = 0;
+    std::thread::id capture_thread{};
     std::shared_ptr<class SharedEvent> shared{};  ///< for events between processes
 };
 
@@ -71,14 +72,16 @@ struct Device {
 };
 
 struct Settings {
-    std::chrono::microseconds delays{200};
+    std::chrono::microseconds delays{200};  ///< GPU_STAND_IN_DELAY
     std::vector<std::pair<std::string, std::chrono::microseconds>> label_delays{};
     std::multimap<std::string, std::pair<int, int>> failing_calls{};  ///< function: remaining calls, result
     std::vector<std::pair<int, int>> failing_operations{};            ///< remaining operations, result
-    int nccl_version = 22809;
+    int nccl_version = 22809;                                         ///< GPU_STAND_IN_NCCL_VERSION
     int nccl_progress_calls = 3;
     bool one_nccl_kernel = true;
     bool nccl_notices_lost_ranks = false;
+
+    [[nodiscard]] static Settings from_environment();
 };
 
 /// The simulated devices of this process and all that belongs to them.
@@ -110,6 +113,7 @@ public:
     std::size_t communicators = 0;
     std::map<std::string, std::size_t> calls;
     std::vector<std::string> nccl_operations;
+    void (*on_reset)() = nullptr;  ///< NCCL's part forgets its communicators
     std::uint64_t generation = 0;  ///< the number of resets; contexts on the stacks of threads are from one generation
 
     // The caller of the following functions holds the mutex.

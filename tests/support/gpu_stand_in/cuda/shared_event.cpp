@@ -10,19 +10,22 @@
 
 namespace rueda::tests::gpu {
 
-/// The memory is all zero at first.
+/// The memory is all zero at first. The end of record n is in slot n % kSlots, so a process that waits for n must not
+/// be kSlots records behind.
 struct SharedEvent::Page {
-    static constexpr std::uint64_t kMagic = 0x72756564612d6576;
-    static constexpr std::uint32_t kEntries = 512;
+    static constexpr std::uint64_t kSlots = 64;
+    static constexpr std::uint32_t kEntries = 256;
     struct Entry {
         Actor actor;
         Time time;
     };
-    std::atomic<std::uint64_t> magic;
-    std::atomic<std::uint64_t> recorded;   ///< the number of the last record
-    std::atomic<std::uint64_t> completed;  ///< release by complete(); partner: acquire in is_complete()
-    std::atomic<std::uint32_t> count;      ///< entries that are written; release and acquire
-    Entry entries[kEntries];               ///< only ever appended, so a reader needs no lock
+    struct Slot {
+        std::atomic<std::uint64_t> completed;  ///< a record's number; release in complete(), acquire in is_complete()
+        std::uint32_t count;
+        Entry entries[kEntries];
+    };
+    std::atomic<std::uint64_t> recorded;  ///< the number of the last record
+    Slot slots[kSlots];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -31,10 +34,7 @@ std::shared_ptr<SharedEvent> SharedEvent::create() {
     if (file < 0 || ::ftruncate(file, sizeof(Page)) != 0) {
         return nullptr;
     }
-    void* mapping = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    auto* page = static_cast<Page*>(mapping);
-    page->magic.store(Page::kMagic, std::memory_order_relaxed);
-    return std::shared_ptr<SharedEvent>(new SharedEvent(file, page));
+    return open(file);
 }
 
 std::shared_ptr<SharedEvent> SharedEvent::open(int file) {
@@ -44,6 +44,10 @@ std::shared_ptr<SharedEvent> SharedEvent::open(int file) {
         return nullptr;
     }
     void* mapping = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapping == MAP_FAILED) {
+        ::close(file);
+        return nullptr;
+    }
     return std::shared_ptr<SharedEvent>(new SharedEvent(file, static_cast<Page*>(mapping)));
 }
 
@@ -58,29 +62,24 @@ std::uint64_t SharedEvent::record() { return page_->recorded.fetch_add(1, std::m
 std::uint64_t SharedEvent::last_record() const { return page_->recorded.load(std::memory_order_relaxed); }
 
 void SharedEvent::complete(std::uint64_t number, const Clock& clock) {
-    // An entry is never changed. A reader takes all entries, so the last one of an actor counts.
-    std::uint32_t count = page_->count.load(std::memory_order_relaxed);
-    Clock known;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        known.raise(page_->entries[i].actor, page_->entries[i].time);
-    }
+    Page::Slot& slot = page_->slots[number % Page::kSlots];
+    slot.count = 0;
     for (const auto& [actor, time] : clock.times()) {
-        if (known.at(actor) < time && count < Page::kEntries) {
-            page_->entries[count++] = {actor, time};
+        if (slot.count < Page::kEntries) {
+            slot.entries[slot.count++] = {actor, time};
         }
     }
-    page_->count.store(count, std::memory_order_release);
-    page_->completed.store(number, std::memory_order_release);
+    slot.completed.store(number, std::memory_order_release);
 }
 
 bool SharedEvent::is_complete(std::uint64_t number) const {
-    return page_->completed.load(std::memory_order_acquire) >= number;
+    return page_->slots[number % Page::kSlots].completed.load(std::memory_order_acquire) >= number;
 }
 
-void SharedEvent::join_clock(Clock& clock) const {
-    const std::uint32_t count = page_->count.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < count; ++i) {
-        clock.raise(page_->entries[i].actor, page_->entries[i].time);
+void SharedEvent::join_clock(std::uint64_t number, Clock& clock) const {
+    const Page::Slot& slot = page_->slots[number % Page::kSlots];
+    for (std::uint32_t i = 0; i < slot.count; ++i) {
+        clock.raise(slot.entries[i].actor, slot.entries[i].time);
     }
 }
 

@@ -27,8 +27,8 @@ public:
     /// The record has ended; `clock` is what is ordered before it.
     void complete(std::uint64_t number, const Clock& clock);
     [[nodiscard]] bool is_complete(std::uint64_t number) const;
-    /// Joins what is ordered before the event's end.
-    void join_clock(Clock& clock) const;
+    /// Joins what is ordered before the end of the record, which is complete.
+    void join_clock(std::uint64_t number, Clock& clock) const;
     [[nodiscard]] int file() const { return file_; }
 
 private:

@@ -139,7 +139,7 @@ std::uint16_t to_half(float value) {
     if (magnitude >= kOverflow) {
         return static_cast<std::uint16_t>(sign | 0x7C00U);
     }
-    if (magnitude == 0.0F) {
+    if (magnitude == 0) {
         return sign;
     }
     int exponent = 0;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "collectives/cuda/nccl_api.hpp"
@@ -112,6 +114,25 @@ void make_progress(Communicator& communicator) {
     }
 }
 
+/// NCCL user guide, "Environment Variables": NCCL_COMM_BLOCKING overrides the field of the configuration.
+bool is_blocking(const NcclConfig* config) {
+    const char* text =
+        std::getenv("NCCL_COMM_BLOCKING");  // NOLINT(concurrency-mt-unsafe): no test changes it meanwhile
+    if (text != nullptr) {
+        return std::string(text) != "0";
+    }
+    return config == nullptr || config->blocking != 0;
+}
+
+/// Waits until the communicator is connected.
+NcclResult wait_for_connection(NcclCall& call, Communicator& communicator) {
+    call.wait(communicator, [&] {
+        communicator.try_to_connect();
+        return communicator.is_connected || communicator.error != kNcclSuccess;
+    });
+    return communicator.error;
+}
+
 void forget(NcclCall& call, NcclCommunicator handle) {
     communicators().erase(handle);
     delete reinterpret_cast<char*>(handle);
@@ -155,7 +176,7 @@ NcclResult ncclCommInitRankConfig(NcclCommunicator* handle, int ranks, NcclUniqu
     communicator->rank = rank;
     communicator->ranks = ranks;
     communicator->device = current_device(call);
-    communicator->is_blocking = config == nullptr || config->blocking != 0;
+    communicator->is_blocking = is_blocking(config);
     communicator->region = Region::open(id);
     if (communicator->region == nullptr) {
         return kNcclSystemError;
@@ -172,11 +193,17 @@ NcclResult ncclCommInitRankConfig(NcclCommunicator* handle, int ranks, NcclUniqu
         communicator->progress_calls = 1 + static_cast<int>(call.machine().choose(most + 1));
         return kNcclInProgress;
     }
-    call.wait(*communicator, [&] {
-        communicator->try_to_connect();
-        return communicator->is_connected || communicator->error != kNcclSuccess;
-    });
-    return communicator->error;
+    if (Group& group = thread_group(); group.depth > 0) {
+        // NCCL user guide, "Management Of Multiple GPUs From One Thread": the group waits for all of them together.
+        group.connecting.push_back(communicator);
+        return kNcclSuccess;
+    }
+    const NcclResult connected = wait_for_connection(call, *communicator);
+    if (connected != kNcclSuccess) {
+        forget(call, *handle);
+        *handle = nullptr;
+    }
+    return connected;
 }
 
 NcclResult ncclCommFinalize(NcclCommunicator handle) {
@@ -220,6 +247,11 @@ NcclResult ncclCommAbort(NcclCommunicator handle) {
         call.report("another thread is inside NCCL with this communicator");
     }
     Group& group = thread_group();
+    constexpr int kFirstVersionWithGroups = 22200;  // NCCL's nccl.h.in at tag 2.22
+    if (group.depth > 0 && call.machine().settings.nccl_version < kFirstVersionWithGroups) {
+        call.report("this version does not allow an abort in a group");
+        return kNcclInvalidUsage;
+    }
     forget(call, handle);
     if (group.depth > 0) {
         group.aborts.push_back(communicator);
@@ -352,10 +384,17 @@ NcclResult ncclGroupEnd() {
     }
     Group ended = std::exchange(group, Group{});
     const NcclResult error = call.error() != kNcclSuccess ? call.error() : ended.error;
+    NcclResult connected = kNcclSuccess;
+    for (const CommunicatorPtr& communicator : ended.connecting) {
+        connected = std::max(connected, wait_for_connection(call, *communicator));
+    }
     if (!ended.aborts.empty()) {
         abort_communicators(call, ended.aborts);
     }
-    return error != kNcclSuccess ? error : start_operations(call.machine(), std::move(ended.operations));
+    if (error != kNcclSuccess || connected != kNcclSuccess) {
+        return error != kNcclSuccess ? error : connected;
+    }
+    return start_operations(call.machine(), std::move(ended.operations));
 }
 
 NcclResult ncclRedOpCreatePreMulSum(NcclReduction* reduction, void* factor, NcclType type, int residence,

@@ -3,13 +3,14 @@
 #include "tests/support/gpu_stand_in/nccl/communicator.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "tests/support/gpu_stand_in/cuda/process.hpp"
 
 namespace rueda::tests::gpu {
 
@@ -22,6 +23,13 @@ std::string_view variable(const char* name) {
     return text == nullptr ? std::string_view{} : text;
 }
 
+void forget_all() {
+    for (auto& [handle, communicator] : communicators()) {
+        delete reinterpret_cast<char*>(handle);
+    }
+    communicators().clear();
+}
+
 bool may_share_devices(int version) { return version >= 23000 && variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1"; }
 
 }  // namespace
@@ -29,6 +37,11 @@ bool may_share_devices(int version) { return version >= 23000 && variable("NCCL_
 std::map<NcclCommunicator, CommunicatorPtr>& communicators() {
     static auto& all = *new std::map<NcclCommunicator, CommunicatorPtr>;
     return all;
+}
+
+void lose_rank(NcclCommunicator handle) {
+    const std::lock_guard lock(Machine::instance().mutex);
+    communicators().at(handle)->own().state.store(Region::State::lost, std::memory_order_release);
 }
 
 NcclResult Communicator::join() {
@@ -91,8 +104,8 @@ void Communicator::look_for_lost_ranks() {
     }
     for (int other = 0; other < ranks; ++other) {
         const Region::State state = member(other).state.load(std::memory_order_acquire);
-        const bool has_ended = state == Region::State::joined && ::kill(member(other).process, 0) != 0;
-        if (state == Region::State::lost || has_ended) {
+        const bool has_ended = state == Region::State::joined && !is_alive(member(other).process);
+        if (state == Region::State::lost || state == Region::State::aborted || has_ended) {
             set_error(kNcclRemoteError, fmt::format("the connection to rank {} was closed", other));
             return;
         }
@@ -114,6 +127,7 @@ Communicator::~Communicator() {
 }
 
 NcclCall::NcclCall(const char* function) : function_(function) {
+    machine_.on_reset = forget_all;
     machine_.ensure_devices();
     if (in_host_function) {
         report("was called by a host function");

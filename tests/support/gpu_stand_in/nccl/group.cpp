@@ -107,10 +107,29 @@ NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, s
     return kNcclInProgress;
 }
 
+/// The kernels of NCCL, of all communicators, that run on the devices of these communicators.
+std::vector<CompletionPtr> running_kernels(const std::vector<CommunicatorPtr>& some) {
+    std::vector<CompletionPtr> kernels;
+    for (const CommunicatorPtr& communicator : some) {
+        for (const auto& stream : communicator->device->streams) {
+            const Operation* front = stream->queue.empty() ? nullptr : stream->queue.front().get();
+            if (front != nullptr && front->started && front->kind() == Operation::Kind::nccl) {
+                kernels.push_back(front->completion);
+            }
+        }
+    }
+    return kernels;
+}
+
 }  // namespace
 
 Group& thread_group() {
     thread_local Group group;
+    const std::uint64_t generation = Machine::instance().generation;
+    if (group.generation != generation) {  // the group is from before the last reset()
+        group = Group{};
+        group.generation = generation;
+    }
     return group;
 }
 
@@ -147,9 +166,8 @@ void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& abo
         }
     }
     machine.changed.notify_all();
-    for (const CommunicatorPtr& communicator : aborted) {
-        Device& device = *communicator->device;
-        machine.changed.wait(call.lock(), [&] { return device.nccl_kernels == 0; });  // finish() wakes us
+    for (const CompletionPtr& kernel : running_kernels(aborted)) {
+        machine.changed.wait(call.lock(), [&] { return kernel->done; });  // finish() wakes us
     }
 }
 

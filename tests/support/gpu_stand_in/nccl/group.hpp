@@ -16,6 +16,8 @@ struct Group {
     NcclResult error = 0;  ///< the first error of a call in the group
     std::vector<NcclOperation> operations{};
     std::vector<CommunicatorPtr> aborts{};
+    std::vector<CommunicatorPtr> connecting{};  ///< blocking communicators that were made in the group
+    std::uint64_t generation = 0;               ///< of Machine
 };
 Group& thread_group();
 
