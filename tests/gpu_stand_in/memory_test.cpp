@@ -158,3 +158,29 @@ TEST_CASE("New memory has no useful contents", "[unit]") {
     const OnDevice device(0);
     CHECK(byte_at(allocate(8)) == 0xCD);
 }
+
+TEST_CASE("Allocations and copies from pageable memory wait if the test wants", "[unit]") {
+    reset(1, 1);
+    const OnDevice device(0);
+    const CudaStream stream = make_stream();
+    const DeviceAddress memory = allocate(16);
+    const auto waits_of = [&](const std::function<void()>& action) {
+        const std::size_t before = host_waits();
+        fill(memory, 1, 16, stream);
+        action();
+        const std::size_t waits = host_waits() - before;
+        synchronize(stream);
+        return waits;
+    };
+    const auto allocate_more = [] { (void)allocate(16); };
+    const auto copy = [&] { (void)upload(std::vector<int>{1}, stream); };
+    CHECK(waits_of(allocate_more) == 0);
+    CHECK(waits_of(copy) == 0);
+    delay_operations("cuMemset", std::chrono::milliseconds(2));
+    set_allocations_wait(true);
+    CHECK(waits_of(allocate_more) == 1);
+    set_allocations_wait(false);
+    set_pageable_copies_wait(true);
+    CHECK(waits_of(copy) == 1);
+    CHECK(violations().empty());
+}

@@ -100,9 +100,11 @@ TEST_CASE("The death of a process is noticed if NCCL is set to notice it", "[uni
               board.barrier();
               if (rank == 1) {
                   (void)connect_without_blocking(board.id, 2, rank);
+                  board.barrier();
                   ::raise(SIGKILL);
               }
               const NcclCommunicator communicator = connect_without_blocking(board.id, 2, rank);
+              board.barrier();
               NcclResult error = kNcclSuccess;
               while (error == kNcclSuccess) {
                   MUST(nccl().get_async_error(communicator, &error) == kNcclSuccess);

@@ -44,6 +44,13 @@ void set_delays(std::chrono::microseconds most);
 /// Delays the operations whose label contains `part` by `delay`, in addition. Labels are the driver's and NCCL's names
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
+/// Whether the allocation of device memory and of pinned memory waits until the device has no work. The real driver may
+/// do so, and a kernel that waits for another rank then deadlocks with a program that allocates before it starts the
+/// other rank's kernel. The default is false.
+void set_allocations_wait(bool wait);
+/// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
+/// default is false.
+void set_pageable_copies_wait(bool wait);
 /// Holds back all work of a device until release_device().
 void hold_device(int device);
 void release_device(int device);

@@ -48,6 +48,9 @@ void delay_operations(const std::string& part, std::chrono::microseconds delay) 
     Held()->settings.label_delays.emplace_back(part, delay);
 }
 
+void set_allocations_wait(bool wait) { Held()->settings.allocations_wait = wait; }
+void set_pageable_copies_wait(bool wait) { Held()->settings.pageable_copies_wait = wait; }
+
 void hold_device(int device) {
     Held held;
     if (Device* found = device_number(held.machine, device); found != nullptr) {

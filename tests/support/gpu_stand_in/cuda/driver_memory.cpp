@@ -108,6 +108,15 @@ CudaResult copy_now(Call& call, Stream& stream, DeviceAddress to, DeviceAddress 
     return kCudaSuccess;
 }
 
+/// CUDA Programming Guide, "Implicit Synchronization": an allocation of device memory or of pinned memory may keep work
+/// of different streams apart, that is, wait for the work before it.
+Allocation* allocate_memory(Call& call, std::size_t bytes, int device) {
+    if (call.machine().settings.allocations_wait) {
+        call.machine().wait_for_device(call.lock(), call.device());
+    }
+    return call.machine().memory->allocate(bytes, device);
+}
+
 CudaResult check_free(Call& call, Allocation* allocation, DeviceAddress address, bool is_pinned) {
     const bool is_right = allocation != nullptr && allocation->base == address && !allocation->is_imported &&
                           is_pinned == (allocation->device == Allocation::kPinnedHost);
@@ -134,7 +143,7 @@ CudaResult cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
     if (bytes == 0) {
         return kCudaInvalidValue;
     }
-    const Allocation* allocation = call.machine().memory->allocate(bytes, call.device().ordinal);
+    const Allocation* allocation = allocate_memory(call, bytes, call.device().ordinal);
     if (allocation == nullptr) {
         return kCudaOutOfMemory;
     }
@@ -191,7 +200,7 @@ CudaResult cuMemHostAlloc(void** address, std::size_t bytes, unsigned flags) {
     if (bytes == 0) {
         return kCudaInvalidValue;
     }
-    const Allocation* allocation = call.machine().memory->allocate(bytes, Allocation::kPinnedHost);
+    const Allocation* allocation = allocate_memory(call, bytes, Allocation::kPinnedHost);
     if (allocation == nullptr) {
         return kCudaOutOfMemory;
     }
@@ -231,10 +240,13 @@ CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes
     if (!to_is_known && !from_is_known) {
         return copy_now(call, *stream, to, from, bytes);
     }
-    // CUDA Driver API, "API synchronization behavior": pageable memory is copied to a staging buffer during the call.
-    // A copy to pageable memory returns when the copy has ended.
+    // CUDA Driver API, "API synchronization behavior": pageable memory is copied to a staging buffer during the call,
+    // and the driver may wait for the stream before. A copy to pageable memory returns when the copy has ended.
     std::vector<std::byte> staged;
     if (!from_is_known) {
+        if (machine.settings.pageable_copies_wait && stream->capture_status == kCaptureNone) {
+            machine.wait(call.lock(), machine.work_of(*stream));
+        }
         staged.assign(pointer(from), pointer(from) + bytes);
     }
     Device& device = *stream->device;

@@ -79,6 +79,8 @@ struct Settings {
     int nccl_version = 22809;                                         ///< GPU_STAND_IN_NCCL_VERSION
     int nccl_progress_calls = 3;
     bool one_nccl_kernel = true;
+    bool allocations_wait = false;
+    bool pageable_copies_wait = false;
     bool nccl_notices_lost_ranks = false;
 
     [[nodiscard]] static Settings from_environment();

@@ -15,7 +15,7 @@
 namespace rueda::tests::gpu {
 namespace {
 
-constexpr std::chrono::microseconds kPollInterval{50};
+constexpr std::chrono::microseconds kPollInterval{100};
 
 bool is_due(Operation& operation, Device& device, const Settings& settings) {
     const auto now = std::chrono::steady_clock::now();
@@ -136,6 +136,7 @@ void Machine::step(std::unique_lock<std::mutex>& lock, Device& device, Stream& s
     }
     if (device.error == 0 && !operation.started) {
         (void)begin(lock, device, stream, operation);
+        changed.notify_all();  // other devices may wait for this kernel of NCCL
     }
     const bool is_dropped = device.error != 0;
     lock.unlock();
