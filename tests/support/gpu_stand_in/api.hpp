@@ -21,10 +21,18 @@ void resolve_function(void* library, const char* symbol, Function& function) {
     }
 }
 
+inline void* open_library(const char* name) {
+    void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        throw std::runtime_error(std::string(name) + " cannot be loaded; is NVIDIA's driver installed?");
+    }
+    return library;
+}
+
 /// The driver's functions as a program finds them: by the library's soname.
 inline collectives::cuda::CudaApi open_cuda() {
     collectives::cuda::CudaApi api;
-    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void* library = open_library("libcuda.so.1");
 #define GPU_STAND_IN_RESOLVE(member, symbol, ...) resolve_function(library, symbol, api.member);
     RUEDA_CUDA_FUNCTIONS(GPU_STAND_IN_RESOLVE)
     return api;
@@ -32,7 +40,7 @@ inline collectives::cuda::CudaApi open_cuda() {
 
 inline collectives::cuda::NcclApi open_nccl() {
     collectives::cuda::NcclApi api;
-    void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    void* library = open_library("libnccl.so.2");
     RUEDA_NCCL_FUNCTIONS(GPU_STAND_IN_RESOLVE)
 #undef GPU_STAND_IN_RESOLVE
     return api;
