@@ -92,7 +92,8 @@ DeviceCommunicator::Offer NcclDeviceCommunicator::offer() { return write_offer(p
 
 Status NcclDeviceCommunicator::connect(std::span<const Offer> offers) {
     const auto id = decide(offers);
-    RUEDA_RETURN_IF_FAILED(id.status());
+    failure_ = id.status();
+    RUEDA_RETURN_IF_FAILED(failure_);
     // Only this member knows about a failure here. is_connected() reports it, and then the job must end, because the
     // other members wait.
     failure_ = begin_to_connect(id.value());

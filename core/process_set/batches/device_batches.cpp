@@ -60,18 +60,18 @@ const DeviceUse* DeviceBatches::own_use() const {
 Status DeviceBatches::begin_exchange() {
     phase_ = Phase::exchanging;
     refusal_ = {};
-    offer_ = {};
+    own_offer_.assign(1, {});
     if (const DeviceUse* use = own_use(); use != nullptr) {
         auto made = use->runtime->make_communicator(use->stream.device, view_.set_rank, view_.set_size);
         RUEDA_RETURN_IF_FAILED(made.status());
         communicator_ = std::move(made).value();
         device_ = use->stream.device;
-        offer_ = communicator_->offer();
+        own_offer_.front() = communicator_->offer();
     }
     offers_.assign(view_.set_size, {});
     exchange_segments_.assign(1, {.dtype = DType::uint8,
                                   .count = DeviceCommunicator::kOfferBytes,
-                                  .input = offer_.data(),
+                                  .input = own_offer_.front().data(),
                                   .output = offers_.front().data()});
     exchange_locations_.assign(view_.extent().members, {.first_dimension = 1});
     exchange_rows_.assign(view_.set_size, 1);

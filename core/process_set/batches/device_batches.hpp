@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -104,7 +104,7 @@ private:
     Status refusal_;
     Status failed_;
     // the exchange: this member's offer, the offers of all members, and the batch that moves them
-    collectives::DeviceCommunicator::Offer offer_{};
+    std::vector<collectives::DeviceCommunicator::Offer> own_offer_;
     std::vector<collectives::DeviceCommunicator::Offer> offers_;
     std::vector<collectives::Segment> exchange_segments_;
     std::vector<collectives::Location> exchange_locations_;
@@ -114,7 +114,7 @@ private:
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::DeviceEventPtr> ready_;
     std::vector<std::int64_t> splits_;
-    std::deque<Launched> launched_;
+    std::list<Launched> launched_;                // a list, because it needs no memory while it is empty
     std::atomic<std::size_t> launched_count_{0};  // the size of launched_, for other threads
     bool is_refused_for_good_ = false;            // the members do not fit together; all of them know
 };

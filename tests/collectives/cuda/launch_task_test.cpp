@@ -66,6 +66,10 @@ CudaApi scripted_cuda() {
         --script->contexts;
         return kCudaSuccess;
     };
+    api.stream_is_capturing = [](CudaStream, int* status) {
+        *status = kCaptureNone;
+        return kCudaSuccess;
+    };
     api.thread_exchange_capture_mode = [](int*) { return kCudaSuccess; };
     api.context_get_stream_priority_range = [](int* least, int* greatest) {
         *least = 0;
