@@ -76,10 +76,11 @@ Status not_on_device(const Metadata& metadata) {
         return failure(ErrorCode::unsupported,
                        "there is no adasum of tensors on a GPU; use average or sum, or copy the tensors to the CPU");
     }
-    return failure(ErrorCode::unsupported,
-                   "NCCL has no 16-bit integers, so there is no {} of {} on a GPU; use int32, or copy the tensors to the "
-                   "CPU",
-                   collectives::name_of(operation), name_of(static_cast<DType>(metadata.dtype)));
+    return failure(
+        ErrorCode::unsupported,
+        "NCCL has no 16-bit integers, so there is no {} of {} on a GPU; use int32, or copy the tensors to the "
+        "CPU",
+        collectives::name_of(operation), name_of(static_cast<DType>(metadata.dtype)));
 }
 
 }  // namespace
