@@ -15,8 +15,8 @@ shift 4
 [[ $way != ptxas || $ptxas != none ]] || { echo "no ptxas here: skipped"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-architectures="75 80 86 89 90 100 120"
-few="90 120"  # the build of the library has already assembled its PTX for sm_75
+architectures=(75 80 86 89 90 100 120)
+few=(90 120)  # the build of the library has already assembled its PTX for sm_75
 
 known() { # prints those of the architectures that nvcc knows
     local list
@@ -37,14 +37,14 @@ assemble() { # PTX architecture
 
 case $way in
     nvcc)
-        for architecture in $(known $architectures); do
+        for architecture in $(known "${architectures[@]}"); do
             "$compiler" "$@" -Werror all-warnings -arch="sm_$architecture" -cubin "$source" -o "$folder/kernels.cubin"
             echo "nvcc: sm_$architecture"
         done
         ;;
     ptxas)
         "$compiler" "$@" -Werror all-warnings -arch=compute_75 -ptx "$source" -o "$folder/kernels.ptx"
-        for architecture in $(known $few); do
+        for architecture in $(known "${few[@]}"); do
             assemble "$folder/kernels.ptx" "$architecture"
         done
         ;;
