@@ -44,11 +44,9 @@ struct Config {
     // How the ranks find each other.
     std::string rendezvous;  ///< the rendezvous socket: "@name" (an abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
-    std::string cuda_library;  ///< the file of the CUDA plugin; empty: librueda_cuda.so beside librueda.so
-    std::string nccl_library;  ///< the file of NCCL; empty: see docs/gpu.md
-    std::string mpi_library;   ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
-                               ///< librueda.so
-    std::string hostname;      ///< empty: the machine's own name
+    std::string mpi_library;  ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
+                              ///< librueda.so
+    std::string hostname;     ///< empty: the machine's own name
     double start_timeout_seconds = 60;
 
     // Speed.
@@ -68,6 +66,8 @@ struct Config {
     // GPUs.
     std::uint32_t gpus_per_rank = 0;  ///< how many GPUs the launcher gives each rank; 0: Rueda chooses
     bool share_gpu = false;           ///< whether several ranks may use one GPU
+    std::string cuda_library;         ///< the file of the CUDA plugin; empty: librueda_cuda.so beside librueda.so
+    std::string nccl_library;         ///< the file of NCCL; empty: see docs/gpu.md
 
     // Failures and stalls.
     double host_timeout_seconds = 3;

@@ -89,15 +89,6 @@ constexpr auto kSettings = std::to_array<Setting>({
      TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
      "The MPI plugin to load. If empty, Rueda loads the plugin beside `librueda.so` that fits the MPI of this "
      "process or of its launcher: `librueda_mpi.so` or `librueda_mpich.so`."},
-    {"RUEDA_CUDA_PLUGIN", "", SettingGroup::rendezvous, SettingScope::own,
-     TextSetting{&Config::cuda_library, is_any_text, "the path of a shared library"},
-     "The plugin for tensors on GPUs. If empty, Rueda loads `librueda_cuda.so` beside `librueda.so` when the first "
-     "such "
-     "tensor comes."},
-    {"RUEDA_NCCL_LIBRARY", "", SettingGroup::rendezvous, SettingScope::own,
-     TextSetting{&Config::nccl_library, is_any_text, "the path of a shared library"},
-     "The NCCL to use for tensors on GPUs. If empty, Rueda takes the one that the process has loaded, and otherwise "
-     "looks for `libnccl.so.2` (docs/gpu.md)."},
     {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::rendezvous, SettingScope::own,
      TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
      "The name of this host that the other ranks get. Ranks with different names share no memory, so one machine can "
@@ -144,12 +135,19 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_GPUS_PER_RANK", "", SettingGroup::gpus, SettingScope::own,
      CountSetting{&Config::gpus_per_rank, {0, kMostGpusPerRank}},
      "The number of GPUs that the launcher gives each rank through CUDA_VISIBLE_DEVICES; the rank then uses the first "
-     "of "
-     "them. `ruedarun --gpus-per-rank` sets it. Set it by hand only if a script of yours gives each rank its GPUs "
+     "of them. `ruedarun --gpus-per-rank` sets it. Set it by hand only if a script of yours gives each rank its GPUs "
      "([gpu.md](gpu.md)). 0: Rueda chooses a GPU for each rank."},
     {"RUEDA_SHARE_GPU", "", SettingGroup::gpus, SettingScope::own, SwitchSetting{&Config::share_gpu},
      "Whether several ranks of a host may use one GPU. Without it, `local_device` fails if a host has more ranks than "
      "GPUs. `ruedarun --share-gpu` sets it."},
+    {"RUEDA_CUDA_PLUGIN", "", SettingGroup::gpus, SettingScope::own,
+     TextSetting{&Config::cuda_library, is_any_text, "the path of a shared library"},
+     "The plugin for tensors on GPUs. If empty, Rueda loads `librueda_cuda.so` beside `librueda.so` when the first "
+     "such tensor comes."},
+    {"RUEDA_NCCL_LIBRARY", "", SettingGroup::gpus, SettingScope::own,
+     TextSetting{&Config::nccl_library, is_any_text, "the path of a shared library"},
+     "The NCCL to use for tensors on GPUs. If empty, Rueda takes the one that the process has loaded, and otherwise "
+     "looks for `libnccl.so.2` ([gpu.md](gpu.md))."},
 
     {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SettingScope::rank_zero,
      SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},

@@ -18,7 +18,7 @@
 
 namespace rueda::core {
 
-/// What a caller says about tensors in device memory.
+/// The device and the stream of a caller whose tensors are in device memory.
 struct DeviceUse {
     collectives::DeviceRuntime* runtime = nullptr;
     collectives::DeviceStream stream;

@@ -18,7 +18,7 @@ struct FoundLibrary {
     std::string version;
 };
 
-/// What the doctor knows about the GPUs of this machine.
+/// The facts about the GPUs of this machine that the doctor has found.
 struct GpuFacts {
     base::MachineGpus machine;
     base::VisibleGpus visible;

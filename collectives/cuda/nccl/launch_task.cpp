@@ -192,14 +192,9 @@ Result<bool> LaunchTask::is_launched() {
     if (plan_.calls.empty()) {
         return true;
     }
-    NcclResult state = kNcclSuccess;
-    if (const NcclResult result = nccl_->get_async_error(communicator_, &state); result != kNcclSuccess) {
-        return nccl_error("ncclCommGetAsyncError", result);
-    }
-    if (!was_accepted(state)) {
-        return nccl_error("a group of NCCL calls", state);
-    }
-    return state == kNcclSuccess;
+    const auto busy = is_in_progress(*nccl_, communicator_, "a group of NCCL calls", where_);
+    RUEDA_RETURN_IF_FAILED(busy.status());
+    return !busy.value();
 }
 
 Status LaunchTask::finish() {

@@ -40,7 +40,7 @@ inline constexpr int kNcclAbortsInGroup = 22200;
 /// Fills the table. If the library lacks a function, returns Unsupported with the names of the function and of `path`.
 [[nodiscard]] Status fill_nccl_api(NcclApi& api, const std::string& path, const FindFunction& find);
 
-/// What the search for NCCL looks at.
+/// The facts about this process that decide where load_nccl() looks for NCCL.
 struct NcclSearch {
     std::string setting{};                    ///< RUEDA_NCCL_LIBRARY
     std::vector<std::string> loaded_files{};  ///< the paths of all libraries in this process

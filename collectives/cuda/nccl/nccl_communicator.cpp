@@ -120,17 +120,8 @@ Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {
 }
 
 Result<bool> NcclDeviceCommunicator::is_busy() {
-    const NcclApi& api = nccl_.value()->api;
-    NcclResult state = kNcclSuccess;
-    const NcclResult result = api.get_async_error(communicator_, &state);
-    if (result != kNcclSuccess) {
-        return nccl_failure(api, "ncclCommGetAsyncError", result, communicator_, where_);
-    }
-    if (!was_accepted(state)) {
-        return nccl_failure(api, is_connected_ ? "an operation of NCCL" : "ncclCommInitRankConfig", state,
-                            communicator_, where_);
-    }
-    return state == kNcclInProgress;
+    return is_in_progress(nccl_.value()->api, communicator_,
+                          is_connected_ ? "an operation of NCCL" : "ncclCommInitRankConfig", where_);
 }
 
 Result<bool> NcclDeviceCommunicator::is_connected() {

@@ -43,4 +43,17 @@ Status nccl_failure(const NcclApi& api, const char* call, NcclResult result, Ncc
                    text == nullptr ? "no text" : base::printable(text), detail);
 }
 
+Result<bool> is_in_progress(const NcclApi& api, NcclCommunicator communicator, const char* what,
+                            const FailedMember& where) {
+    NcclResult state = kNcclSuccess;
+    const NcclResult result = api.get_async_error(communicator, &state);
+    if (result != kNcclSuccess) {
+        return nccl_failure(api, "ncclCommGetAsyncError", result, communicator, where);
+    }
+    if (!was_accepted(state)) {
+        return nccl_failure(api, what, state, communicator, where);
+    }
+    return state == kNcclInProgress;
+}
+
 }  // namespace rueda::collectives::cuda

@@ -11,7 +11,8 @@
 #include "collectives/cuda/nccl_api.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 
-/// What the members of a process set tell each other before they connect, and what follows from it. Pure functions.
+/// The offers that the members of a process set send each other before they connect, and the decision that every
+/// member makes from all offers. Pure functions.
 namespace rueda::collectives::cuda {
 
 /// One member's part, as text and numbers of this process.

@@ -169,7 +169,7 @@ Result<NcclReductionPlan> plan_reduction(const Segment& segment, std::uint32_t m
     if (is_product && !is_bool) {
         return NcclReductionPlan{*type, kNcclProduct, {}};
     }
-    // Of the values 0 and 1, the product is the minimum.
+    // A bool is 0 or 1, so the product of bools is their minimum.
     return NcclReductionPlan{*type, segment.reduce_op == ReduceOp::max ? kNcclMax : kNcclMin, {}};
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/system/clock.hpp"
 #include "collectives/operation.hpp"
 
 namespace rueda::core {
@@ -16,12 +15,11 @@ using collectives::StepResult;
 
 collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::Communicator& host) {
     batch_ = &batch;
-    host_ = &host;
     if (is_refused_for_good_) {
         phase_ = Phase::refused;
     } else if (communicator_ != nullptr) {
         start_on_device();
-    } else if (const Status begun = begin_exchange(); !begun.is_ok()) {
+    } else if (const Status begun = begin_exchange(host); !begun.is_ok()) {
         failed_ = begun;
     }
     return task_;
@@ -45,7 +43,7 @@ StepResult DeviceBatches::LaunchTask::step() {
     return StepResult::done;
 }
 
-/// What this rank's caller said about its device; null if this rank has joined and takes part without a caller.
+/// Returns the caller's device and stream. Returns null if this rank has joined and takes part without a caller.
 const DeviceUse* DeviceBatches::own_use() const {
     for (const TensorEntry* entry : batch_->entries()) {
         if (entry->request.device != nullptr) {
@@ -57,7 +55,7 @@ const DeviceUse* DeviceBatches::own_use() const {
 
 /// Begins the allgather of the offers. A rank that has joined before its first device tensor has no device, so it
 /// offers nothing: an offer of zeros, which no member can accept.
-Status DeviceBatches::begin_exchange() {
+Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     phase_ = Phase::exchanging;
     refusal_ = {};
     own_offer_.assign(1, {});
@@ -75,11 +73,11 @@ Status DeviceBatches::begin_exchange() {
                                   .output = offers_.front().data()});
     exchange_locations_.assign(view_.extent().members, {.first_dimension = 1});
     exchange_rows_.assign(view_.set_size, 1);
-    inner_ = &host_->start({.operation = Operation::allgather,
-                            .segments = exchange_segments_,
-                            .locations = exchange_locations_,
-                            .splits = {},
-                            .rows = exchange_rows_});
+    inner_ = &host.start({.operation = Operation::allgather,
+                          .segments = exchange_segments_,
+                          .locations = exchange_locations_,
+                          .splits = {},
+                          .rows = exchange_rows_});
     return {};
 }
 

@@ -82,7 +82,7 @@ private:
         std::uint64_t operations = 0;
     };
 
-    [[nodiscard]] Status begin_exchange();
+    [[nodiscard]] Status begin_exchange(collectives::Communicator& host);
     [[nodiscard]] const DeviceUse* own_use() const;
     [[nodiscard]] collectives::StepResult exchange();
     [[nodiscard]] collectives::StepResult connect();
@@ -97,8 +97,7 @@ private:
     LaunchTask task_;
     Phase phase_ = Phase::exchanging;
     const CalledBatch* batch_ = nullptr;
-    collectives::Communicator* host_ = nullptr;
-    collectives::Task* inner_ = nullptr;  // the task of `host_` or of `communicator_` in progress
+    collectives::Task* inner_ = nullptr;  // the task of the host's or of the device's communicator in progress
     std::unique_ptr<collectives::DeviceCommunicator> communicator_;
     std::int32_t device_ = -1;  // the device of `communicator_`
     Status refusal_;

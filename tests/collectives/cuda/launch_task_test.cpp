@@ -15,7 +15,8 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// What the functions of the tables return, and which calls they saw. The tests use one thread.
+/// The values that the functions of the tables return, and the calls that these functions recorded. The tests use one
+/// thread.
 struct Script {
     std::vector<std::string> calls;
     std::deque<NcclResult> states;               ///< what ncclCommGetAsyncError yields; afterwards success

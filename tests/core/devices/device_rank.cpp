@@ -151,6 +151,18 @@ Status DeviceRank::allreduce_on_cpu(const std::string& name, std::span<float> va
     return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor.c(), tensor.c(), options, completion);
 }
 
+void DeviceRank::launch_while_held(int device, float* data, core::Completion& completion) {
+    allreduce("x", data, 1);
+    synchronize();
+    meet("connected");
+    if (rank() == 0) {
+        gpu::hold_device(device);
+    }
+    meet("held");
+    start_allreduce("x", data, 1, completion).throw_if_failed();
+    wait_on_stream(completion).throw_if_failed();
+}
+
 void DeviceRank::meet(const std::string& phase) {
     context_.phase(phase);
     for (int rank = 0; rank < size(); ++rank) {

@@ -66,6 +66,9 @@ public:
     [[nodiscard]] Status wait_on_stream(const core::Completion& completion) {
         return runtime_->wait_on_stream(completion, rank_stream_, 20);
     }
+    /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device, and starts
+    /// another one, which is launched and cannot end. All ranks must call this function.
+    void launch_while_held(int device, float* data, core::Completion& completion);
     /// Waits until all ranks have entered this phase.
     void meet(const std::string& phase);
 

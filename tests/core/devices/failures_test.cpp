@@ -89,16 +89,8 @@ TEST_CASE("a rank uses one device in a process set", "[failures]") {
 TEST_CASE("an abort ends operations that a device still works on", "[failures]") {
     run_on_devices(2, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});
-        rank.allreduce("x", data, 1);
-        rank.synchronize();
-        rank.meet("connected");
-        if (rank.rank() == 0) {
-            gpu::hold_device(1);
-        }
-        rank.meet("held");
         core::Completion completion;
-        rank.start_allreduce("x", data, 1, completion).throw_if_failed();
-        rank.wait_on_stream(completion).throw_if_failed();
+        rank.launch_while_held(/*device=*/1, data, completion);
         rank.meet("launched");
         const auto began = std::chrono::steady_clock::now();
         if (rank.rank() == 0) {

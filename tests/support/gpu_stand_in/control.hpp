@@ -66,7 +66,7 @@ void fail_operation(int nth, NcclResult result);
 /// Puts the device into the sticky state `error`, as an illegal address does.
 void break_device(int device, CudaResult error);
 
-// What is going on.
+// The state of the stand-in.
 
 [[nodiscard]] int contexts_created();                          ///< primary contexts that became active since reset()
 [[nodiscard]] std::size_t outstanding();                       ///< operations that have not ended

@@ -71,7 +71,7 @@ private:
     unsigned numbers_ = 0;
 };
 
-/// Who accesses memory, and when.
+/// The operation or the host thread that accesses memory, and the time of the access.
 struct Accessor {
     Actor actor = 0;
     Time time = 0;

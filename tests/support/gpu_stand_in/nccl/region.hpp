@@ -18,7 +18,7 @@ using collectives::cuda::NcclUniqueId;
 
 inline constexpr int kMostRanks = 64;
 
-/// What a rank says about one operation: all ranks must say the same.
+/// A rank's description of one operation. The descriptions of all ranks must be equal.
 struct OperationHeader {
     std::int32_t kind = 0;
     std::int32_t type = 0;
