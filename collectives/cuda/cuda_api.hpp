@@ -26,6 +26,7 @@ inline constexpr CudaResult kCudaInvalidDevice = 101;
 inline constexpr CudaResult kCudaInvalidContext = 201;
 inline constexpr CudaResult kCudaNoBinaryForDevice = 209;
 inline constexpr CudaResult kCudaPeerAccessUnsupported = 217;
+inline constexpr CudaResult kCudaNoPtxCompiler = 221;  ///< libnvidia-ptxjitcompiler.so.1 cannot be loaded
 inline constexpr CudaResult kCudaInvalidHandle = 400;
 inline constexpr CudaResult kCudaNotFound = 500;
 inline constexpr CudaResult kCudaNotReady = 600;

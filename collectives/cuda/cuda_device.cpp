@@ -106,10 +106,16 @@ Status PooledEvent::make_wait(DeviceStream stream) {
     return result == kCudaSuccess ? Status() : current.failure_of("cuStreamWaitEvent", result);
 }
 
-Device::Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name)
-    : api_(api), ordinal_(ordinal), context_(context), uuid_(uuid), name_(std::move(name)) {}
+Device::Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name,
+               std::string_view kernels)
+    : api_(api),
+      ordinal_(ordinal),
+      context_(context),
+      uuid_(uuid),
+      name_(std::move(name)),
+      kernels_(api_, ordinal, context, kernels) {}
 
-Result<std::shared_ptr<Device>> Device::open(const CudaApi& api, int ordinal) {
+Result<std::shared_ptr<Device>> Device::open(const CudaApi& api, int ordinal, std::string_view kernels) {
     int count = 0;
     if (const CudaResult error = api.device_get_count(&count); error != kCudaSuccess) {
         return cuda_failure(api, ErrorCode::unsupported, "cuDeviceGetCount", -1, error);
@@ -142,7 +148,7 @@ Result<std::shared_ptr<Device>> Device::open(const CudaApi& api, int ordinal) {
     if (error != kCudaSuccess) {
         return cuda_failure(api, ErrorCode::unsupported, call, ordinal, error);
     }
-    return std::make_shared<Device>(api, ordinal, context, uuid, name.data());
+    return std::make_shared<Device>(api, ordinal, context, uuid, name.data(), kernels);
 }
 
 Status Device::failure_of(const char* call, CudaResult error) const {

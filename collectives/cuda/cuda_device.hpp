@@ -9,11 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
 #include "collectives/cuda/cuda_api.hpp"
+#include "collectives/cuda/kernels.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "ops/cuda/kernel_image.hpp"
 
 namespace rueda::collectives::cuda {
 
@@ -56,14 +59,18 @@ private:
 /// Threads: any thread may call any function, except where a function says otherwise.
 class Device : public std::enable_shared_from_this<Device> {
 public:
-    [[nodiscard]] static Result<std::shared_ptr<Device>> open(const CudaApi& api, int ordinal);
-    Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name);
+    /// `kernels` is the text of the kernels (ops/cuda/kernel_image.hpp).
+    [[nodiscard]] static Result<std::shared_ptr<Device>> open(const CudaApi& api, int ordinal,
+                                                              std::string_view kernels = ops::cuda::kernel_image());
+    Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name,
+           std::string_view kernels);
 
     [[nodiscard]] const CudaApi& api() const { return api_; }
     [[nodiscard]] int ordinal() const { return ordinal_; }
     [[nodiscard]] CudaContext context() const { return context_; }
     [[nodiscard]] const CudaUuid& uuid() const { return uuid_; }
     [[nodiscard]] const std::string& name() const { return name_; }
+    [[nodiscard]] Kernels& kernels() { return kernels_; }
 
     /// Records an event at the end of the work in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
@@ -104,6 +111,7 @@ private:
     const CudaContext context_;
     const CudaUuid uuid_;
     const std::string name_;
+    Kernels kernels_;
 
     std::mutex mutex_;  // guards the next two
     std::vector<CudaEvent> free_events_;

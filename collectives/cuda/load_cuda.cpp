@@ -23,6 +23,9 @@ const char* usual_advice(CudaResult error) {
             return "this process sees no GPU; look at nvidia-smi and at the variable CUDA_VISIBLE_DEVICES";
         case kCudaOutOfMemory:
             return "the GPU has too little free memory; look at nvidia-smi for other processes on this GPU";
+        case kCudaNoPtxCompiler:
+            return "the driver's compiler libnvidia-ptxjitcompiler.so.1 cannot be loaded; install all libraries of "
+                   "NVIDIA's driver, or, in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility";
         case kCudaIllegalAddress:
         case kCudaLaunchFailed:
             return "an earlier kernel of this process failed, and all GPU work of this process ends with it; run the "

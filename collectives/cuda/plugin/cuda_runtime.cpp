@@ -15,7 +15,7 @@ Result<std::shared_ptr<Device>> CudaDeviceRuntime::device(int ordinal) {
     if (const auto found = devices_.find(ordinal); found != devices_.end()) {
         return found->second;
     }
-    auto opened = Device::open(parts_.cuda, ordinal);
+    auto opened = Device::open(parts_.cuda, ordinal, parts_.kernels);
     if (opened.is_ok()) {
         devices_.emplace(ordinal, opened.value());
     }
@@ -49,6 +49,10 @@ Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
     RUEDA_RETURN_IF_FAILED(found.status());
     auto* const cuda_stream = static_cast<CudaStream>(stream.stream);
     RUEDA_RETURN_IF_FAILED(found.value()->check_not_capturing(cuda_stream, "start an operation"));
+    // At the first operation, the program's thread waits here for the driver's compiler. The thread that drives
+    // progress must not wait for so long, because it notices the death of other ranks. Without kernels, operations go
+    // on.
+    static_cast<void>(found.value()->kernels().load([this](const std::string& text) { note(text); }));
     return found.value()->record(cuda_stream);
 }
 

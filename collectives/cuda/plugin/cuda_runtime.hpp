@@ -7,11 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "collectives/cuda/cuda_device.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "ops/cuda/kernel_image.hpp"
 
 namespace rueda::collectives::cuda {
 
@@ -24,6 +27,7 @@ public:
         std::function<Result<LoadedNccl>()> load_nccl;
         std::function<void(const std::string& text)> note{};
         ProcessIdentity identity{};
+        std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 

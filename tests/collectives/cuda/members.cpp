@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/gpu_kernels.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
@@ -37,7 +38,8 @@ Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int dev
             [nccl = tables_.nccl, version = tables_.nccl_version] {
                 return cuda::LoadedNccl{.api = nccl, .version = version, .path = "the stand-in"};
             },
-        .identity = {.host = 1, .process = 2}});
+        .identity = {.host = 1, .process = 2},
+        .kernels = tables_.kernels});
     cuda::CudaDevice handle = 0;
     check(cuda().device_get(&handle, device_), "cuDeviceGet");
     check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
@@ -200,6 +202,7 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
                                                const std::function<void(Member&)>& body, const GpuTables& tables) {
     gpu::reset(seed, devices);
     gpu::set_nccl_version(tables.nccl_version);
+    gpu::register_kernels();
     static_cast<void>(tables.cuda.init(0));  // load_cuda() does this in a real process
     Meeting meeting(members);
     std::mutex mutex;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/cuda/load_cuda.hpp"
@@ -26,6 +27,8 @@ struct GpuTables {
     cuda::CudaApi cuda;
     cuda::NcclApi nccl;
     int nccl_version = 22809;
+    /// The text of the kernels. If it is empty, there are none.
+    std::string_view kernels{};
 };
 [[nodiscard]] GpuTables tables_of_stand_in();
 

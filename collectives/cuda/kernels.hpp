@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "collectives/cuda/cuda_api.hpp"
+#include "ops/cuda/launch.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// The kernels of ops/cuda on one device.
+///
+/// Kernels are optional. A build without a compiler for kernels has none, and a driver may refuse them. The caller must
+/// then do its work without kernels, so it asks load() before it plans the work.
+///
+/// The kernels are never unloaded, because the driver may end before this code does.
+///
+/// Threads: any thread may call any function.
+class Kernels {
+public:
+    using Note = std::function<void(const std::string& text)>;
+
+    /// `image` is the text of all kernels, which a null character follows; it is empty if there is none. `api` must
+    /// live as long as this object.
+    Kernels(const CudaApi& api, int device, CudaContext context, std::string_view image);
+    Kernels(const Kernels&) = delete;
+    Kernels& operator=(const Kernels&) = delete;
+
+    /// Lets the driver compile all kernels, at the first call; other threads wait for it. This takes 2 to 4 seconds if
+    /// the driver does not have the result in its cache on disk. So the first call should come from a thread that may
+    /// wait that long: the thread of the program, which submits the first operation, and not the thread that drives
+    /// progress, which notices failures of other ranks.
+    ///
+    /// Later calls are fast and return the same result. If there are no kernels, the result is Unsupported with the
+    /// reason, and the first call notes it.
+    const Status& load(const Note& note = {});
+
+    /// Puts a kernel into the stream, which must belong to the device. Fails with the reason of load() if there are no
+    /// kernels, and with Aborted if the driver cannot launch.
+    template <class Arguments>
+    [[nodiscard]] Status launch(const ops::cuda::Launch<Arguments>& launch, CudaStream stream) {
+        // The driver copies the argument during the call, and does not change it.
+        return launch_kernel(launch.kernel, launch.geometry, const_cast<Arguments*>(&launch.arguments), stream);
+    }
+
+private:
+    [[nodiscard]] Status load_all();
+    [[nodiscard]] Status find(CudaModule module, const char* name);
+    [[nodiscard]] Status launch_kernel(const char* name, ops::cuda::Geometry geometry, void* argument,
+                                       CudaStream stream);
+    [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
+
+    const CudaApi& api_;
+    const int device_;
+    const CudaContext context_;
+    const std::string_view image_;
+
+    std::once_flag once_;
+    // load() writes the next two once, and they are only read after that.
+    Status loaded_;
+    std::map<std::string_view, CudaFunction> functions_;
+};
+
+}  // namespace rueda::collectives::cuda
