@@ -59,6 +59,8 @@ struct RecordState {
                                                            ///< log
     static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< a caller was waiting for the operation when it was
                                                            ///< submitted
+    /// a GPU has got all work of the operation, which ends when the GPU has done the work
+    static constexpr std::uint64_t kLaunched = 1U << 12U;
     static constexpr unsigned kStatusShift = 16;
     static constexpr unsigned kLapShift = 24;
     static constexpr unsigned kBatchShift = 32;
@@ -89,7 +91,7 @@ struct alignas(kCacheLine) OperationRecord {
     /// Ticks at the start of the operation on this rank. At this moment the rank knew that all ranks had announced the
     /// operation. For a send or a receive: the rank knew that the other rank had called its side.
     std::atomic<std::uint64_t> started;
-    std::atomic<std::uint64_t> ended;  ///< ticks
+    std::atomic<std::uint64_t> ended;  ///< ticks; for an operation on a GPU, when it was launched
     /// The number of the operation. The operations that this rank runs in one process set are numbered from 1. For a
     /// step, this word is the number of the step. For a send or a receive, see MessageEnd.
     std::atomic<std::uint64_t> ordinal;

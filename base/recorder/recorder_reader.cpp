@@ -94,6 +94,7 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
         operation.status = static_cast<std::uint8_t>(state >> RecordState::kStatusShift & 0xffU);
         operation.ended_ns = ns_of(ended);
     }
+    operation.is_launched = (state & RecordState::kLaunched) != 0;
     const bool is_part = operation.kind == RecordKind::kPart;
     if (is_part) {
         operation.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns(operation.bytes), 0));

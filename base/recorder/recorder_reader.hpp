@@ -40,6 +40,7 @@ struct RecordedOperation {
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
+    bool is_launched = false;  ///< whether a GPU got the work of the operation
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
 };

@@ -113,6 +113,24 @@ public:
     void start(std::uint64_t number, std::uint64_t ticks, std::uint64_t position) const {
         start_with(number, ticks, RecordState::kStarted | RecordState::kInBatch | position << RecordState::kBatchShift);
     }
+    /// Records that a GPU has got all work of an operation.
+    void launch(std::uint64_t number, std::uint64_t ticks) const {
+        if (OperationRecord* const record = find(number); record != nullptr) {
+            record->ended.store(ticks, std::memory_order_release);
+            record->state.store(record->state.load(std::memory_order_relaxed) | RecordState::kLaunched,
+                                std::memory_order_release);
+        }
+    }
+    /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If it
+    /// succeeded, the time of the launch stays the recorded end: a program runs ahead of the GPU, so operations of one
+    /// name would overlap otherwise. A timeline shows the GPU's work in a row of its own.
+    void end_launched(std::uint64_t number, ErrorCode code) const {
+        if (OperationRecord* const record = find(number); record != nullptr) {
+            const bool keeps_time = code == ErrorCode::ok;
+            end(*record, record->state.load(std::memory_order_relaxed),
+                keeps_time ? record->ended.load(std::memory_order_relaxed) : ticks_now(), code);
+        }
+    }
     /// Records the end of an operation.
     void end(std::uint64_t number, std::uint64_t ticks, ErrorCode code) const {
         OperationRecord* const record = find(number);

@@ -62,6 +62,9 @@ Json json_of(const RecordedOperation& operation) {
     if (operation.started_ns) {
         json["started_ns"] = *operation.started_ns;
     }
+    if (operation.is_launched) {
+        json["launched"] = true;
+    }
     if (operation.ended_ns) {
         json["ended_ns"] = *operation.ended_ns;
         json["status"] = operation.status;
@@ -129,6 +132,7 @@ void read_transfer(const Json& json, RecordedOperation& operation) {
     json_fields::read(json, "blocking", operation.is_blocking);
     json_fields::read_ns(json, "started_ns", operation.started_ns);
     json_fields::read_ns(json, "ended_ns", operation.ended_ns);
+    operation.is_launched = json_fields::find(json, "launched") != nullptr;
     if (operation.ended_ns) {
         json_fields::read(json, "status", operation.status);
     }

@@ -134,7 +134,7 @@ struct alignas(4096) ControlBlock {
     /// This number increases with every change of the arena's layout. Version 11 added four things: the flight
     /// recorder, the stacks, the time since which a rank is in its declared scope, and the message that a rank waits
     /// for.
-    static constexpr std::uint32_t kLayoutVersion = 13;
+    static constexpr std::uint32_t kLayoutVersion = 14;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -20,7 +20,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of the one
 /// that the other uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 1;
+inline constexpr std::uint32_t kCudaPluginInterface = 2;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -61,6 +61,12 @@ struct DeviceBatch {
     std::span<const std::int64_t> splits{};
 };
 
+/// How far a batch is that is not launched yet, for stall reports.
+enum class LaunchPhase : std::uint8_t {
+    waits_for_turn,  ///< another communicator of the process puts its work into the stream
+    launching,       ///< this communicator puts its work into the stream
+};
+
 /// Moves tensors in device memory between the members of one process set. The members first exchange offers, then
 /// connect, and then start batches, all in the order of the set's log.
 ///
@@ -91,6 +97,8 @@ public:
     /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
     /// time and owns it. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
+    /// How far the last task is that was started and is not done.
+    [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
     /// Returns the event after the work of the last task that was done.
     [[nodiscard]] virtual DeviceEventPtr end() = 0;
     /// Looks for errors of the communication that came after a task was done. Returns the reason why no task can

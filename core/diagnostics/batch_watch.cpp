@@ -11,6 +11,7 @@
 
 #include "base/launcher_notification.hpp"
 #include "base/text.hpp"
+#include "core/diagnostics/gpu_states.hpp"
 #include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_pattern.hpp"
 #include "core/negotiation/arrivals.hpp"
@@ -235,6 +236,8 @@ StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) c
     StallReport::Tensor stands_still = tensor();
     stands_still.seconds = seconds(now_ns - since_ns_);
     const std::vector<std::uint64_t> behind = steps_behind();
+    const bool is_on_gpus = gpu_state_of(memory_, own_, position_).stage == GpuState::Stage::launching;
+    report.on_gpus = is_on_gpus ? StallReport::OnGpus::launching : StallReport::OnGpus::no;
     std::vector<StallReport::Rank> ranks = source.ranks();
     for (std::uint32_t member = 0; member < std::min<std::size_t>(ranks.size(), behind.size()); ++member) {
         StallReport::Rank& rank = ranks[member];
@@ -242,7 +245,10 @@ StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) c
         // acquire; partner: advance_to()
         const bool is_done = memory_.cursor(member).position.load(std::memory_order_acquire) > position_;
         (is_done ? stands_still.ready : stands_still.missing).push_back(rank.rank);
-        if (!is_done) {
+        if (is_on_gpus) {
+            add_gpu_state(rank, gpu_state_of(memory_, member, position_), now_ns);
+        }
+        if (!is_done || is_on_gpus) {
             rank.steps_behind = behind[member];
             report.missing_ranks.push_back(std::move(rank));
         }

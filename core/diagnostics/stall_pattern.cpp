@@ -287,6 +287,24 @@ std::optional<StallPattern> undelivered(const StallReport& report) {
                                     base::format_ranks(report.elsewhere))};
 }
 
+/// For an operation on GPUs: names the ranks whose GPUs have not come to it. The other GPUs perhaps only wait for them.
+std::optional<StallPattern> program_on_gpu(const StallReport& report) {
+    Ranks ranks;
+    for (const Rank& rank : report.missing_ranks) {
+        if (rank.waits_for_program) {
+            ranks.push_back(rank.rank);
+        }
+    }
+    if (ranks.empty()) {
+        return std::nullopt;
+    }
+    const bool is_one = ranks.size() == 1;
+    return StallPattern{Kind::program_on_gpu, ranks,
+                        fmt::format("the GPU{} of {} {} not done the work that the program put into its stream before "
+                                    "the call; a kernel of the program may hang",
+                                    is_one ? "" : "s", base::format_ranks(ranks), is_one ? "has" : "have")};
+}
+
 }  // namespace
 
 std::string_view name_of(StallPattern::Kind kind) {
@@ -305,6 +323,8 @@ std::string_view name_of(StallPattern::Kind kind) {
             return "step_behind";
         case Kind::does_not_run:
             return "does_not_run";
+        case Kind::program_on_gpu:
+            return "program_on_gpu";
         case Kind::undelivered:
             return "undelivered";
         case Kind::other_host:
@@ -325,7 +345,7 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
     add(does_not_run(report));
     const bool is_busy = add(busy(report));
     if (report.executing) {
-        add(undelivered(report));
+        add(report.on_gpus == StallReport::OnGpus::no ? undelivered(report) : program_on_gpu(report));
         return patterns;
     }
     add(sends_to_each_other(report));

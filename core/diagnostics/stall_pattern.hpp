@@ -22,6 +22,7 @@ struct StallPattern {
         step_behind,          ///< a missing rank has not come to the step in which the others are
         does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
         undelivered,          ///< in the middle of an operation, a rank has done less than the others
+        program_on_gpu,       ///< a GPU has not done the program's own work, which stands before an operation
         other_host,           ///< in the middle of an operation, no rank of this host is behind the others
     };
     Kind kind = Kind::crosswise;

@@ -109,7 +109,7 @@ std::string rank_line(const StallReport::Rank& rank) {
     if (rank.part) {
         text += fmt::format("has not delivered {}; ", name_of(*rank.part));
     }
-    text += waits_text(rank.waits_in);
+    text += rank.on_gpu.empty() ? waits_text(rank.waits_in) : rank.on_gpu;
     if (rank.silent_seconds > 0) {
         text += fmt::format("; has not responded for {} s", seconds_text(rank.silent_seconds));
     }
@@ -198,6 +198,14 @@ std::string first_line(const StallReport& report) {
         return !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(), is_such);
     };
     const std::string warning = setting_text(report.warning_seconds);
+    if (report.on_gpus == StallReport::OnGpus::launched && !report.tensors.empty()) {
+        return fmt::format(
+            "the {} of {}{} was launched on the GPUs of all ranks {} seconds ago and is still not done: a GPU does not "
+            "get on with it",
+            report.operation, name_of(report.tensors.front()),
+            report.others == 0 ? "" : fmt::format(" and {} more", report.others),
+            seconds_text(report.tensors.front().seconds));
+    }
     if (report.executing) {
         return fmt::format(
             "{} was announced by all ranks {} seconds ago and is still not done: a rank does not get on with it",
@@ -215,6 +223,11 @@ std::string first_line(const StallReport& report) {
 }
 
 std::string describe_tensor(const StallReport& report, const Tensor& tensor) {
+    if (report.on_gpus == StallReport::OnGpus::launching) {
+        return fmt::format("{}: not launched for {} s; launched: {}; not launched: {}", name_of(tensor),
+                           seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
+                           base::format_ranks(tensor.missing));
+    }
     if (report.executing) {
         return fmt::format("{}: not done for {} s; done: {}; not done: {}", name_of(tensor),
                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),

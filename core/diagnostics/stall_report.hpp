@@ -73,6 +73,11 @@ struct StallReport {
         /// Moving a chunk takes some steps.
         std::uint64_t steps_behind = 0;
         std::optional<Part> part = {};
+        /// For an operation on tensors in GPUs' memory: what the rank and its GPU do, for example "launched it on GPU 1
+        /// 12 s ago, and the GPU has not done it".
+        std::string on_gpu = {};
+        /// The rank's GPU has not come to the operation, because the program's own work before it has not ended.
+        bool waits_for_program = false;
     };
 
     double warning_seconds = 60;
@@ -85,6 +90,13 @@ struct StallReport {
     /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
     /// have not finished them.
     bool executing = false;
+    /// If `executing`, for tensors in GPUs' memory: ranks are launching the operation, or all have launched it and GPUs
+    /// do not end it. `ready` are the ranks that have launched it, or those whose GPUs have ended it.
+    enum class OnGpus : std::uint8_t { no, launching, launched };
+    OnGpus on_gpus = OnGpus::no;
+    /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.
+    std::string operation = {};
+    std::uint64_t others = 0;
     /// If `executing`: the members on other hosts. This rank does not know what they do.
     std::vector<std::int32_t> elsewhere = {};
 };

@@ -44,6 +44,7 @@ SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr
     attended.batch_watch = std::make_unique<BatchWatch>(
         settings_, arena->blocks(), set->memory(), arena->rank(),
         [arena](std::uint32_t member) { return collectives::steps_of(arena->progress(member)); });
+    attended.launch_watch = std::make_unique<LaunchWatch>(settings_, arena->blocks(), set->memory(), arena->rank());
     attended.set = std::move(set);
     attended.arena = std::move(arena);
     Entry entry;
@@ -264,6 +265,14 @@ void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Findi
     }
     if (auto standstill = attended.batch_watch->tick(now_ns, source_for(attended, now_ns))) {
         add(set, std::move(*standstill), findings);
+        return;
+    }
+    const LaunchWatch::Source source{
+        .oldest = [&set] { return set.oldest_launched(); },
+        .ranks = [&attended, now_ns] { return attended.stall_monitor->account(now_ns).missing_ranks; },
+        .elsewhere = [&set] { return set.ranks_elsewhere(); }};
+    if (auto hangs = attended.launch_watch->tick(now_ns, source)) {
+        add(set, std::move(*hangs), findings);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/batch_watch.hpp"
+#include "core/diagnostics/launch_watch.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/process_set/process_set.hpp"
@@ -36,6 +37,7 @@ private:
         std::shared_ptr<collectives::Arena> arena;
         std::unique_ptr<StallMonitor> stall_monitor;
         std::unique_ptr<BatchWatch> batch_watch;
+        std::unique_ptr<LaunchWatch> launch_watch;
         Turn last = Turn::idle;
         /// The chunks as note_chunks() noted them last, in the thread that drives progress; protected by the mutex.
         std::optional<ProcessSet::ChunksInProgress> chunks = {};

@@ -448,6 +448,12 @@ struct alignas(base::kCacheLine) Cursor {
     /// The value of `finished` when the member's background thread last saw a change, and the time of that check.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
+
+    // For stall reports about tensors on GPUs. Relaxed: the background threads read the values seconds later.
+    typename Atomics::template Atomic<std::uint64_t> device{0};  ///< a DeviceState
+    /// The oldest batch that the member's GPU still works on: the batch's position in the log + 1; 0: none.
+    typename Atomics::template Atomic<std::uint64_t> launched{0};
+    typename Atomics::template Atomic<std::int64_t> launched_ns{0};  ///< CLOCK_MONOTONIC: when it was launched
 };
 inline constexpr int kFinishedSlotBits = 32;
 

@@ -74,6 +74,8 @@ public:
     [[nodiscard]] bool has_batch() const { return task_ != nullptr; }
     /// Whether a device still works on operations of this set.
     [[nodiscard]] bool has_launched() const { return devices_.has_launched(); }
+    /// See DeviceBatches::oldest().
+    [[nodiscard]] std::optional<LaunchedBatch> oldest_launched() const { return devices_.oldest(); }
     /// Returns the chunks of the task in progress (Task::chunks()). Threads: as for step().
     [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const {
         return has_batch() && !task_is_splits_ ? task_->chunks() : std::nullopt;

@@ -182,6 +182,8 @@ public:
         std::optional<collectives::BatchChunks> chunks;
     };
     [[nodiscard]] ChunksInProgress chunks_in_progress() const { return {cursor_.position(), runner_.chunks()}; }
+    /// The oldest batch that this rank's GPU has got and not done. Any thread.
+    [[nodiscard]] std::optional<LaunchedBatch> oldest_launched() const { return runner_.oldest_launched(); }
     /// Whether this rank prints what find_stall() finds. Any thread.
     [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {
         return hosts_.reports_stalls(monitor, now_ns);

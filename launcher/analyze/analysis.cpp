@@ -150,8 +150,9 @@ private:
         for (Found& one : found) {
             find_missing(one);
             // If other ranks have ended the operation and no rank is missing, this rank was about to end it. That the
-            // job ended before is no finding.
-            if (!one.pending.missing.empty() || !one.pending.unknown.empty() || !has_ended_elsewhere(one)) {
+            // job ended before is no finding. A GPU that has worked for a long time is one.
+            if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
+                !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
             }
         }
@@ -197,7 +198,7 @@ private:
         pending.first_ordinal = std::min(pending.first_ordinal, operation.ordinal);
         pending.calls.push_back({recording.rank, operation.ordinal,
                                  operation.ended_ns.value_or(recording.written_ns) - operation.announced_ns,
-                                 operation.started_ns.has_value()});
+                                 operation.started_ns.has_value(), operation.is_launched});
     }
 
     static void count(std::vector<Count>& counts, const Recording& recording) {
@@ -218,6 +219,8 @@ private:
                 pending.unknown.push_back(member);
             } else if (!has_called(*recording, found)) {
                 (reaches_back(*recording, pending) ? pending.missing : pending.unknown).push_back(member);
+            } else {
+                pending.ended.push_back(member);
             }
         }
     }

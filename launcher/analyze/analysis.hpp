@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ struct PendingCall {
     std::uint64_t ordinal = 0;   ///< the operation's number among all operations that the rank called in this set
     std::int64_t waited_ns = 0;  ///< from the call until the operation failed or the file was written
     bool is_executing = false;   ///< all ranks had called the operation, and it was being executed
+    bool is_launched = false;    ///< the rank's GPU had got the work of the operation, and had not done it
 };
 
 struct PendingOperation {
@@ -28,7 +30,14 @@ struct PendingOperation {
     std::vector<std::int32_t> missing;  ///< members that have not called the operation
     std::vector<std::int32_t> unknown;  ///< members that have no file, or whose ring has already lost this part of the
                                         ///< past
+    std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest ordinal of the calls
+    /// A GPU that has worked for longer than this, while the other ranks' GPUs have ended, is a finding.
+    static constexpr std::int64_t kLongOnGpuNs = 1'000'000'000;
+    [[nodiscard]] bool is_long_on_gpu() const {
+        return std::any_of(calls.begin(), calls.end(),
+                           [](const PendingCall& call) { return call.is_launched && call.waited_ns >= kLongOnGpuNs; });
+    }
 };
 
 /// Two operations of a process set. The ranks that called one of them wait for ranks that called the other.

@@ -41,6 +41,27 @@ void add_divergence(std::string& text, const Divergence& divergence) {
     text += '\n';
 }
 
+/// Says how far the ranks were in the execution.
+void add_launches(std::string& text, const PendingOperation& pending, bool is_executing) {
+    std::vector<std::int32_t> launched;
+    std::vector<std::int32_t> not_launched;
+    for (const PendingCall& call : pending.calls) {
+        (call.is_launched ? launched : not_launched).push_back(call.rank);
+    }
+    if (launched.empty()) {
+        text += is_executing ? "; its execution had begun" : "";
+        return;
+    }
+    text += fmt::format("; launched, and not done by the GPU{} of {}", launched.size() == 1 ? "" : "s",
+                        base::format_ranks(launched));
+    if (!not_launched.empty()) {
+        text += fmt::format("; {} had not launched it", base::format_ranks(not_launched));
+    }
+    if (!pending.ended.empty()) {
+        text += fmt::format("; it had ended on {}", base::format_ranks(pending.ended));
+    }
+}
+
 void add_pending(std::string& text, const PendingOperation& pending) {
     std::vector<std::int32_t> ranks;
     std::int64_t longest = 0;
@@ -58,7 +79,7 @@ void add_pending(std::string& text, const PendingOperation& pending) {
     if (!pending.unknown.empty()) {
         text += fmt::format("; it is not known whether {} called it", base::format_ranks(pending.unknown));
     }
-    text += is_executing ? "; its execution had begun" : "";
+    add_launches(text, pending, is_executing);
     text += pending.set_id != 0 ? fmt::format(" ({})", name_of_set(pending.set_id)) : "";
     text += '\n';
 }
@@ -155,13 +176,12 @@ Json json_of(const PendingOperation& pending) {
         calls.push_back({{"rank", call.rank},
                          {"ordinal", call.ordinal},
                          {"waited_seconds", static_cast<double>(call.waited_ns) / 1e9},
-                         {"executing", call.is_executing}});
+                         {"executing", call.is_executing},
+                         {"launched", call.is_launched}});
     }
-    return {{"set", pending.set_id},
-            {"operation", json_of(pending.what)},
-            {"calls", std::move(calls)},
-            {"missing", pending.missing},
-            {"unknown", pending.unknown}};
+    return {{"set", pending.set_id},     {"operation", json_of(pending.what)},
+            {"calls", std::move(calls)}, {"missing", pending.missing},
+            {"ended", pending.ended},    {"unknown", pending.unknown}};
 }
 
 Json json_of(const LastOfRank& rank) {

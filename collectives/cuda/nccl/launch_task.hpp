@@ -41,6 +41,7 @@ public:
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
     /// Whether NCCL works on nothing that this task began, so that NCCL's functions may be called.
     [[nodiscard]] bool is_idle() const { return phase_ == Phase::done || phase_ == Phase::waits_for_turn; }
+    [[nodiscard]] bool waits_for_turn() const { return phase_ == Phase::waits_for_turn; }
     /// Gives the turn back if the task has it. Call this when the communicator ends.
     void abandon() noexcept;
 

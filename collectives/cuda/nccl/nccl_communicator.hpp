@@ -48,6 +48,9 @@ public:
     Result<bool> is_connected() override;
     Status check(Operation operation, const Segment& segment) const override;
     Task& start(const DeviceBatch& batch) override;
+    LaunchPhase launch_phase() const override {
+        return task_.waits_for_turn() ? LaunchPhase::waits_for_turn : LaunchPhase::launching;
+    }
     DeviceEventPtr end() override { return task_.end(); }
     Status failed() override;
     void abort() noexcept override;

@@ -78,6 +78,7 @@ Json json_of(const StallReport::Rank& rank) {
             {"waits_in", std::move(waits_in)},
             {"steps_behind", rank.steps_behind},
             {"not_delivered", json_of(rank.part)},
+            {"on_gpu", value_or_null(!rank.on_gpu.empty(), rank.on_gpu)},
             {"silent_seconds", rounded(rank.silent_seconds)},
             {"stack", value_or_null(!rank.stack.empty(), rank.stack)}};
 }
@@ -93,6 +94,18 @@ Json json_of(const char* key, const Map& ranks_by_number) {
 }
 
 Json json_of(const StallEntry& entry);
+
+Json name_of(StallReport::OnGpus on_gpus) {
+    switch (on_gpus) {
+        case StallReport::OnGpus::no:
+            break;
+        case StallReport::OnGpus::launching:
+            return "launching";
+        case StallReport::OnGpus::launched:
+            return "launched";
+    }
+    return nullptr;
+}
 
 template <class List>
 Json list_of(const List& list) {
@@ -116,6 +129,7 @@ Json json_of(const StallEntry& entry) {
             {"process_set", entry.process_set},
             {"ends_job", value_or_null(!entry.ends_job.empty(), entry.ends_job)},
             {"executing", report.executing},
+            {"on_gpus", name_of(report.on_gpus)},
             {"warning_seconds", report.warning_seconds},
             {"probable_causes", std::move(patterns)},
             {"tensors", list_of(report.tensors)},

@@ -35,6 +35,8 @@ public:
     /// Adds the pending operation `entry`. `called` is the log entry at `position` that calls the operation.
     [[nodiscard]] Status add(TensorEntry& entry, const Call& called, std::uint64_t position);
 
+    /// The batch's first position in the log.
+    [[nodiscard]] std::uint64_t position() const { return begin_; }
     // The functions from entries() to operation() require a batch that is not empty.
     [[nodiscard]] std::span<TensorEntry* const> entries() const { return entries_; }
     [[nodiscard]] TensorEntry& first() const { return *entries_.front(); }

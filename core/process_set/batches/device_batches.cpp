@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/system/clock.hpp"
 #include "collectives/operation.hpp"
 
 namespace rueda::core {
@@ -12,6 +13,14 @@ namespace rueda::core {
 using collectives::DeviceCommunicator;
 using collectives::Operation;
 using collectives::StepResult;
+
+namespace {
+
+/// How often the inputs of a batch are looked at that takes long. A look costs a call of the driver for each input, and
+/// only stall reports need it.
+constexpr std::int64_t kLookAtInputsNs = 100'000'000;
+
+}  // namespace
 
 collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::Communicator& host) {
     batch_ = &batch;
@@ -66,6 +75,7 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
         device_ = use->stream.device;
         own_offer_.front() = communicator_->offer();
     }
+    publish(DeviceState::Phase::offering);
     offers_.assign(view_.set_size, {});
     exchange_segments_.assign(1, {.dtype = DType::uint8,
                                   .count = DeviceCommunicator::kOfferBytes,
@@ -97,6 +107,7 @@ StepResult DeviceBatches::exchange() {
         is_refused_for_good_ = !refusal_.is_ok();
     }
     phase_ = refusal_.is_ok() ? Phase::connecting : Phase::refused;
+    publish(refusal_.is_ok() ? DeviceState::Phase::connecting : DeviceState::Phase::idle);
     return StepResult::advanced;
 }
 
@@ -115,6 +126,7 @@ StepResult DeviceBatches::connect() {
 /// Gives the batch to the device communicator.
 void DeviceBatches::start_on_device() {
     phase_ = Phase::launching;
+    publish(DeviceState::Phase::launching);
     for (const TensorEntry* entry : batch_->entries()) {
         const DeviceUse* const use = entry->request.device.get();
         if (use != nullptr && use->stream.device != device_) {
@@ -156,6 +168,9 @@ StepResult DeviceBatches::launch() {
         return result;
     }
     if (result == StepResult::waiting || result == StepResult::polling) {
+        publish(communicator_->launch_phase() == collectives::LaunchPhase::waits_for_turn
+                    ? DeviceState::Phase::waits_for_turn
+                    : DeviceState::Phase::launching);
         if (const Status failure = communicator_->failed(); !failure.is_ok()) {
             return fail(failure);
         }
@@ -169,9 +184,10 @@ StepResult DeviceBatches::fail(const Status& reason) {
 }
 
 void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
+    const std::uint64_t position = batch_->position();
     batch_ = nullptr;
     inner_ = nullptr;
-    ready_.clear();
+    publish(DeviceState::Phase::idle);
     if (phase_ == Phase::refused) {
         communicator_ = nullptr;
         segments_.clear();
@@ -185,23 +201,94 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
     // All memory is allocated before the first operation changes, so that no operation is lost if there is none.
     Launched& batch = launched_.emplace_back();
     batch.completions.reserve(entries.size());
-    batch.end = segments_.empty() ? nullptr : communicator_->end();
+    batch.records.reserve(entries.size());
+    if (!segments_.empty()) {
+        batch.about = describe(entries, position);
+        batch.looked_ns = batch.about.since_ns;
+        batch.inputs = ready_;
+        batch.end = communicator_->end();
+    }
+    ready_.clear();
     launched_count_.store(launched_.size(), std::memory_order_relaxed);
+    launch_operations(batch, entries);
+    if (batch.records.empty()) {
+        launched_.pop_back();
+        launched_count_.store(launched_.size(), std::memory_order_release);
+    } else if (launched_.size() == 1) {
+        publish_oldest();
+    }
+}
+
+/// Ends the refused operations of a batch. The others are launched, and `batch` takes them over.
+void DeviceBatches::launch_operations(Launched& batch, std::span<TensorEntry* const> entries) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (!refusals_[i].is_ok()) {
             ends_.complete(*entries[i], refusals_[i]);
             continue;
         }
-        ++batch.operations;
+        batch.records.push_back(entries[i]->recorded);
         if (Completion* const completion = ends_.launch(*entries[i]); completion != nullptr) {
             completion->launched(batch.end);
             batch.completions.push_back(completion);
         }
     }
-    if (batch.operations == 0) {
-        launched_.pop_back();
-        launched_count_.store(launched_.size(), std::memory_order_release);
+}
+
+/// Describes the batch for stall reports. At least one of `entries` is not refused.
+LaunchedBatch DeviceBatches::describe(std::span<TensorEntry* const> entries, std::uint64_t position) const {
+    std::size_t first = 0;
+    while (!refusals_[first].is_ok()) {
+        ++first;
     }
+    const TensorEntry& entry = *entries[first];
+    const bool is_unnamed = entry.slot < view_.extent().unnamed_slots;
+    return {.position = position,
+            .since_ns = base::monotonic_ns(),
+            .name = is_unnamed ? std::string() : entry.name,
+            .call = is_unnamed ? view_.call_of_unnamed(entry.slot, entry.generation) : 0,
+            .operation = static_cast<Operation>(entry.request.metadata.operation),
+            .others = segments_.size() - 1,
+            .device = device_};
+}
+
+/// Tells the other ranks how far this rank's batch is.
+void DeviceBatches::publish(DeviceState::Phase phase) {
+    state_.phase = phase;
+    state_.device = device_;
+    // Relaxed, also in publish_oldest(): stall reports read these words seconds later.
+    view_.memory.cursor(view_.rank).device.store(state_.word(), std::memory_order_relaxed);
+}
+
+/// Tells the other ranks which batch the device works on.
+void DeviceBatches::publish_oldest() {
+    auto& cursor = view_.memory.cursor(view_.rank);
+    state_.inputs = DeviceState::Inputs::unknown;
+    publish(state_.phase);
+    if (!launched_.empty()) {
+        cursor.launched_ns.store(launched_.front().about.since_ns, std::memory_order_relaxed);
+    }
+    cursor.launched.store(launched_.empty() ? 0 : launched_.front().about.position + 1, std::memory_order_relaxed);
+    const std::lock_guard lock(oldest_mutex_);
+    oldest_.reset();
+    if (!launched_.empty()) {
+        oldest_ = launched_.front().about;
+    }
+}
+
+/// Finds out whether the first batch still waits for work of the program.
+void DeviceBatches::look_at_inputs(Launched& batch) {
+    const std::int64_t now_ns = base::monotonic_ns();
+    if (state_.inputs == DeviceState::Inputs::ready || now_ns - batch.looked_ns < kLookAtInputsNs) {
+        return;
+    }
+    batch.looked_ns = now_ns;
+    const bool is_awaited =
+        std::any_of(batch.inputs.begin(), batch.inputs.end(), [](const collectives::DeviceEventPtr& input) {
+            const Result<bool> done = input == nullptr ? Result<bool>(true) : input->is_done();
+            return done.is_ok() && !done.value();
+        });
+    state_.inputs = is_awaited ? DeviceState::Inputs::awaited : DeviceState::Inputs::ready;
+    publish(state_.phase);
 }
 
 bool DeviceBatches::turn() {
@@ -214,6 +301,7 @@ bool DeviceBatches::turn() {
         }
         if (!done.value()) {
             failed_ = communicator_->failed();
+            look_at_inputs(launched_.front());
             break;
         }
         end_first({});
@@ -227,8 +315,9 @@ bool DeviceBatches::turn() {
 void DeviceBatches::end_first(const Status& status) {
     const Launched batch = std::move(launched_.front());
     launched_.pop_front();
-    for (std::uint64_t i = 0; i < batch.operations; ++i) {
-        ends_.uncount_one();
+    publish_oldest();
+    for (const std::uint64_t record : batch.records) {
+        ends_.end_launched(record, status.code());
     }
     for (Completion* completion : batch.completions) {
         completion->complete_one(status);
@@ -244,6 +333,7 @@ void DeviceBatches::abandon(const Status& reason) noexcept {
     }
     batch_ = nullptr;
     inner_ = nullptr;
+    publish(DeviceState::Phase::idle);
     while (!launched_.empty()) {
         end_first(reason);
     }

@@ -7,12 +7,16 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/status.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "core/diagnostics/launched_batch.hpp"
+#include "core/negotiation/device_state.hpp"
 #include "core/pending/completion.hpp"
 #include "core/pending/tensor_table.hpp"
 #include "core/process_set/batches/called_batch.hpp"
@@ -30,7 +34,7 @@ namespace rueda::core {
 /// Before its first batch, the set connects a communicator. All members do so at the same position of the log, so no
 /// further agreement is needed: they exchange offers by an allgather of the communicator for the CPU.
 ///
-/// Threads: the thread that drives progress. Any thread may call has_launched().
+/// Threads: the thread that drives progress. Any thread may call has_launched() and oldest().
 class DeviceBatches {
 public:
     /// All references must outlive this object.
@@ -50,6 +54,11 @@ public:
     [[nodiscard]] bool has_launched() const {
         // acquire: pairs with the release in end_first(), so that operations that are no longer counted have ended
         return launched_count_.load(std::memory_order_acquire) != 0;
+    }
+    /// The batch that was launched first among those that the device has not done. Nothing if there is none.
+    [[nodiscard]] std::optional<LaunchedBatch> oldest() const {
+        const std::lock_guard lock(oldest_mutex_);
+        return oldest_;
     }
     /// Returns the reason why no batch can continue, or success. The reason ends the job.
     [[nodiscard]] const Status& failed() const { return failed_; }
@@ -77,9 +86,12 @@ private:
     };
     /// Operations of one batch whose work the device does.
     struct Launched {
-        collectives::DeviceEventPtr end;
+        LaunchedBatch about{};
+        collectives::DeviceEventPtr end{};
+        std::vector<collectives::DeviceEventPtr> inputs{};  // the work of the program for which this batch waits
+        std::int64_t looked_ns = 0;              // when `inputs` were last looked at, or when the batch was launched
+        std::vector<std::uint64_t> records{};    // the numbers of the operations in the flight recorder
         std::vector<Completion*> completions{};  // an operation whose caller does not wait has none
-        std::uint64_t operations = 0;
     };
 
     [[nodiscard]] Status begin_exchange(collectives::Communicator& host);
@@ -91,6 +103,11 @@ private:
     void start_on_device();
     void take_possible(const collectives::Batch& batch);
     void end_first(const Status& status);
+    void launch_operations(Launched& batch, std::span<TensorEntry* const> entries);
+    [[nodiscard]] LaunchedBatch describe(std::span<TensorEntry* const> entries, std::uint64_t position) const;
+    void look_at_inputs(Launched& batch);
+    void publish(DeviceState::Phase phase);
+    void publish_oldest();
 
     SetView view_;
     OperationEnds& ends_;
@@ -115,6 +132,9 @@ private:
     std::vector<std::int64_t> splits_;
     std::list<Launched> launched_;                // a list, because it needs no memory while it is empty
     std::atomic<std::size_t> launched_count_{0};  // the size of launched_, for other threads
+    DeviceState state_;                           // what the other ranks see in their stall reports
+    mutable std::mutex oldest_mutex_;             // guards the next one; its holder takes no other lock
+    std::optional<LaunchedBatch> oldest_;         // describes the first of launched_, for stall reports
     bool is_refused_for_good_ = false;            // the members do not fit together; all of them know
 };
 

@@ -24,7 +24,7 @@ Completion* OperationEnds::launch(TensorEntry& entry) {
         note_ended(entry);
     }
     note_finished(entry);
-    recording_.ended(entry, ErrorCode::ok, base::ticks_now());
+    recording_.launched(entry, base::ticks_now());
     entry.request.device.reset();  // gives the event of the input back
     // Release: pairs with the next submit of this name, which may come from now on.
     entry.pending.store(false, std::memory_order_release);

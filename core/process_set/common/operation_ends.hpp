@@ -55,6 +55,12 @@ public:
     /// operation stays counted, and returns its completion, which must be marked as done when the device has done the
     /// work. Null if no caller of this rank waits.
     [[nodiscard]] Completion* launch(TensorEntry& entry);
+    /// The device has done the work of an operation that launch() was called for, or the operation has failed:
+    /// subtracts it from the count. `record` is its number in the flight recorder.
+    void end_launched(std::uint64_t record, ErrorCode code) {
+        recording_.ended_launched(record, code);
+        uncount_one();
+    }
     /// Removes the note about the last finished operation, if it was in `slot`. Called before the slot loses its name,
     /// because the note finds the name through the slot. The next store of this rank's cursor publishes the change.
     void forget_finished(std::uint32_t slot);

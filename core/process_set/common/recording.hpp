@@ -41,6 +41,10 @@ public:
     void ended(const TensorEntry& entry, ErrorCode code, std::uint64_t ticks) const {
         writer_.end(entry.recorded, ticks, code);
     }
+    /// Records the end of a launched operation, whose name may be in use again. `record` is its number in the recorder.
+    void ended_launched(std::uint64_t record, ErrorCode code) const { writer_.end_launched(record, code); }
+    /// Records that a device has got all work of the operation. The operation ends when the device has done the work.
+    void launched(const TensorEntry& entry, std::uint64_t ticks) const { writer_.launch(entry.recorded, ticks); }
     /// Records that the operation of `entry` was executed successfully between these times.
     void executed(const TensorEntry& entry, std::uint64_t started, std::uint64_t ended) const {
         writer_.start_and_end(entry.recorded, started, ended);

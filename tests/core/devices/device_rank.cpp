@@ -19,7 +19,9 @@ namespace {
 
 DeviceAddress address_of(const void* memory) { return reinterpret_cast<DeviceAddress>(memory); }
 
-base::Config settings() {
+}  // namespace
+
+base::Config DeviceRank::settings() {
     base::Config config;
     config.resident_limit_bytes = 2 * base::kMiB;
     config.log_level = base::LogLevel::off;
@@ -27,9 +29,8 @@ base::Config settings() {
     return config;
 }
 
-}  // namespace
-
-DeviceRank::DeviceRank(RankContext& context, int device) : context_(context), device_(device), cuda_(gpu::open_cuda()) {
+DeviceRank::DeviceRank(RankContext& context, int device, const base::Config& config)
+    : context_(context), device_(device), cuda_(gpu::open_cuda()) {
     static_cast<void>(gpu::open_nccl());  // so that the plugin finds the stand-in
     check(cuda_.init(0), "cuInit");
     collectives::cuda::CudaDevice handle = 0;
@@ -41,7 +42,7 @@ DeviceRank::DeviceRank(RankContext& context, int device) : context_(context), de
     rank_stream_ = stream();
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
-    auto runtime = core::Runtime::create(settings(), std::move(plane).value());
+    auto runtime = core::Runtime::create(config, std::move(plane).value());
     runtime.status().throw_if_failed();
     runtime_ = std::move(runtime).value();
 }
@@ -177,10 +178,10 @@ void begin_devices() {
     gpu::clear_violations();
 }
 
-void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body) {
+void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body, const base::Config& config) {
     begin_devices();
     const RanksResult result = run_ranks(ranks, [&](RankContext& context) {
-        DeviceRank rank(context, context.rank());
+        DeviceRank rank(context, context.rank(), config);
         body(rank);
         rank.synchronize();
     });

@@ -25,8 +25,10 @@ class DeviceRank {
 public:
     using Make = std::function<Status(core::ProcessSet& set, const rueda_options& options, core::Request& request)>;
 
+    /// The settings of the ranks in these tests.
+    [[nodiscard]] static base::Config settings();
     /// Collective. `device` is the number of the simulated device.
-    DeviceRank(RankContext& context, int device);
+    DeviceRank(RankContext& context, int device, const base::Config& config = settings());
     ~DeviceRank();
     DeviceRank(const DeviceRank&) = delete;
     DeviceRank& operator=(const DeviceRank&) = delete;
@@ -107,7 +109,8 @@ private:
 void begin_devices();
 /// Runs `body` on ranks that are threads, with one simulated device for each. Requires that all ranks returned, that
 /// nothing was left behind, and that the stand-in found no misuse.
-void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body);
+void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body,
+                    const base::Config& config = DeviceRank::settings());
 
 /// Requires that all ranks returned, and that neither Rueda nor NCCL's communicators were left behind.
 void check_passed(const RanksResult& result);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/gpu_states.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/diagnostics/seconds.hpp"
+
+namespace rueda::core {
+namespace {
+
+std::string text_of_launching(const DeviceState& state) {
+    switch (state.phase) {
+        case DeviceState::Phase::idle:
+            break;
+        case DeviceState::Phase::offering:
+            return "has announced it, and has not launched it: has offered to connect its GPU with the other ranks' "
+                   "GPUs, "
+                   "and waits for the offers of all ranks";
+        case DeviceState::Phase::connecting:
+            return fmt::format(
+                "has announced it, and has not launched it: has the offers of all ranks, and connects GPU {} with the "
+                "other ranks' GPUs",
+                state.device);
+        case DeviceState::Phase::waits_for_turn:
+            return fmt::format(
+                "has announced it, and has not launched it: another process set puts its work into the stream of GPU "
+                "{}",
+                state.device);
+        case DeviceState::Phase::launching:
+            return fmt::format("has announced it, and has not launched it: puts the work into the stream of GPU {}",
+                               state.device);
+    }
+    return "has announced it, and has not launched it";
+}
+
+std::string text_on_gpu(const GpuState& state, std::int64_t now_ns) {
+    std::string text = fmt::format("launched it on GPU {} {} s ago; ", state.state.device,
+                                   seconds_text(seconds(now_ns - state.launched_ns)));
+    switch (state.state.inputs) {
+        case DeviceState::Inputs::unknown:
+            break;
+        case DeviceState::Inputs::awaited:
+            return text +
+                   "the GPU has not come to it, because it has not done the work that the program put into its "
+                   "stream before the call";
+        case DeviceState::Inputs::ready:
+            return text + "its input is ready, and the GPU has not done it";
+    }
+    return text + "the GPU has not done it";
+}
+
+}  // namespace
+
+GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, std::uint64_t position) {
+    auto& cursor = memory.cursor(member);
+    // acquire; partner: LogCursor::advance_to(). The other words are relaxed: they changed seconds ago.
+    const std::uint64_t read = cursor.position.load(std::memory_order_acquire);
+    GpuState state{.state = DeviceState::of(cursor.device.load(std::memory_order_relaxed))};
+    const std::uint64_t launched = cursor.launched.load(std::memory_order_relaxed);
+    if (read < position) {
+        return state;
+    }
+    if (read == position) {
+        state.stage =
+            state.state.phase == DeviceState::Phase::idle ? GpuState::Stage::not_begun : GpuState::Stage::launching;
+    } else if (launched == 0 || launched > position + 1) {
+        state.stage = GpuState::Stage::done;
+    } else if (launched < position + 1) {
+        state.stage = GpuState::Stage::behind_others;
+    } else {
+        state.stage = GpuState::Stage::on_gpu;
+        state.launched_ns = cursor.launched_ns.load(std::memory_order_relaxed);
+    }
+    return state;
+}
+
+void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t now_ns) {
+    rank.finished.reset();  // a launched operation counts as finished there
+    switch (state.stage) {
+        case GpuState::Stage::not_begun:
+            rank.on_gpu = "has announced it, and has not launched it: it executes an earlier operation";
+            break;
+        case GpuState::Stage::launching:
+            rank.on_gpu = text_of_launching(state.state);
+            break;
+        case GpuState::Stage::behind_others:
+            rank.on_gpu = fmt::format("has launched it; GPU {} has not done an earlier operation", state.state.device);
+            break;
+        case GpuState::Stage::on_gpu:
+            rank.on_gpu = text_on_gpu(state, now_ns);
+            rank.waits_for_program = state.state.inputs == DeviceState::Inputs::awaited;
+            break;
+        case GpuState::Stage::done:
+            rank.on_gpu = fmt::format("GPU {} has done it", state.state.device);
+            break;
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/operation.hpp"
+
+namespace rueda::core {
+
+/// A batch that this rank's GPU has got and has not done, for stall reports.
+struct LaunchedBatch {
+    std::uint64_t position = 0;  ///< the batch's position in the log
+    std::int64_t since_ns = 0;   ///< CLOCK_MONOTONIC: when this rank launched the batch
+    std::string name = {};       ///< the name of the first operation; empty for an unnamed operation
+    std::uint64_t call = 0;      ///< the number of an unnamed operation
+    collectives::Operation operation = collectives::Operation::allreduce;
+    std::uint64_t others = 0;  ///< the number of the other operations in the batch
+    std::int32_t device = -1;
+};
+
+}  // namespace rueda::core

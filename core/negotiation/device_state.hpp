@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+namespace rueda::core {
+
+/// What a member of a process set does with its GPU at present, in the word Cursor::device. Stall reports of all ranks
+/// of the host read the word.
+struct DeviceState {
+    /// How far the batch is that this member has begun and not launched.
+    enum class Phase : std::uint8_t {
+        idle,            ///< no batch is being launched
+        offering,        ///< gave its offer to the other members, and waits for their offers
+        connecting,      ///< has the offers of all members, and the communicator connects
+        waits_for_turn,  ///< another communicator of this process puts its work into the GPU's stream
+        launching,       ///< the communicator puts the work into the GPU's stream
+    };
+    /// Whether the inputs of the oldest launched batch are ready. This is looked up only for a batch that takes long.
+    enum class Inputs : std::uint8_t { unknown, awaited, ready };
+
+    Phase phase = Phase::idle;
+    Inputs inputs = Inputs::unknown;
+    std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used none
+
+    [[nodiscard]] static constexpr DeviceState of(std::uint64_t word) {
+        return {.phase = static_cast<Phase>(word & 0xFFU),
+                .inputs = static_cast<Inputs>(word >> 8U & 0xFFU),
+                .device = static_cast<std::int32_t>(word >> 32U) - 1};
+    }
+    [[nodiscard]] constexpr std::uint64_t word() const {
+        return static_cast<std::uint64_t>(phase) | static_cast<std::uint64_t>(inputs) << 8U |
+               static_cast<std::uint64_t>(static_cast<std::uint32_t>(device + 1)) << 32U;
+    }
+    [[nodiscard]] bool operator==(const DeviceState&) const = default;
+};
+
+}  // namespace rueda::core
