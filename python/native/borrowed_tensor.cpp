@@ -96,7 +96,7 @@ bool BorrowedTensor::borrow_buffer(PyObject* object, bool writable) {
 }
 
 bool BorrowedTensor::borrow_torch(PyObject* object) {
-    if (!describe_torch_tensor(object, tensor_, shape_)) {
+    if (!describe_torch_tensor(object, tensor_, shape_, device_)) {
         return false;
     }
     owner_ = Ref::to(object);
@@ -115,6 +115,7 @@ bool BorrowedTensor::borrow_view(Ref view, bool writable) {
         return false;
     }
     tensor_ = viewed.tensor;
+    device_ = viewed.device;
     owner_ = std::move(view);
     return true;
 }

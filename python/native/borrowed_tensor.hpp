@@ -24,6 +24,8 @@ public:
     [[nodiscard]] bool borrow(PyObject* object, bool writable);
     void give_back();
     [[nodiscard]] const rueda_tensor& tensor() const { return tensor_; }
+    /// Returns the device in whose memory the tensor is, and the stream on which it is ready.
+    [[nodiscard]] const rueda_device_stream& device() const { return device_; }
 
 private:
     [[nodiscard]] bool borrow_buffer(PyObject* object, bool writable);
@@ -34,6 +36,7 @@ private:
     rueda_py_buffer buffer_{};
     Ref owner_;  // a TensorView or a PyTorch tensor
     rueda_tensor tensor_{};
+    rueda_device_stream device_{RUEDA_CPU, 0, nullptr};
     std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // used only for a PyTorch tensor; otherwise uninitialised
 };
 

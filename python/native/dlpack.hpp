@@ -16,6 +16,10 @@ inline constexpr std::int32_t kCpu = 1;
 inline constexpr std::int32_t kPinnedCuda = 3;
 inline constexpr std::int32_t kPinnedRocm = 11;
 
+// Device types whose memory belongs to an NVIDIA GPU.
+inline constexpr std::int32_t kCuda = 2;
+inline constexpr std::int32_t kManagedCuda = 13;
+
 // Type codes.
 inline constexpr int kInteger = 0;
 inline constexpr int kUnsigned = 1;

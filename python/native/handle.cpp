@@ -7,6 +7,7 @@
 
 #include "python/native/callback_scope.hpp"
 #include "python/native/errors.hpp"
+#include "python/native/torch_tensor.hpp"
 
 namespace rueda::python {
 namespace {
@@ -84,6 +85,67 @@ PyObject* wait(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyO
 
 PyObject* result(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     return wait_until_ended(self, arguments, count, names) ? operation_of(self).conclude() : nullptr;
+}
+
+/// Makes `stream` wait for an operation on a GPU. Returns true if the operation has not failed; otherwise sets a Python
+/// error.
+bool wait_on(PyObject* self, void* stream, double seconds) {
+    InFlight& operation = operation_of(self);
+    const int status = operation.wait_on_stream(stream, seconds);
+    if (status == RUEDA_OK) {
+        return true;
+    }
+    operation.raise_for(status, seconds);
+    if (operation.has_ended()) {
+        operation.give_tensors_back();
+    }
+    return false;
+}
+
+/// Reads the only argument, a timeout in seconds or None. `seconds` becomes -1 for None. Returns false with a Python
+/// error set.
+bool read_seconds(PyObject* given, double& seconds) {
+    seconds = given == Py_None ? -1 : PyFloat_AsDouble(given);
+    return PyErr_Occurred() == nullptr;
+}
+
+/// Arguments: (stream, timeout). The stream is the address of a stream of the operation's device. For an operation in
+/// the CPU's memory, waits until the operation has ended.
+PyObject* wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    double seconds = -1;
+    if (count != 2 || !read_seconds(arguments[1], seconds)) {
+        if (PyErr_Occurred() == nullptr) {
+            PyErr_Format(PyExc_TypeError, "_wait_on_stream: %zd arguments; expected 2", count);
+        }
+        return nullptr;
+    }
+    InFlight& operation = operation_of(self);
+    if (operation.device.type == RUEDA_CPU) {
+        return wait(self, arguments + 1, 1, nullptr);
+    }
+    void* const stream = PyLong_AsVoidPtr(arguments[0]);
+    if (PyErr_Occurred() != nullptr || !wait_on(self, stream, seconds)) {
+        return nullptr;
+    }
+    if (stream == operation.device.stream) {
+        operation.give_tensors_back();  // conclude_on_stream() says why this is allowed
+    }
+    Py_RETURN_NONE;
+}
+
+/// Argument: a timeout in seconds, or None. Returns the result of the operation. If its tensors are on a GPU, makes
+/// PyTorch's current stream wait for the operation, and does not wait for the GPU itself.
+PyObject* torch_result(PyObject* self, PyObject* timeout) {
+    InFlight& operation = operation_of(self);
+    if (operation.device.type == RUEDA_CPU) [[likely]] {
+        return result(self, &timeout, 1, nullptr);
+    }
+    double seconds = -1;
+    void* stream = nullptr;
+    return read_seconds(timeout, seconds) && read_current_stream(operation.device.index, stream) &&
+                   wait_on(self, stream, seconds)
+               ? operation.conclude_on_stream(stream)
+               : nullptr;
 }
 
 PyObject* poll(PyObject* self, PyObject* /*unused*/) {
@@ -174,6 +236,13 @@ PyObject* await(PyObject* self) { return PyObject_CallFunctionObjArgs(awaiter(),
 
 PyObject* name_of(PyObject* self, void* /*closure*/) { return Ref::to(operation_of(self).name.borrow()).release(); }
 
+PyObject* device_of(PyObject* self, void* /*closure*/) {
+    const rueda_device_stream& device = operation_of(self).device;
+    return PyLong_FromLong(device.type == RUEDA_CPU ? -1 : device.index);
+}
+
+PyObject* stream_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(operation_of(self).device.stream); }
+
 PyObject* show(PyObject* self) {
     InFlight& operation = operation_of(self);
     return PyUnicode_FromFormat("<rueda.Handle %R, %s>", operation.name.borrow(),
@@ -194,6 +263,9 @@ PyObject* make_handle_type() {
         {"result", as_method(&result), METH_FASTCALL | METH_KEYWORDS,
          "result(timeout=None)\n--\n\nWait, and return what the blocking form returns."},
         {"poll", poll, METH_NOARGS, "poll()\n--\n\nWhether the operation has completed, well or not. Does not block."},
+        {"_wait_on_stream", as_method(&wait_on_stream), METH_FASTCALL,
+         "Make the stream with this address wait for the operation; (stream, timeout)."},
+        {"_torch_result", torch_result, METH_O, "result(), for which PyTorch's current stream waits, not the host."},
         {"_wait_a_while", wait_a_while, METH_O, "Block for at most so many seconds; whether it has completed."},
         {"_waits_for", waits_for, METH_NOARGS,
          "_waits_for()\n--\n\nWhich ranks have announced a pending operation and which have not; '' where that is not "
@@ -206,6 +278,8 @@ PyObject* make_handle_type() {
         {nullptr, nullptr, 0, nullptr}};
     static PyGetSetDef properties[] = {
         {"name", name_of, nullptr, "The operation's name, a TensorSlot, or None.", nullptr},
+        {"_device", device_of, nullptr, "The number of the tensors' CUDA device; -1 for the CPU's memory.", nullptr},
+        {"_stream", stream_of, nullptr, "The address of the stream of the call.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
     static PyType_Slot slots[] = {
         {Py_tp_new, reinterpret_cast<void*>(&refuse_to_make)},

@@ -58,7 +58,15 @@ std::size_t size_of(const rueda_tensor& tensor) {
 
 }  // namespace
 
-int InFlight::wait(double timeout_seconds) {
+int InFlight::wait(double timeout_seconds) { return wait_in_slices(nullptr, timeout_seconds); }
+
+int InFlight::wait_on_stream(void* stream, double timeout_seconds) {
+    const rueda_device_stream waiting{device.type, device.index, stream};
+    return wait_in_slices(&waiting, timeout_seconds);
+}
+
+/// Waits on the host, or with a `stream` until this stream waits.
+int InFlight::wait_in_slices(const rueda_device_stream* stream, double timeout_seconds) {
     if (is_in_callback() && !has_ended() && !may_wait()) {
         return kRaised;
     }
@@ -69,7 +77,9 @@ int InFlight::wait(double timeout_seconds) {
         int status = RUEDA_OK;
         {
             const WithoutGil without_gil;
-            status = rueda_wait(handle.get(), std::min(left, kSignalSlice));
+            const double slice = std::min(left, kSignalSlice);
+            status =
+                stream == nullptr ? rueda_wait(handle.get(), slice) : rueda_wait_on_stream(handle.get(), stream, slice);
         }
         // RUEDA_TIMEOUT can mean two things: this wait timed out, or the operation ended with this status.
         if (status != RUEDA_TIMEOUT || has_ended()) {
@@ -105,6 +115,21 @@ void InFlight::give_tensors_back() {
 
 PyObject* InFlight::conclude() {
     give_tensors_back();
+    return take_result();
+}
+
+PyObject* InFlight::conclude_on_stream(void* stream) {
+    // If the waiting stream is the stream of the call, all later work in this stream comes after the operation. The
+    // caller has guaranteed that the tensors may be used in this stream. So their memory may be freed now, as after a
+    // kernel that the caller has put into this stream. If another stream waits, the stream of the call does not. The
+    // tensors then stay borrowed until the GPU has done the operation (abandon()).
+    if (stream == device.stream) {
+        give_tensors_back();
+    }
+    return take_result();
+}
+
+PyObject* InFlight::take_result() {
     if (is_join || is_receive) {
         std::int32_t last = -1;
         const int status =
@@ -156,6 +181,12 @@ PyObject* InFlight::call_finish_of_group() {
 }
 
 PyObject* InFlight::call_finish() {
+    if (device.type != RUEDA_CPU) {
+        // The caller gave the outputs, and knows the received splits. The library can tell them only when the GPU has
+        // done the operation.
+        return PyObject_CallFunctionObjArgs(result.borrow(), Py_None, Py_None, Py_None, Py_None,
+                                            static_cast<void*>(nullptr));
+    }
     if (group_outputs > 0) {
         return call_finish_of_group();
     }

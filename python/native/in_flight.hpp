@@ -32,6 +32,8 @@ struct InFlight {
     bool is_receive = false;        // if true, the result is the rank that sent the message
     bool is_join = false;           // if true, the result is the rank that joined last
     std::int32_t join_average = 0;  // the rueda_join_average of a join
+    /// The device of all tensors, and the stream of the call. With RUEDA_CPU the tensors are in the CPU's memory.
+    rueda_device_stream device{RUEDA_CPU, 0, nullptr};
     // a slot for the operation's name
     std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};
     Ref callbacks;  // a list; null before the first add_done_callback() and after the callbacks were called
@@ -45,6 +47,9 @@ struct InFlight {
     /// passed; a negative value means no limit. Returns kRaised if a Python exception is set. Python's signal handlers
     /// run within 100 ms.
     [[nodiscard]] int wait(double timeout_seconds);
+    /// Like wait(), but does not wait for the GPU: blocks until the GPU has got the work of the operation, and makes
+    /// `stream`, a stream of the operation's device, wait for the operation's end.
+    [[nodiscard]] int wait_on_stream(void* stream, double timeout_seconds);
     /// Like wait(), but blocks at most for about `seconds`, and runs no signal handlers. Returns true if the operation
     /// has ended.
     [[nodiscard]] bool wait_a_while(double seconds);
@@ -52,6 +57,8 @@ struct InFlight {
     [[nodiscard]] bool has_ended();
     /// Returns the result of a successful operation as a new reference; null with an error set.
     [[nodiscard]] PyObject* conclude();
+    /// Like conclude(), after wait_on_stream(stream).
+    [[nodiscard]] PyObject* conclude_on_stream(void* stream);
     /// Returns a text that says which ranks have announced the pending operation and which have not. Returns "" if this
     /// is not known.
     [[nodiscard]] std::string waits_for() const;
@@ -62,6 +69,8 @@ struct InFlight {
     void give_tensors_back();
 
 private:
+    [[nodiscard]] int wait_in_slices(const rueda_device_stream* stream, double timeout_seconds);
+    [[nodiscard]] PyObject* take_result();
     [[nodiscard]] PyObject* call_finish();
     [[nodiscard]] PyObject* call_finish_of_group();
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
@@ -69,6 +78,10 @@ private:
 
 /// Releases an operation whose handle was dropped. If the operation has not ended, its tensors must stay borrowed. A
 /// later call of this function or of forget_ended() releases the operation.
+///
+/// An operation on a GPU ends when the GPU has done its work, and not before. So no allocator can give the memory of
+/// its tensors to other work while Rueda's stream uses it. (PyTorch's allocator gives freed memory to later work of the
+/// stream for which the memory was allocated, at once, and knows nothing of Rueda's stream.)
 void abandon(std::unique_ptr<InFlight> operation);
 /// Releases abandoned operations that have ended. If `all` is true, checks all abandoned operations, otherwise a few.
 void forget_ended(bool all);

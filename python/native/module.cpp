@@ -398,7 +398,8 @@ PyMethodDef functions[] = {
      "Raises:\n    NotInitialized: before init().\n\n"
      "Example::\n\n    if not rueda.is_homogeneous():\n        print(\"some hosts have more ranks than others\")\n"},
     {"allocate", allocate, METH_O, nullptr},
-    {"view_of_dlpack", view_of_dlpack, METH_O, nullptr},
+    {"view_of_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&view_of_dlpack)), METH_FASTCALL,
+     nullptr},
     {"process_set_add", process_set_add<&rueda_process_set_add>, METH_O, nullptr},
     {"process_set_remove", process_set_end<&rueda_process_set_remove>, METH_O, nullptr},
     {"process_set_add_among", process_set_add<&rueda_process_set_add_among>, METH_O, nullptr},

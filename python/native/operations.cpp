@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "python/native/call_site.hpp"
@@ -76,10 +77,42 @@ Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
     return operation;
 }
 
+std::string place_of(const rueda_device_stream& device) {
+    return device.type == RUEDA_CPU ? "in the CPU's memory" : "on CUDA device " + std::to_string(device.index);
+}
+
+/// Takes the device of a call from its tensors. `is_first` says whether the call has had no tensor yet. Returns false,
+/// with a Python error set, if the tensor is not on the same device and stream as the tensors before it.
+bool take_device(Call& call, InFlight& operation, const BorrowedTensor& tensor, bool is_first) {
+    rueda_device_stream& own = operation.device;
+    const rueda_device_stream& other = tensor.device();
+    if (own.type == RUEDA_CPU && other.type == RUEDA_CPU) [[likely]] {
+        return true;
+    }
+    if (is_first) {
+        own = other;
+        call.options.device = &own;
+        return true;
+    }
+    if (own.type == other.type && own.index == other.index && own.stream == other.stream) {
+        return true;
+    }
+    const bool is_same_device = own.type == other.type && own.index == other.index;
+    raise(RUEDA_INVALID_ARGUMENT,
+          is_same_device ? "the tensors of the call are ready on different streams of CUDA device " +
+                               std::to_string(own.index) + ": give tensors of one stream"
+                         : "one tensor of the call is " + place_of(own) + ", and another is " + place_of(other) +
+                               "; expected one device: move the tensors there, or use a call for each device");
+    return false;
+}
+
 /// Borrows the input and the output of `operation`. If both are the same object, the operation is in place.
-bool borrow(InFlight& operation, PyObject* input, PyObject* output) {
+bool borrow(Call& call, InFlight& operation, PyObject* input, PyObject* output) {
+    const bool has_output = input != output && output != Py_None;
     return operation.input.borrow(input, /*writable=*/input == output) &&
-           (input == output || output == Py_None || operation.output.borrow(output, /*writable=*/true));
+           take_device(call, operation, operation.input, /*is_first=*/true) &&
+           (!has_output || (operation.output.borrow(output, /*writable=*/true) &&
+                            take_device(call, operation, operation.output, /*is_first=*/false)));
 }
 
 /// Returns the output of an operation after borrow(). If the operation is in place, this is the input.
@@ -112,7 +145,7 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
         return nullptr;
     }
     Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -122,7 +155,7 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
 }
 
 /// Borrows every tensor of both lists. Returns false with a Python error set; the error says which tensor is wrong.
-bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
+bool borrow_all(Call& call, InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
                 std::vector<rueda_tensor>& out) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
     if (PyErr_Occurred() != nullptr || PyList_Size(outputs) != static_cast<Py_ssize_t>(count)) {
@@ -136,7 +169,9 @@ bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::v
         BorrowedTensor& first = operation.group[i];
         BorrowedTensor& second = operation.group[count + i];
         if (!first.borrow(input, /*writable=*/input == output) ||
-            (input != output && !second.borrow(output, /*writable=*/true))) {
+            !take_device(call, operation, first, /*is_first=*/i == 0) ||
+            (input != output && (!second.borrow(output, /*writable=*/true) ||
+                                 !take_device(call, operation, second, /*is_first=*/false)))) {
             return false;
         }
         in.push_back(first.tensor());
@@ -155,7 +190,7 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
     std::vector<rueda_tensor> in;
     std::vector<rueda_tensor> out;
-    if (!borrow_all(*operation, given[0], given[1], in, out)) {
+    if (!borrow_all(call, *operation, given[0], given[1], in, out)) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -165,14 +200,15 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
 }
 
 /// Borrows every tensor of the list. Returns false with a Python error set; the error says which tensor is wrong.
-bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
+bool borrow_inputs(Call& call, InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
     if (PyErr_Occurred() != nullptr) {
         return false;
     }
     operation.group = std::vector<BorrowedTensor>(count);
     for (std::size_t i = 0; i < count; ++i) {
-        if (!operation.group[i].borrow(PyList_GetItem(inputs, static_cast<Py_ssize_t>(i)), /*writable=*/false)) {
+        if (!operation.group[i].borrow(PyList_GetItem(inputs, static_cast<Py_ssize_t>(i)), /*writable=*/false) ||
+            !take_device(call, operation, operation.group[i], /*is_first=*/i == 0)) {
             return false;
         }
         in.push_back(operation.group[i].tensor());
@@ -190,7 +226,7 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     }
     Operation operation = new_operation(given[1], given[2], /*makes_result=*/true);
     std::vector<rueda_tensor> in;
-    if (!borrow_inputs(*operation, given[0], in)) {
+    if (!borrow_inputs(call, *operation, given[0], in)) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -211,7 +247,7 @@ PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize
     }
     Operation operation = new_operation(given[2], given[4], /*makes_result=*/true);
     std::vector<rueda_tensor> in;
-    if (PyErr_Occurred() != nullptr || !borrow_inputs(*operation, given[0], in)) {
+    if (PyErr_Occurred() != nullptr || !borrow_inputs(call, *operation, given[0], in)) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -220,21 +256,25 @@ PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Arguments: (inputs, name, op, prescale_factor, postscale_factor, result, process_set)
+/// Arguments: (inputs, name, op, prescale_factor, postscale_factor, result, process_set[, outputs]). Without outputs,
+/// Rueda allocates them, and the function `result` makes the caller's result from them.
 PyObject* grouped_reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("grouped_reducescatter_async", count, 7) || !call.read_name(given[1]) ||
+    const bool has_outputs = count == 8;
+    if ((!has_outputs && !has_arguments("grouped_reducescatter_async", count, 7)) || !call.read_name(given[1]) ||
         !call.read_set(given[6]) || !call.read_reduction(given + 2)) {
         return nullptr;
     }
-    Operation operation = new_operation(given[1], given[5], /*makes_result=*/true);
+    Operation operation = new_operation(given[1], given[5], /*makes_result=*/!has_outputs);
     std::vector<rueda_tensor> in;
-    if (!borrow_inputs(*operation, given[0], in)) {
+    std::vector<rueda_tensor> out;
+    if (has_outputs ? !borrow_all(call, *operation, given[0], given[7], in, out)
+                    : !borrow_inputs(call, *operation, given[0], in)) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
-    const int status =
-        rueda_grouped_reducescatter_async(call.name, in.size(), in.data(), nullptr, &call.options, &handle);
+    const int status = rueda_grouped_reducescatter_async(call.name, in.size(), in.data(),
+                                                         has_outputs ? out.data() : nullptr, &call.options, &handle);
     return finish_call(std::move(operation), status, handle);
 }
 
@@ -249,7 +289,7 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
         return nullptr;
     }
     Operation operation = new_operation(given[3], given[4], /*makes_result=*/false);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -267,7 +307,7 @@ PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     }
     const bool makes_result = given[1] == Py_None;
     Operation operation = new_operation(given[2], given[3], makes_result);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -288,7 +328,7 @@ PyObject* reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t 
     }
     const bool makes_result = given[1] == Py_None;
     Operation operation = new_operation(given[2], given[6], makes_result);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -333,7 +373,7 @@ PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count
         return nullptr;
     }
     Operation operation = new_operation(given[3], given[4], /*makes_result=*/true);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -363,7 +403,7 @@ PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
         return nullptr;
     }
     Operation operation = new_operation(given[3], given[4], /*makes_result=*/true);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -386,7 +426,7 @@ PyObject* scatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     Operation operation = new_operation(given[4], given[5], /*makes_result=*/given[1] == Py_None);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -408,7 +448,7 @@ PyObject* reduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
         return nullptr;
     }
     Operation operation = new_operation(given[3], given[7], /*makes_result=*/false);
-    if (!borrow(*operation, given[0], given[1])) {
+    if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -466,7 +506,8 @@ PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
         return nullptr;
     }
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
-    if (!operation->input.borrow(given[0], /*writable=*/false)) {
+    if (!operation->input.borrow(given[0], /*writable=*/false) ||
+        !take_device(call, *operation, operation->input, /*is_first=*/true)) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
@@ -483,7 +524,8 @@ PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
-    if (!operation->output.borrow(given[0], /*writable=*/true)) {
+    if (!operation->output.borrow(given[0], /*writable=*/true) ||
+        !take_device(call, *operation, operation->output, /*is_first=*/true)) {
         return nullptr;
     }
     operation->is_receive = true;

@@ -29,22 +29,32 @@ Ref new_view(PyTypeObject* type, void* data, int ndim, int dtype, bool writable,
     if (made) {
         TensorView& view = view_of(made.borrow());
         view.tensor = {data, view.shape, ndim, dtype};
+        view.device = {RUEDA_CPU, 0, nullptr};
         view.writable = writable;
         view.owner = Ref::to(owner).release();
     }
     return made;
 }
 
-/// Arguments: TensorView(address, shape, dtype, owner=None, writable=True)
+/// Arguments: TensorView(address, shape, dtype, owner=None, writable=True, device=-1, stream=0)
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
-    static const char* names[] = {"address", "shape", "dtype", "owner", "writable", nullptr};
+    static const char* names[] = {"address", "shape", "dtype", "owner", "writable", "device", "stream", nullptr};
     unsigned long long address = 0;
     PyObject* shape = nullptr;
     int dtype = 0;
     PyObject* owner = Py_None;
     int writable = 1;
-    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "KO!i|Op:TensorView", const_cast<char**>(names), &address,
-                                    &PyTuple_Type, &shape, &dtype, &owner, &writable) == 0) {
+    int device = -1;
+    unsigned long long stream = 0;
+    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "KO!i|OpiK:TensorView", const_cast<char**>(names), &address,
+                                    &PyTuple_Type, &shape, &dtype, &owner, &writable, &device, &stream) == 0) {
+        return nullptr;
+    }
+    if (device < -1 || (device < 0 && stream != 0)) {
+        PyErr_Format(PyExc_ValueError,
+                     "device is %d and stream is %llu; expected the number of a CUDA device and a stream of it, or -1 "
+                     "and 0 for the CPU's memory",
+                     device, stream);
         return nullptr;
     }
     if (bytes_of(dtype) == 0) {
@@ -64,6 +74,10 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
             return nullptr;
         }
         view_of(made.borrow()).shape[i] = extent;
+    }
+    if (made && device >= 0) {
+        view_of(made.borrow()).device = {RUEDA_CUDA, device,
+                                         reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream))};
     }
     return made.release();
 }
@@ -90,6 +104,12 @@ PyObject* shape_of(PyObject* self, void* /*closure*/) {
 PyObject* dtype_of(PyObject* self, void* /*closure*/) { return PyLong_FromLong(view_of(self).tensor.dtype); }
 PyObject* address_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(view_of(self).tensor.data); }
 PyObject* is_writable(PyObject* self, void* /*closure*/) { return PyBool_FromLong(view_of(self).writable ? 1 : 0); }
+
+PyObject* device_of(PyObject* self, void* /*closure*/) {
+    const rueda_device_stream& device = view_of(self).device;
+    return PyLong_FromLong(device.type == RUEDA_CUDA ? device.index : -1);
+}
+PyObject* stream_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(view_of(self).device.stream); }
 
 /// Returns Rueda's dtype for a DLPack type; -1 if there is none.
 int dtype_of(const dlpack::DataType& type) {
@@ -145,12 +165,13 @@ bool is_dense(const dlpack::Tensor& tensor) {
     return true;
 }
 
-PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule) {
-    if (tensor.device.type != dlpack::kCpu && tensor.device.type != dlpack::kPinnedCuda &&
+PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule, void* stream) {
+    const bool is_on_gpu = tensor.device.type == dlpack::kCuda || tensor.device.type == dlpack::kManagedCuda;
+    if (!is_on_gpu && tensor.device.type != dlpack::kCpu && tensor.device.type != dlpack::kPinnedCuda &&
         tensor.device.type != dlpack::kPinnedRocm) {
         PyErr_Format(PyExc_TypeError,
-                     "the tensor lies on a device (DLPack device type %d); this version of Rueda works on the CPU's "
-                     "memory: move the tensor there",
+                     "the tensor lies on a device (DLPack device type %d); Rueda works on the memory of the CPU and of "
+                     "NVIDIA GPUs: move the tensor there",
                      tensor.device.type);
         return nullptr;
     }
@@ -172,6 +193,9 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
     Ref made = new_view(view_type, data, tensor.ndim, dtype, writable, capsule);
     if (made) {
         std::copy_n(tensor.shape, tensor.ndim, view_of(made.borrow()).shape);
+        if (is_on_gpu) {
+            view_of(made.borrow()).device = {RUEDA_CUDA, tensor.device.id, stream};
+        }
     }
     return made.release();
 }
@@ -192,6 +216,9 @@ PyObject* make_tensor_view_type() {
         {"dtype", dtype_of, nullptr, "The number of the element type, one of rueda.DType.", nullptr},
         {"address", address_of, nullptr, "Where the first element lies.", nullptr},
         {"writable", is_writable, nullptr, "Whether it may be an output.", nullptr},
+        {"device", device_of, nullptr, "The number of the CUDA device; -1 for the CPU's memory.", nullptr},
+        {"stream", stream_of, nullptr, "The CUDA stream on which the memory is ready; 0 is the default stream.",
+         nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
     static PyType_Slot slots[] = {
         {Py_tp_new, reinterpret_cast<void*>(&create)},
@@ -200,7 +227,8 @@ PyObject* make_tensor_view_type() {
         {Py_tp_doc,
          const_cast<char*>(
              "A typed, shaped view of dense, row-major memory: for memory that has neither a buffer nor DLPack.\n\n"
-             "The owner is kept alive as long as the view, and the view as long as an operation that uses it.\n\n"
+             "The owner is kept alive as long as the view, and the view as long as an operation that uses it.\n"
+             "For memory of a GPU, give the number of the device, and the stream on which the memory is ready.\n\n"
              "Example::\n\n"
              "    view = rueda.TensorView(pointer, (3, 2), rueda.DType.float32, owner=buffer)\n"
              "    rueda.allreduce_(view, 'values')\n")},
@@ -210,16 +238,25 @@ PyObject* make_tensor_view_type() {
     return Ref::to(reinterpret_cast<PyObject*>(view_type)).release();
 }
 
-PyObject* view_of_dlpack(PyObject* /*module*/, PyObject* capsule) {
+PyObject* view_of_dlpack(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "view_of_dlpack: %zd arguments; expected 2", count);
+        return nullptr;
+    }
+    PyObject* const capsule = arguments[0];
+    void* const stream = PyLong_AsVoidPtr(arguments[1]);
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
     if (PyCapsule_IsValid(capsule, dlpack::kName) != 0) {
         const auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, dlpack::kName));
-        return view_of(managed->tensor, /*writable=*/true, capsule);
+        return view_of(managed->tensor, /*writable=*/true, capsule, stream);
     }
     if (PyCapsule_IsValid(capsule, dlpack::kVersionedName) != 0) {
         const auto* managed =
             static_cast<dlpack::VersionedManaged*>(PyCapsule_GetPointer(capsule, dlpack::kVersionedName));
         if (managed->major == 1) {
-            return view_of(managed->tensor, (managed->flags & dlpack::kReadOnly) == 0, capsule);
+            return view_of(managed->tensor, (managed->flags & dlpack::kReadOnly) == 0, capsule, stream);
         }
     }
     PyErr_SetString(PyExc_BufferError, "__dlpack__ returned no capsule of DLPack 0 or 1 that is unused");

@@ -14,6 +14,7 @@ struct TensorView {
     PyObject base;  // PyObject_HEAD
     std::int64_t shape[RUEDA_MAX_DIMENSIONS];
     rueda_tensor tensor;
+    rueda_device_stream device;  // where the memory is, and the stream on which it is ready
     bool writable;
     PyObject* owner;
 };
@@ -25,7 +26,8 @@ struct TensorView {
 /// Returns a new reference to the type TensorView; null with an error set.
 [[nodiscard]] PyObject* make_tensor_view_type();
 
-/// Implements view_of_dlpack(capsule) -> (TensorView, device type). The capsule still owns the memory.
-PyObject* view_of_dlpack(PyObject* module, PyObject* capsule);
+/// Implements view_of_dlpack(capsule, stream) -> TensorView. The capsule still owns the memory. `stream` is the stream
+/// on which memory of a GPU is ready; memory of the CPU needs none.
+PyObject* view_of_dlpack(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 }  // namespace rueda::python

@@ -15,8 +15,11 @@ struct Torch {
     PyTypeObject* tensor = nullptr;
     PyObject* strided = nullptr;  // torch.strided: the layout of tensors that are plain memory
     PyObject* dtypes = nullptr;
+    PyObject* current_stream = nullptr;
     // The names of the attributes that this code reads from tensors, as Python strings that are made once.
     PyObject* is_cpu = nullptr;
+    PyObject* is_cuda = nullptr;
+    PyObject* get_device = nullptr;
     PyObject* layout = nullptr;
     PyObject* is_contiguous = nullptr;
     PyObject* is_neg = nullptr;
@@ -29,6 +32,10 @@ Torch torch;
 
 Ref call(PyObject* object, PyObject* method) {
     return Ref::taken(PyObject_CallMethodObjArgs(object, method, static_cast<void*>(nullptr)));
+}
+
+Ref call_with(PyObject* function, PyObject* argument) {
+    return Ref::taken(PyObject_CallFunctionObjArgs(function, argument, static_cast<void*>(nullptr)));
 }
 
 std::string text_of(PyObject* object) {
@@ -56,16 +63,32 @@ bool refuse(const std::string& text) {
     return false;
 }
 
-/// Whether the tensor is plain, dense memory of the CPU. Returns false with a Python error set.
-bool is_plain_memory(PyObject* object) {
+/// Reads the CUDA device and PyTorch's current stream of a tensor that is not in the CPU's memory. Returns false with a
+/// Python error set.
+bool read_device(PyObject* object, rueda_device_stream& device) {
+    const Ref cuda = Ref::taken(PyObject_GetAttr(object, torch.is_cuda));
+    if (!cuda) {
+        return false;
+    }
+    if (cuda.borrow() != Py_True) {
+        return refuse("the tensor lies on the device '" + attribute(object, "device") +
+                      "'; Rueda works on the memory of the CPU and of CUDA devices: give tensor.cpu()");
+    }
+    const Ref index = call(object, torch.get_device);
+    device.index = index ? static_cast<std::int32_t>(PyLong_AsLong(index.borrow())) : -1;
+    device.type = RUEDA_CUDA;
+    return PyErr_Occurred() == nullptr && read_current_stream(device.index, device.stream);
+}
+
+/// Whether the tensor is plain, dense memory of the CPU or of a CUDA device. Returns false with a Python error set.
+bool is_plain_memory(PyObject* object, rueda_device_stream& device) {
     const Ref cpu = Ref::taken(PyObject_GetAttr(object, torch.is_cpu));
     const Ref layout = cpu ? Ref::taken(PyObject_GetAttr(object, torch.layout)) : Ref();
     if (!layout) {
         return false;
     }
-    if (cpu.borrow() != Py_True) {
-        return refuse("the tensor lies on the device '" + attribute(object, "device") +
-                      "'; this version of Rueda works on the CPU's memory: give tensor.cpu()");
+    if (cpu.borrow() != Py_True && !read_device(object, device)) {
+        return false;
     }
     if (layout.borrow() != torch.strided) {
         return refuse(
@@ -138,14 +161,19 @@ PyObject* name_of(const char* text) { return PyUnicode_InternFromString(text); }
 }  // namespace
 
 PyObject* set_torch(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != 3 || PyType_Check(arguments[0]) == 0 || PyDict_Check(arguments[2]) == 0) {
-        PyErr_SetString(PyExc_TypeError, "set_torch: expected torch.Tensor, torch.strided and a dict of dtypes");
+    if (count != 4 || PyType_Check(arguments[0]) == 0 || PyDict_Check(arguments[2]) == 0 ||
+        PyCallable_Check(arguments[3]) == 0) {
+        PyErr_SetString(PyExc_TypeError,
+                        "set_torch: expected torch.Tensor, torch.strided, a dict of dtypes and a function");
         return nullptr;
     }
     const Torch known{reinterpret_cast<PyTypeObject*>(Ref::to(arguments[0]).release()),
                       Ref::to(arguments[1]).release(),
                       Ref::to(arguments[2]).release(),
+                      Ref::to(arguments[3]).release(),
                       name_of("is_cpu"),
+                      name_of("is_cuda"),
+                      name_of("get_device"),
                       name_of("layout"),
                       name_of("is_contiguous"),
                       name_of("is_neg"),
@@ -163,8 +191,20 @@ bool is_torch_tensor(PyObject* object) {
     return torch.tensor != nullptr && PyType_IsSubtype(Py_TYPE(object), torch.tensor) != 0;
 }
 
-bool describe_torch_tensor(PyObject* object, rueda_tensor& tensor, std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS]) {
-    if (!is_plain_memory(object)) {
+bool read_current_stream(std::int32_t index, void*& stream) {
+    const Ref number = Ref::taken(PyLong_FromLong(index));
+    const Ref address =
+        number && torch.current_stream != nullptr ? call_with(torch.current_stream, number.borrow()) : Ref();
+    if (!address) {
+        return torch.current_stream != nullptr ? false : refuse("no stream is given, and PyTorch is not used here");
+    }
+    stream = PyLong_AsVoidPtr(address.borrow());
+    return PyErr_Occurred() == nullptr;
+}
+
+bool describe_torch_tensor(PyObject* object, rueda_tensor& tensor, std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS],
+                           rueda_device_stream& device) {
+    if (!is_plain_memory(object, device)) {
         return false;
     }
     tensor.dtype = dtype_of(object);

@@ -10,13 +10,14 @@ import torch
 
 from rueda import _native
 from rueda._native import Memory
+from rueda.torch._devices import raw_stream
 from rueda.types import DType
 
 # Older versions of PyTorch do not have all of these dtypes.
 _NUMBERS = {getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)}
 _DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
 
-_native.set_torch(torch.Tensor, torch.strided, _NUMBERS)
+_native.set_torch(torch.Tensor, torch.strided, _NUMBERS, raw_stream)
 
 
 def tensor_of(

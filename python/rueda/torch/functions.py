@@ -190,7 +190,11 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     _agree("broadcast_optimizer_state", groups, root_rank, unfit)
     plan = broadcast_object(plan, root_rank, "broadcast_optimizer_state")
     if not mine:
-        tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in plan["tensors"]]
+        device = _gpu_of(optimizer)
+        tensors = [
+            torch.empty(shape, dtype=dtype, device=device if is_on_gpu else None)
+            for shape, dtype, is_on_gpu in plan["tensors"]
+        ]
     with torch.no_grad():
         _broadcast_all(
             [(f"broadcast_optimizer_state.{index}", tensor) for index, tensor in enumerate(tensors)], root_rank
@@ -199,6 +203,12 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
         _set_gradients_to_zero(optimizer)
     if not mine:
         _apply(plan, tensors, optimizer)
+
+
+def _gpu_of(optimizer: torch.optim.Optimizer) -> torch.device:
+    """Returns this rank's GPU: that of its parameters, or otherwise the current one."""
+    devices = (parameter.device for parameter in _parameters(optimizer) if parameter.is_cuda)
+    return next(devices, torch.device("cuda"))
 
 
 def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
@@ -248,7 +258,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
         # corresponds to it.
         "state": [entry for entry in state if entry[0] is not None],
         "groups": groups,
-        "tensors": [(tuple(tensor.shape), tensor.dtype) for tensor in tensors],
+        "tensors": [(tuple(tensor.shape), tensor.dtype, tensor.is_cuda) for tensor in tensors],
     }
 
 

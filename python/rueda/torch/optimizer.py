@@ -887,7 +887,8 @@ def _is_of_memory(tensor: torch.Tensor) -> bool:
 
 def _nothing(parameter: Parameter) -> torch.Tensor:
     """Returns a sparse gradient without rows, for an embedding that has no gradient."""
-    indices, values = torch.empty((1, 0), dtype=torch.int64), parameter.new_empty((0, *parameter.shape[1:]))
+    indices = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)
+    values = parameter.new_empty((0, *parameter.shape[1:]))
     return torch.sparse_coo_tensor(indices, values, parameter.shape, **UNCHECKED)
 
 

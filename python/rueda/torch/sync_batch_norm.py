@@ -139,10 +139,10 @@ def _of_all_ranks(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tenso
     along = [0, *range(2, x.dim())]
     channels = x.size(1)
     count = x.numel() // channels if channels else 0
-    mine = torch.zeros(2 * channels + 1, dtype=torch.float64)
+    mine = torch.zeros(2 * channels + 1, dtype=torch.float64, device=x.device)
     if count > 0:
         variance, mean = torch.var_mean(x.detach(), along, unbiased=False)
-        mine = torch.cat([mean.double(), variance.double() * count, torch.tensor([float(count)], dtype=torch.float64)])
+        mine = torch.cat([mean.double(), variance.double() * count, mine.new_tensor([float(count)])])
     everyones = allgather(mine[None], name=name)
     means, spreads, counts = everyones[:, :channels], everyones[:, channels:-1], everyones[:, -1:]
     total = float(counts.sum())

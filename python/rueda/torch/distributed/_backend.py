@@ -29,7 +29,7 @@ else:
 
 
 class RuedaBackend(Operations, Base):
-    """The backend that a ProcessGroup of PyTorch calls for CPU tensors."""
+    """The backend that a ProcessGroup of PyTorch calls."""
 
     def __init__(self, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         Base.__init__(self, rank, size)
@@ -69,7 +69,8 @@ class NewerProcessGroup(RuedaProcessGroup):
         self._group_store = store
         backend = RuedaBackend(rank, size, membership, timeout)
         self._set_default_backend(c10d.ProcessGroup.BackendType.CUSTOM)
-        self._register_backend(torch.device("cpu"), c10d.ProcessGroup.BackendType.CUSTOM, backend)
+        for device in ("cpu", "cuda"):
+            self._register_backend(torch.device(device), c10d.ProcessGroup.BackendType.CUSTOM, backend)
 
     def split_group(
         self,
@@ -104,4 +105,4 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 
 def register() -> None:
     """Registers the name "rueda" with torch.distributed."""
-    dist.Backend.register_backend("rueda", create, devices=["cpu"])
+    dist.Backend.register_backend("rueda", create, devices=["cpu", "cuda"])

@@ -29,6 +29,7 @@ import torch
 
 from rueda._native import Handle
 from rueda.errors import Timeout
+from rueda.torch import _devices
 from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._pending_operation import Operation, Order
 
@@ -205,8 +206,17 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     this exception. C++ code that expects a tensor raises "Unable to cast" with the error's text.
     """
 
-    def __init__(self, callbacks: Callbacks, operation: Operation | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        operation: Operation | None = None,
+        devices: list[torch.device] | None = None,
+    ) -> None:
+        if devices is None:
+            super().__init__()
+        else:
+            super().__init__(devices=devices)
+        self._devices = devices
         self._callbacks = callbacks
         self._operation = operation  # the operation that completes this future; None if a callback does
         self._completing = threading.Lock()
@@ -214,12 +224,13 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     def then(self, callback: Callable[[Any], Any]) -> Any:
         """Calls the callback with ``self`` after ``self`` has completed. Returns a new future for the callback's
         result."""
-        child = OrderedFuture(self._callbacks)
+        child = OrderedFuture(self._callbacks, None, self._devices)
 
         def call() -> Callable[[], None]:
             value, failure = None, None
             try:
-                value = callback(self)
+                with self._on_callback_stream():
+                    value = callback(self)
             except Exception as error:
                 failure = error
                 self._callbacks.note_failure(error)
@@ -231,6 +242,17 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._callbacks.add(self, call)
         return child
 
+    @contextlib.contextmanager
+    def _on_callback_stream(self) -> Iterator[None]:
+        """For tensors on a GPU, makes a stream for callbacks the current one. It waits for this future's tensors."""
+        if self._devices is None:
+            yield
+            return
+        with _devices.on_stream(_devices.side_stream(self._devices[0].index, "callbacks")):
+            with contextlib.suppress(Exception):  # the callback sees the error
+                super().wait()
+            yield
+
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         """Calls the function with this future, when the future has completed. An exception in the function is reported,
         but not raised.
@@ -238,7 +260,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
         def call() -> Callable[[], None]:
             try:
-                callback(self)
+                with self._on_callback_stream():
+                    callback(self)
             except BaseException as error:
                 self._callbacks.note_failure(error)
                 thread = threading.current_thread()
@@ -294,15 +317,16 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         if operation is None or self.done():
             return
         if operation.has_ended():
-            operation.conclude()
-            self.complete(operation.outputs, operation.error)
+            with operation.stream_for_callbacks():
+                operation.conclude()
+                self._complete_here(operation.outputs, operation.error)
         elif operation.is_overdue():
             self.complete(None, operation.overdue())
 
     @classmethod
     def of_operation(cls, callbacks: Callbacks, operation: Operation) -> OrderedFuture:
         """Returns a future for the operation's outputs. The future completes even if no thread waits for it."""
-        future = cls(callbacks, operation)
+        future = cls(callbacks, operation, operation.devices())
         if operation.has_ended():
             future.conclude()
         else:
@@ -311,7 +335,15 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return future
 
     def complete(self, value: Any, error: Exception | None) -> None:
-        """Completes the future. If it is already complete, does nothing."""
+        """Completes the future. If it is already complete, does nothing. A value on a GPU must come from a callback."""
+        if self._devices is None:
+            self._complete_here(value, error)
+            return
+        # The future records an event in the current stream. Tensors of the value are ready in the callbacks' stream.
+        with _devices.on_stream(_devices.side_stream(self._devices[0].index, "callbacks")):
+            self._complete_here(value, error)
+
+    def _complete_here(self, value: Any, error: Exception | None) -> None:
         with self._completing, _on_behalf_of_nobody():
             if self.done():
                 return

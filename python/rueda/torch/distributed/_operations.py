@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The operations of torch.distributed on a process set. The methods have the names that c10d calls.
 
-These rules hold for all operations. Tensors are in the CPU's memory. Collectives of the members are matched by their
+These rules hold for all operations. Tensors are in the memory of the CPU or of a CUDA device. Collectives of the members are matched by their
 order; messages are matched by sender, receiver and tag. Each operation returns a RuedaWork. If the call is blocking
 (``asyncOp`` of its options is False), the operation has completed when the call returns. Roots and peers are given as
 ranks of the group, and passed to the C interface as ranks of the job. The C interface orders the members' parts by
@@ -29,9 +29,20 @@ from rueda._native import Handle, TensorView
 from rueda.errors import HorovodInternalError, Timeout
 from rueda.torch._profiling import profilers
 from rueda.torch.distributed import _callbacks, _futures, _ranges
+from rueda.torch.distributed._device_operation import DeviceOperation
 from rueda.torch.distributed._groups import Membership
 from rueda.torch.distributed._pending_operation import Operation, seconds_of
-from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, name_of, only, reduction, view
+from rueda.torch.distributed._tensors import (
+    Tensor,
+    check,
+    flat_view,
+    movable,
+    name_of,
+    only,
+    reduction,
+    view,
+    view_as,
+)
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
@@ -103,10 +114,12 @@ class Operations:
         finish: Callable[[], object] | None = None,
     ) -> RuedaWork:
         timeout = seconds_of(options.timeout) if options is not None else None
-        operation = Operation(
+        started = handles if isinstance(handles, list) else [handles]
+        make = Operation if not started or started[0]._device < 0 else DeviceOperation
+        operation = make(
             what,
             self._membership.order,
-            handles if isinstance(handles, list) else [handles],
+            started,
             outputs,
             timeout if timeout is not None else self._timeout,
             finish,
@@ -403,8 +416,7 @@ class Operations:
                 output.copy_(functools.reduce(how.function, everyones[:, place].unbind()).view(output.shape))
 
             return handle, finish
-        rows = TensorView(input.data_ptr(), (self._size, each), _number(input), input)
-        row = TensorView(output.data_ptr(), (1, each), _number(output), output)
+        rows, row = view_as(input, (self._size, each)), view_as(output, (1, each))
         number, factor = how.number, how.factor
         handle = self._started(
             lambda name, order: _native.reducescatter_async(rows, row, name, number, factor, 1.0, None, order)
@@ -502,7 +514,7 @@ class Operations:
         shown = flat_view(movable(dense))
         root = self._peer(opts.rootRank, "scatter")
         splits: list[int] | None = None
-        together = TensorView(0, (0,), shown.dtype)
+        together = TensorView(0, (0,), shown.dtype, None, True, shown.device, shown.stream)
         if self._rank == opts.rootRank:
             inputs = [
                 movable(one.contiguous()).reshape(-1)
@@ -594,7 +606,9 @@ class Operations:
         handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
 
         def finish() -> None:
-            came = [one // factor for one in handle.result()]
+            # For tensors on a GPU, the numbers are known only when the GPU has done the operation, and nobody waits for
+            # that here.
+            came = [one // factor for one in handle.result()] if input.is_cpu else expected
             if came != expected:
                 raise ValueError(
                     f"{what}: {came} elements came from the ranks of the group; the output has room for {expected}"
@@ -611,6 +625,7 @@ class Operations:
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("send", tensors, self.send, tensors, dst, tag)
         tensor = check(only(tensors, "send"), "send").contiguous()
+        tensor = tensor.cpu()  # messages go through the CPU's memory; a tensor that is there is not copied
         self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
@@ -629,7 +644,8 @@ class Operations:
 
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
         tensor = check(only(tensors, "recv"), "recv")
-        dense = tensor if tensor.is_contiguous() else torch.empty_like(tensor, memory_format=torch.contiguous_format)
+        is_plain = tensor.is_contiguous() and tensor.is_cpu
+        dense = tensor if is_plain else torch.empty(tensor.shape, dtype=tensor.dtype)
         self._membership.order.check()
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
@@ -726,10 +742,6 @@ def _who_is_missing(missing: bytearray, limit: float) -> str:
         f"monitored_barrier: rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)} of the group {'have' if len(ranks) > 1 else 'has'} not come "
         f"within {limit:g} s"
     )
-
-
-def _number(tensor: Tensor) -> int:
-    return view(tensor).dtype
 
 
 def _nothing(*_: Any) -> None:

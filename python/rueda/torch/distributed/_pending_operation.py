@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -205,6 +206,18 @@ class Operation:
         """Returns True if the operation has ended, with or without an error. Does not block."""
         return self._ended or all(handle.poll() for handle in self.handles)
 
+    def has_completed(self) -> bool:
+        """Returns True if the operation has ended and its outputs are complete. Does not block."""
+        return self.has_ended()
+
+    def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns the scope in which a thread that belongs to no stream of the program concludes the operation."""
+        return contextlib.nullcontext()
+
+    def devices(self) -> list[torch.device] | None:
+        """Returns the devices for a future of this operation; None for the CPU."""
+        return None
+
     def conclude(self) -> None:
         """Does the same work as wait(), but raises no error. Called when the operation has ended."""
         try:
@@ -219,17 +232,21 @@ class Operation:
         with self._concluding:
             if self._ended:
                 return
-            if self.error is None and self._finish is not None:
-                try:
-                    # Tensors that were made in PyTorch's inference mode can be written only in this mode, which must be
-                    # set on each thread.
-                    made_so = any(output.is_inference() for output in self.outputs)
-                    with torch.inference_mode() if made_so else torch.no_grad():
-                        self._finish()
-                except Exception as error:
-                    self.error = error
+            self._call_finish()
             self._finish = None
             self._ended = True
+
+    def _call_finish(self) -> None:
+        if self.error is not None or self._finish is None:
+            return
+        try:
+            # Tensors that were made in PyTorch's inference mode can be written only in this mode, which must be set on
+            # each thread.
+            made_so = any(output.is_inference() for output in self.outputs)
+            with torch.inference_mode() if made_so else torch.no_grad():
+                self._finish()
+        except Exception as error:
+            self.error = error
 
 
 def _failure_of(handle: Handle[Any]) -> Exception | None:

@@ -155,7 +155,7 @@ class OlderProcessGroup(RuedaProcessGroup):
 
     @property
     def _device_types(self) -> list[Any]:
-        return [torch.device("cpu")]
+        return [torch.device("cpu"), torch.device("cuda")]
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
         if _is_called_by_python():
@@ -194,6 +194,6 @@ def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcess
 def register() -> None:
     """Registers the name "rueda" with torch.distributed."""
     try:
-        dist.Backend.register_backend("rueda", create, devices=["cpu"])
+        dist.Backend.register_backend("rueda", create, devices=["cpu", "cuda"])
     except TypeError:  # before PyTorch 2.0
         dist.Backend.register_backend("rueda", create)

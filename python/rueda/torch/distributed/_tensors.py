@@ -11,6 +11,7 @@ import torch
 from torch.distributed import ReduceOp as TorchReduceOp
 
 from rueda._native import TensorView
+from rueda.torch import _devices
 from rueda.types import DType, ReduceOp
 
 Tensor: TypeAlias = torch.Tensor
@@ -41,25 +42,35 @@ _OPERATORS = [(getattr(TorchReduceOp, name), name) for name in _NAMES if hasattr
 
 
 def view(tensor: Tensor) -> TensorView:
-    """Returns a view of a contiguous CPU tensor whose dtype Rueda supports. The view keeps the tensor alive."""
-    return TensorView(tensor.data_ptr(), tuple(tensor.shape), NUMBERS[tensor.dtype], tensor)
+    """Returns a view of a contiguous tensor whose dtype Rueda supports. The view keeps the tensor alive. For a tensor on
+    a GPU, the view has the current stream.
+    """
+    return view_as(tensor, tuple(tensor.shape))
+
+
+def view_as(tensor: Tensor, shape: tuple[int, ...]) -> TensorView:
+    """Like view(), but with another shape of as many elements."""
+    if tensor.is_cpu:
+        return TensorView(tensor.data_ptr(), shape, NUMBERS[tensor.dtype], tensor)
+    index = tensor.get_device()
+    return TensorView(tensor.data_ptr(), shape, NUMBERS[tensor.dtype], tensor, True, index, _devices.raw_stream(index))
 
 
 def flat_view(tensor: Tensor) -> TensorView:
     """Like view(), but the view has one dimension. For such a view, operations on rows work on single elements."""
-    return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
+    return view_as(tensor, (tensor.numel(),))
 
 
 def check(tensor: Any, operation: str) -> Tensor:
-    """Returns the tensor if it is dense and in the CPU's memory. Otherwise raises an error that says what it is
-    instead.
+    """Returns the tensor if it is dense, and in the memory of the CPU or of a CUDA device. Otherwise raises an error
+    that says what it is instead.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{operation}: {type(tensor).__name__} is no torch.Tensor")
-    if not tensor.is_cpu:
+    if not tensor.is_cpu and not tensor.is_cuda:
         raise ValueError(
-            f"{operation}: the tensor is on {tensor.device}; this version of the backend rueda works on CPU tensors: "
-            "copy it with .cpu(), or give that device another backend: init_process_group('cpu:rueda,cuda:nccl')"
+            f"{operation}: the tensor is on {tensor.device}; the backend rueda works on tensors of the CPU and of CUDA devices: "
+            "copy it with .cpu(), or give that device another backend"
         )
     if tensor.layout is not torch.strided:
         raise ValueError(f"{operation}: the tensor's layout is {tensor.layout}; expected a dense one (.to_dense())")

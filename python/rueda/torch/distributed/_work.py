@@ -31,6 +31,9 @@ class RuedaWork(Work):  # type: ignore[misc]
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Blocks until the operation has completed. Raises the operation's error, or ``rueda.Timeout`` after the
         timeout. After a Timeout, the operation continues.
+
+        For tensors on a GPU, blocks until all members have called the operation, but not until the GPU has done it. The
+        current stream waits for that.
         """
         seconds = None if timeout is None else seconds_of(timeout)
         if self.operation.is_recorded:
@@ -40,15 +43,15 @@ class RuedaWork(Work):  # type: ignore[misc]
         return True
 
     def synchronize(self) -> None:
-        """Does the same as wait(), because results are in the CPU's memory."""
+        """Does the same as wait()."""
         self.wait()
 
     def is_completed(self) -> bool:
         """Returns True if the operation has ended, with or without an error. Does not block."""
-        if not self.operation.has_ended():
+        if not self.operation.has_completed():
             return False
         self.operation.conclude()
-        return True
+        return self.operation.has_completed()
 
     def is_success(self) -> bool:
         """Returns True if the operation has ended without an error."""
@@ -101,20 +104,24 @@ class ReceiveWork(RuedaWork):
 
 def _future_of(operation: Operation) -> Any:
     """Makes a future for C++ code. Such code may take tensors from the future without checking for an error."""
-    completed: Any = torch.futures.Future()
+    devices = operation.devices()
+    completed: Any = torch.futures.Future() if devices is None else torch.futures.Future(devices=devices)
     overdue: list[Exception] = []
     # The error is not stored by set_exception(), because DDP's backward pass would end with a SIGSEGV (PyTorch 2.15).
     # Instead, a function that was passed to `then` raises the error, and C++ code gets a RuntimeError.
     future = completed.then(lambda _: _outputs_of(operation, overdue))
 
     def conclude() -> None:
-        if operation.has_ended():
-            operation.conclude()
-        else:
-            # The operation is still pending. The operation's handles keep its tensors alive until the operation has
-            # ended, even if this Work is deleted.
-            overdue.append(operation.overdue())
-        completed.set_result(None)
+        with operation.stream_for_callbacks():
+            if operation.has_ended():
+                operation.conclude()
+            else:
+                # The operation is still pending. The operation's handles keep its tensors alive until the operation has
+                # ended, even if this Work is deleted.
+                overdue.append(operation.overdue())
+            # The future records events for the devices of the tensors that it gets. Its callbacks run on streams that
+            # wait for these events.
+            completed.set_result(None if devices is None or overdue or operation.error else operation.outputs)
 
     if operation.has_ended():
         conclude()

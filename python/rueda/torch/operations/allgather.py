@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from rueda import _native
+from rueda.errors import InvalidArgument
+from rueda.torch._deferred import DeferredOperation
 from rueda.torch._tensors import tensor_of, tensors_of
 from rueda.torch.operations.allreduce import grouped_allreduce
 from rueda.torch.operations.handles import (
@@ -33,7 +36,38 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
         predictions = hvd.synchronize(hvd.allgather_async(predictions))
     """
     wire = wire_name("allgather", name)
+    if getattr(tensor, "is_cuda", False):
+        return start_group(
+            "allgather", name, [tensor], process_set, lambda unique: _on_device([tensor], unique, process_set, False)
+        )
     return start("allgather", process_set, _native.allgather_async, tensor, None, wire, tensor_of)
+
+
+def _on_device(
+    tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet, is_group: bool
+) -> DeferredOperation:
+    """Starts allgathers of tensors on a GPU. The ranks first exchange the numbers of rows."""
+    for tensor in tensors:
+        if not getattr(tensor, "is_cuda", False):
+            raise InvalidArgument(
+                "grouped_allgather: some tensors are on a GPU, and some are not: use a call for each device"
+            )
+        if tensor.dim() == 0:
+            raise InvalidArgument("an allgather needs tensors with at least one dimension; this one is a scalar")
+        _native.check_writable(tensor)  # what is wrong with the tensor's memory must be known before the exchange
+    order = number_of(process_set)
+
+    def start_all(everyones: torch.Tensor) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
+        handles, outputs = [], []
+        for index, (tensor, rows) in enumerate(zip(tensors, everyones.sum(0).tolist(), strict=True)):
+            output = torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
+            handles.append(_native.allgather_async(tensor, output, f"{name}.{index}", output, order))
+            outputs.append(output)
+        return handles, tuple(outputs) if is_group else outputs[0]
+
+    mine = torch.tensor([[tensor.shape[0] for tensor in tensors]])
+    sizes = _native.allgather_async(mine, None, f"{name}.rows", tensor_of, order)
+    return DeferredOperation(sizes, tensors[0].get_device(), start_all)
 
 
 class HorovodAllgather(torch.autograd.Function):
@@ -93,7 +127,9 @@ def grouped_allgather_async(
         predictions, labels = hvd.synchronize(hvd.grouped_allgather_async([predictions, labels]))
     """
 
-    def call(unique: str) -> _native.Handle[tuple[torch.Tensor, ...]]:
+    def call(unique: str) -> _native.Handle[tuple[torch.Tensor, ...]] | DeferredOperation:
+        if any(getattr(tensor, "is_cuda", False) for tensor in tensors):
+            return _on_device(tensors, unique, process_set, True)
         return _native.grouped_allgather_async(list(tensors), unique, tensors_of, number_of(process_set))
 
     return start_group("grouped_allgather", name, tensors, process_set, call)

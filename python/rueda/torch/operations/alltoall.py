@@ -5,13 +5,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from rueda import _native
 from rueda.errors import InvalidArgument
+from rueda.torch._deferred import DeferredOperation
 from rueda.torch._tensors import with_received_splits
-from rueda.torch.operations.handles import gradient_name, needs_gradient, plain, start, synchronize, wire_name
+from rueda.torch.operations.handles import (
+    gradient_name,
+    needs_gradient,
+    number_of,
+    plain,
+    start,
+    start_group,
+    synchronize,
+    wire_name,
+)
 from rueda.torch.process_sets import ProcessSet, global_process_set
 
 
@@ -48,7 +59,43 @@ def alltoall_async(
     if rows is not None and tensor.dim() > 0 and all(count >= 0 for count in rows) and sum(rows) < tensor.shape[0]:
         tensor = tensor[: sum(rows)]
     wire = wire_name("alltoall", name)
+    if getattr(tensor, "is_cuda", False):
+        return start_group(
+            "alltoall", name, [tensor], process_set, lambda unique: _on_device(tensor, rows, unique, process_set)
+        )
     return start("alltoall", process_set, _native.alltoall_async, tensor, None, rows, wire, with_received_splits)
+
+
+def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_set: ProcessSet) -> DeferredOperation:
+    """Starts an alltoall of a tensor on a GPU. The ranks first exchange the numbers of rows."""
+    size = process_set.size() or 1
+    extent = tensor.shape[0] if tensor.dim() > 0 else 0
+    if tensor.dim() == 0:
+        raise InvalidArgument("an alltoall needs a tensor with at least one dimension; this one is a scalar")
+    if rows is None:
+        if extent % size != 0:
+            raise InvalidArgument(f"alltoall: {extent} rows cannot be divided evenly among {size} ranks; give splits")
+        rows = [extent // size] * size
+    if len(rows) != size or min(rows) < 0 or sum(rows) > extent:
+        raise InvalidArgument(
+            f"alltoall: the splits are {rows}; expected {size} that are not negative and sum to at most {extent}"
+        )
+    _native.check_writable(tensor)  # what is wrong with the tensor's memory must be known before the exchange
+    order, sent = number_of(process_set), rows
+
+    def start_it(exchanged: tuple[torch.Tensor, torch.Tensor]) -> tuple[list[_native.Handle[Any]], Any]:
+        received = exchanged[0]
+        output = torch.empty((int(received.sum()), *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
+        handle = _native.alltoall_async(tensor, output, sent, f"{name}.0", _no_result, order)
+        return [handle], (output, received.int())
+
+    counts = torch.tensor(rows)
+    sizes = _native.alltoall_async(counts, None, [1] * size, f"{name}.rows", with_received_splits, order)
+    return DeferredOperation(sizes, tensor.get_device(), start_it)
+
+
+def _no_result(*_: Any) -> None:
+    """Makes no result. The operation has an output already."""
 
 
 class HorovodAlltoall(torch.autograd.Function):

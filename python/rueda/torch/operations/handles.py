@@ -17,12 +17,13 @@ from rueda import _group_names, errors
 from rueda._native import Handle
 from rueda.errors import InvalidArgument
 from rueda.torch import _basics, _profiling
+from rueda.torch._deferred import DeferredOperation
 from rueda.torch._errors import NotInitialized, Refused
 from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
 
 # Handles of operations that are pending, or whose result was not fetched yet, by their numbers.
-_handle_map: dict[int, Handle[Any]] = {}
+_handle_map: dict[int, Handle[Any] | DeferredOperation] = {}
 _next_handle = itertools.count(1)  # next() is one step under the GIL, so threads need no lock
 _basics._at_end.append(_handle_map.clear)
 # Operations that were started while torch.profiler recorded the thread, and their names in the profile.
@@ -46,7 +47,7 @@ def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
         raise
 
 
-def started(operation: str, handle: Handle[Any], is_recorded: bool = False) -> int:
+def started(operation: str, handle: Handle[Any] | DeferredOperation, is_recorded: bool = False) -> int:
     """Stores the handle, and returns its number. `is_recorded` says whether torch.profiler records this thread."""
     number = next(_next_handle)
     _handle_map[number] = handle
@@ -83,7 +84,7 @@ def start_group(
     name: str | None,
     tensors: Sequence[torch.Tensor],
     process_set: ProcessSet,
-    call: Callable[[str], Handle[Any]],
+    call: Callable[[str], Handle[Any] | DeferredOperation],
 ) -> int:
     """Starts a group of operations. ``call`` gets the name by which the ranks' operations are matched."""
     if not tensors:
@@ -119,6 +120,10 @@ def synchronize(handle: int) -> Any:
     """Blocks until the operation has completed, and returns its result. Meanwhile other threads and signal handlers can
     run.
 
+    For tensors on a GPU, blocks until all ranks have called the operation, but not until the GPU has done it. Work that
+    the program puts into the current stream from then on waits for the operation. Use the result in another stream only
+    after that stream has waited for the current one.
+
     Returns:
         The output tensor. For a group, a tuple of the output tensors. For an alltoall, ``(output, received_splits)``.
             None if the handle is unknown or its result was already fetched.
@@ -135,7 +140,9 @@ def synchronize(handle: int) -> Any:
     if pending is None:
         return None
     try:
-        result = pending.result() if handle not in _recorded else _recorded_result(_recorded.pop(handle), pending)
+        result = (
+            pending._torch_result(None) if handle not in _recorded else _recorded_result(_recorded.pop(handle), pending)
+        )
     except Exception as error:
         if not pending.poll():  # a signal handler has interrupted the wait; the operation is still pending
             raise
@@ -151,9 +158,9 @@ def synchronize(handle: int) -> Any:
 
 def _recorded_result(name: str, pending: Handle[Any]) -> Any:
     if not _profiling.is_active():
-        return pending.result()
+        return pending._torch_result(None)
     with _profiling.region(f"{name}.wait"):
-        return pending.result()
+        return pending._torch_result(None)
 
 
 def needs_gradient(*tensors: torch.Tensor) -> bool:

@@ -43,7 +43,19 @@ def reducescatter_async(
         mine = hvd.synchronize(hvd.reducescatter_async(gradient, op=hvd.Sum))
     """
     reduction = wire_name("reducescatter", name), op, prescale_factor, postscale_factor
-    return start("reducescatter", process_set, _native.reducescatter_async, tensor, None, *reduction, tensor_of)
+    output = _own_output(tensor, process_set) if getattr(tensor, "is_cuda", False) else None
+    result = tensor_of if output is None else output
+    return start("reducescatter", process_set, _native.reducescatter_async, tensor, output, *reduction, result)
+
+
+def _own_output(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    """Returns new memory of a GPU for this rank's rows. Rueda divides the rows of a tensor by the same rule."""
+    size, rank = process_set.size() or 1, process_set.rank() or 0
+    if tensor.dim() == 0:
+        return torch.empty((1,), dtype=tensor.dtype, device=tensor.device)  # the operation refuses the scalar
+    count, more = divmod(tensor.shape[0], size)
+    rows = count + (1 if rank < more else 0)
+    return torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
 
 
 class HorovodReducescatter(torch.autograd.Function):
@@ -115,9 +127,12 @@ def grouped_reducescatter_async(
     """
 
     def call(unique: str) -> _native.Handle[tuple[torch.Tensor, ...]]:
-        return _native.grouped_reducescatter_async(
-            list(tensors), unique, op, prescale_factor, postscale_factor, tensors_of, number_of(process_set)
-        )
+        reduction = unique, op, prescale_factor, postscale_factor
+        order = number_of(process_set)
+        if all(getattr(tensor, "is_cuda", False) for tensor in tensors):
+            outputs = [_own_output(tensor, process_set) for tensor in tensors]
+            return _native.grouped_reducescatter_async(list(tensors), *reduction, tuple(outputs), order, outputs)
+        return _native.grouped_reducescatter_async(list(tensors), *reduction, tensors_of, order)
 
     return start_group("grouped_reducescatter", name, tensors, process_set, call)
 

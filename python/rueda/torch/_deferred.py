@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Operations on a GPU whose outputs have sizes that the ranks must exchange first: allgather and alltoall.
+
+Rueda allocates no memory of a GPU: PyTorch does. Before PyTorch can allocate the output, this rank must know how many
+rows the other ranks send. The ranks therefore exchange these numbers by a small operation in the CPU's memory. When it
+has ended, PyTorch allocates the output, and the operation itself is started.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from rueda._native import Handle
+from rueda.torch import _devices
+
+#: A function that starts the operations when the sizes are known. It returns their handles, and the result.
+Start: TypeAlias = Callable[[Any], "tuple[list[Handle[Any]], Any]"]
+
+
+class DeferredOperation:
+    """Has the methods of a Handle that this package needs.
+
+    The operation is started by the first thread that learns the sizes: a thread of Rueda, or a thread that waits.
+
+    Threads: any thread may call the methods. A thread holds the lock while it starts the operation, which does not
+    block.
+    """
+
+    def __init__(self, sizes: Handle[Any], device: int, start: Start) -> None:
+        self._sizes = sizes
+        self._start: Start | None = start
+        # The output is allocated for the stream that is the current one now, and not for that of Rueda's thread.
+        self._stream = _devices.current_stream(device)
+        self._starting = threading.Lock()
+        self._handles: list[Handle[Any]] = []
+        self._result: Any = None
+        self._error: Exception | None = None
+        sizes.add_done_callback(lambda _: self._start_once())
+
+    def _start_once(self) -> None:
+        """Starts the operation, if no thread has done it. The exchange of the sizes must have ended."""
+        with self._starting:
+            if self._start is None:
+                return
+            start, self._start = self._start, None
+            try:
+                sizes = self._sizes.result()
+                with _devices.on_stream(self._stream):
+                    self._handles, self._result = start(sizes)
+            except Exception as error:
+                self._error = error
+
+    def poll(self) -> bool:
+        """Returns True if the operation has completed."""
+        if not self._sizes.poll():
+            return False
+        self._start_once()
+        return all(handle.poll() for handle in self._handles)
+
+    def _torch_result(self, timeout: float | None) -> Any:
+        """Waits until the GPU has got the work of the operation. The current stream waits for its end. Returns the
+        result.
+        """
+        self._sizes.wait(timeout)
+        self._start_once()
+        if self._error is not None:
+            raise self._error
+        for handle in self._handles:
+            handle._torch_result(timeout)
+        return self._result
+
+    def result(self) -> Any:
+        """Waits until the GPU has done the operation, and returns the result."""
+        result = self._torch_result(None)
+        for handle in self._handles:
+            handle.wait()
+        return result
+
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+        """Calls the function when the operation has completed."""
+
+        def follow(_: Any) -> None:
+            self._start_once()
+            left = list(self._handles)
+
+            def completed(_: Any) -> None:
+                left.pop()  # this takes one element in one step, under the GIL
+                if not left:
+                    callback(self)
+
+            for handle in [*left]:
+                handle.add_done_callback(completed)
+            if not self._handles:
+                callback(self)
+
+        self._sizes.add_done_callback(follow)

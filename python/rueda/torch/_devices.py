@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The few functions of PyTorch that deal with CUDA streams. The rest of the package uses streams only through these
+functions, so that tests can replace them on machines without a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+#: PyTorch's own function, which exists in builds for CUDA.
+_direct: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
+def raw_stream(index: int) -> int:
+    """Returns the address of the current stream of a CUDA device."""
+    if _direct is not None:
+        return _direct(index)
+    return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+def current_stream(index: int) -> Any:
+    """Returns the current stream of a CUDA device, a torch.cuda.Stream."""
+    return torch.cuda.current_stream(index)
+
+
+def on_stream(stream: Any) -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope in which the stream is the current stream of its device, on this thread."""
+    return torch.cuda.stream(stream)
+
+
+@functools.cache
+def side_stream(index: int, _purpose: str) -> Any:
+    """Returns a stream for work that belongs to no stream of the program. There is one for each purpose."""
+    return torch.cuda.Stream(device=index)
+
+
+def recorded_event(stream: Any) -> Any:
+    """Returns an event that is reached when all work that the stream has now is done."""
+    return stream.record_event()

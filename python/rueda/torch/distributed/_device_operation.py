@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A pending operation on tensors of a GPU. A wait for it makes the current stream wait, and not the host."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from rueda._native import Handle
+from rueda.errors import Timeout
+from rueda.torch import _devices
+from rueda.torch.distributed._pending_operation import Operation, Order, _failure_of
+
+#: Pairs (event, function): the function refers to tensors that a stream uses until the event is reached. PyTorch gives
+#: freed memory to later work of the stream for which it was allocated. So tensors that another stream uses must stay.
+_kept: deque[tuple[Any, Any]] = deque()
+
+
+def _keep(event: Any, function: Any) -> None:
+    with contextlib.suppress(IndexError):  # another thread may take an element between the test and popleft()
+        while _kept and _kept[0][0].query():
+            _kept.popleft()
+    _kept.append((event, function))
+
+
+class DeviceOperation(Operation):
+    """One or several handles of operations on a GPU.
+
+    The operation has ended for this class when the GPU has got its work, and the work that finishes it: from then on a
+    stream can wait for it. has_completed() says whether the GPU has done the work.
+
+    Threads: any thread may use an object.
+    """
+
+    __slots__ = ("_finished", "_index", "_stream")
+
+    def __init__(
+        self,
+        what: str,
+        order: Order,
+        handles: list[Handle[Any]],
+        outputs: list[torch.Tensor],
+        timeout: float | None,
+        finish: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(what, order, handles, outputs, timeout, finish)
+        self._concluding = threading.Lock()
+        self._index = handles[0]._device
+        self._stream = handles[0]._stream
+        self._finished: Any = None  # the event after the work of `finish`
+
+    def wait(self, timeout: float | None) -> None:
+        """Waits until the GPU has got the operation's work. The current stream then waits for its end. Raises the
+        operation's error, or Timeout.
+        """
+        try:
+            self._wait_for_handles(timeout)
+        except BaseException as error:
+            if timeout is None:  # this includes a wait that Ctrl-C interrupted
+                self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
+            raise
+        self._conclude()
+        self._order.resume(self._identity)
+        if self.error is not None:
+            raise self.error
+
+    def _wait_for_handles(self, timeout: float | None) -> None:
+        limit = self.timeout if timeout is None else timeout
+        end = None if limit is None else time.monotonic() + limit
+        stream = _devices.raw_stream(self._index)
+        for handle in self.handles:
+            try:
+                handle._wait_on_stream(stream, None if end is None else max(end - time.monotonic(), 0.0))
+            except Timeout:
+                if not handle.poll():
+                    raise self._timed_out(limit or 0.0) from None
+                self.error = self.error or _failure_of(handle)
+            except Exception as error:
+                if not handle.poll():
+                    raise  # the operation is still pending, so the wait itself failed
+                self.error = self.error or error
+
+    def _conclude(self) -> None:
+        assert self._concluding is not None
+        with self._concluding:
+            if self._ended:
+                if self._finished is not None:
+                    _devices.current_stream(self._index).wait_event(self._finished)
+                return
+            if self._finish is not None:
+                self._call_finish()
+                self._finished = _devices.recorded_event(_devices.current_stream(self._index))
+                if _devices.raw_stream(self._index) != self._stream:
+                    _keep(self._finished, self._finish)
+            self._finish = None
+            self._ended = True
+
+    def wait_a_while(self, seconds: float) -> bool:
+        """Waits for at most `seconds`. The thread that watches futures calls it."""
+        return self._ended or self._reaches_side_stream(seconds)
+
+    def has_ended(self) -> bool:
+        """Returns True if a stream can wait for the operation, or if it has failed. Does not block."""
+        return self._ended or self._reaches_side_stream(0.0)
+
+    def _reaches_side_stream(self, seconds: float) -> bool:
+        """Makes the stream for callbacks wait for the operation, within the given time."""
+        stream = self._side_stream().cuda_stream
+        for handle in self.handles:
+            try:
+                handle._wait_on_stream(stream, seconds)
+            except Timeout:
+                if not handle.poll():
+                    return False
+            except Exception:
+                if not handle.poll():
+                    raise
+        return True
+
+    def has_completed(self) -> bool:
+        """Returns True if the GPU has done the operation, or if it has failed. Does not block."""
+        if not all(handle.poll() for handle in self.handles):
+            return False
+        return self._finished is None or bool(self._finished.query())
+
+    def _side_stream(self) -> Any:
+        return _devices.side_stream(self._index, "futures")
+
+    def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns the scope in which a thread that belongs to no stream of the program concludes the operation."""
+        return _devices.on_stream(self._side_stream())
+
+    def devices(self) -> list[torch.device] | None:
+        """Returns the devices for a future of this operation."""
+        return [_device(self._index)]
+
+
+@functools.cache
+def _device(index: int) -> torch.device:
+    return torch.device("cuda", index)
