@@ -118,7 +118,7 @@ TEST_CASE("what NCCL does not have moves through the host's memory, beside NCCL"
                 demand(std::all_of(found.begin(), found.end(), [](double x) { return x > 1 && x < 3; }), "Adasum");
                 const auto operations = gpu::nccl_operations();
                 demand(std::all_of(operations.begin(), operations.end(),
-                                   [](const std::string& one) { return one == "ncclAllReduce 500 float32"; }),
+                                   [](const std::string& one) { return one == "ncclAllReduce 500 float32 sum"; }),
                        "NCCL got another tensor");
                 member.meet();
             },
