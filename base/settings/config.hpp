@@ -22,6 +22,13 @@ enum class ControlPlaneKind : std::uint8_t {
     single,  ///< one process alone
 };
 
+/// How tensors on GPUs move between ranks (docs/gpu.md).
+enum class GpuPath : std::uint8_t {
+    automatic,  ///< by NCCL, if it can connect the ranks; else through the host's memory
+    nccl,       ///< by NCCL only
+    host,       ///< through the host's memory only
+};
+
 /// The levels of log messages. Only messages of the chosen level and of more severe levels are printed.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
@@ -66,8 +73,9 @@ struct Config {
     // GPUs.
     std::uint32_t gpus_per_rank = 0;  ///< how many GPUs the launcher gives each rank; 0: Rueda chooses
     bool share_gpu = false;           ///< whether several ranks may use one GPU
-    std::string cuda_library;         ///< the file of the CUDA plugin; empty: librueda_cuda.so beside librueda.so
-    std::string nccl_library;         ///< the file of NCCL; empty: see docs/gpu.md
+    GpuPath gpu_path = GpuPath::automatic;
+    std::string cuda_library;  ///< the file of the CUDA plugin; empty: librueda_cuda.so beside librueda.so
+    std::string nccl_library;  ///< the file of NCCL; empty: see docs/gpu.md
 
     // Failures and stalls.
     double host_timeout_seconds = 3;

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,6 +99,12 @@ public:
     [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
                               const std::function<void(std::byte* to)>& write);
 
+    /// Reserves NCCL on this device for one process set of several ranks. Two such sets could launch their batches in
+    /// different orders on two ranks, and then each would wait in the device's one stream behind the other. Returns
+    /// nothing if `owner` has NCCL now; otherwise returns the number of the process set that has it.
+    [[nodiscard]] std::optional<std::int32_t> claim_nccl(const void* owner, std::int32_t set);
+    void give_up_nccl(const void* owner) noexcept;
+
     [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
 
 private:
@@ -113,9 +121,11 @@ private:
     const std::string name_;
     Kernels kernels_;
 
-    std::mutex mutex_;  // guards the next two
+    std::mutex mutex_;  // guards the next four
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;
+    const void* nccl_owner_ = nullptr;
+    std::int32_t nccl_set_ = -1;  // the process set of the owner
 
     /// The owner of the turn. take_turn() acquires what end_turn() of the previous owner released: the scratch memory.
     std::atomic<const void*> turn_{nullptr};

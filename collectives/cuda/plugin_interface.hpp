@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "collectives/communicator.hpp"
@@ -59,6 +60,26 @@ struct DeviceBatch {
     /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
     /// receives from each member.
     std::span<const std::int64_t> splits{};
+    /// The same batch as the set's communicator for the CPU would get it, but with addresses in device memory. A
+    /// scatter is an alltoall here if the members have exchanged their splits.
+    Batch host{};
+};
+
+/// The way that tensors in device memory take between the members of a process set: the setting RUEDA_GPU_PATH.
+enum class DevicePath : std::uint8_t {
+    automatic = 0,  ///< NCCL if it can connect the members, otherwise the host's memory
+    nccl = 1,       ///< NCCL only; what NCCL cannot do is refused
+    host = 2,       ///< the host's memory only
+};
+
+/// This rank's place in a process set, for a device communicator.
+struct DeviceSet {
+    std::int32_t device = -1;   ///< the device of this rank in the set
+    std::uint32_t member = 0;   ///< this rank's number among the members
+    std::uint32_t members = 1;  ///< on all hosts
+    std::int32_t id = 0;        ///< the process set's number, for texts
+    DevicePath path = DevicePath::automatic;
+    std::vector<std::int32_t> ranks{};  ///< the members' ranks in the job, for texts; empty: the members' numbers
 };
 
 /// How far a batch is that is not launched yet, for stall reports.
@@ -84,18 +105,20 @@ public:
     /// reason.
     [[nodiscard]] virtual Offer offer() = 0;
     /// Begins to connect the members. `offers` has one element for each member, from other processes, and is checked.
-    /// If any member cannot take part or the members do not fit together, all members return the same error.
+    /// All members decide alike whether NCCL or the host's memory moves their tensors. If the members do not fit
+    /// together, all members return the same error.
     [[nodiscard]] virtual Status connect(std::span<const Offer> offers) = 0;
     /// Whether the members are connected. Does not wait.
     [[nodiscard]] virtual Result<bool> is_connected() = 0;
 
-    /// Returns Unsupported, with what to do, if the members cannot do the operation with this tensor, for example
-    /// because NCCL lacks its type. The result depends only on what is the same on all members, and not on addresses.
-    /// Call this before start(): a task with such a tensor fails. Threads: any thread.
+    /// Returns Unsupported, with what to do, if the members cannot do the operation with this tensor, because NCCL
+    /// lacks it and the setting RUEDA_GPU_PATH allows NCCL only. The result depends only on what is the same on all
+    /// members, and not on addresses. Call this before start(): a task with such a tensor fails. Threads: any thread.
     [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
     /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
-    /// time and owns it. If a step fails, failed() has the reason, and the task never becomes done.
+    /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of it may be in
+    /// progress. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
     /// How far the last task is that was started and is not done.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
@@ -120,16 +143,18 @@ public:
     /// Returns InvalidArgument if the device does not exist, and Unsupported if the stream captures a graph: a replay
     /// of the graph would bypass the order of the log.
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
-    /// Makes a communicator for tensors on `device`. `member` is this rank's number among `members`.
-    [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(std::int32_t device,
-                                                                                        std::uint32_t member,
-                                                                                        std::uint32_t members) = 0;
+    /// Makes a communicator for tensors on the set's device. `host` is the set's communicator for the CPU, which must
+    /// outlive the result. The result uses `host` only while a task of its own is stepped.
+    [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set,
+                                                                                        Communicator& host) = 0;
 };
 
 struct DeviceRuntimeOptions {
     std::string nccl_library{};  ///< the setting RUEDA_NCCL_LIBRARY: a path; empty: see docs/gpu.md for the search
     /// Called with a line for the log.
     std::function<void(const std::string& text)> note{};
+    /// Called with a warning for the log.
+    std::function<void(const std::string& text)> warn{};
 };
 
 /// The functions of the plugin. The object lies in the plugin's library, which is never unloaded, because the driver

@@ -84,7 +84,7 @@ int rueda_process_set_remove(int32_t process_set) {
         const auto set = runtime.value()->process_sets().find(process_set);  // remove() reports an unknown set
         RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().remove(process_set));
         if (set.is_ok()) {
-            runtime.value()->release_devices(*set.value());
+            set.value()->disconnect_devices();
         }
         return {};
     });

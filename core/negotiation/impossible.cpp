@@ -66,23 +66,6 @@ Status no_compression(const Metadata& metadata) {
                    name_of(static_cast<ReduceOp>(metadata.reduce_op)), name_of(static_cast<DType>(metadata.dtype)));
 }
 
-Status not_on_device(const Metadata& metadata) {
-    const auto operation = static_cast<Operation>(metadata.operation);
-    if (metadata.compression != static_cast<std::uint16_t>(Compression::none)) {
-        return failure(ErrorCode::unsupported,
-                       "there is no compression of tensors on a GPU; leave it out, or reduce tensors of 16 bits");
-    }
-    if (metadata.reduce_op == static_cast<std::uint8_t>(ReduceOp::adasum)) {
-        return failure(ErrorCode::unsupported,
-                       "there is no adasum of tensors on a GPU; use average or sum, or copy the tensors to the CPU");
-    }
-    return failure(
-        ErrorCode::unsupported,
-        "NCCL has no 16-bit integers, so there is no {} of {} on a GPU; use int32, or copy the tensors to the "
-        "CPU",
-        collectives::name_of(operation), name_of(static_cast<DType>(metadata.dtype)));
-}
-
 }  // namespace
 
 Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks) {
@@ -109,7 +92,7 @@ Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks)
     if (collectives::is_reduction(operation) && !ops::is_defined(reduction)) {
         return undefined_reduction(reduction);
     }
-    return is_on_device(metadata) ? not_on_device(metadata) : no_compression(metadata);
+    return no_compression(metadata);
 }
 
 Status refusal_of(std::string_view name, std::uint64_t call, const Metadata& metadata,

@@ -14,16 +14,6 @@
 /// ranks get a refusal (docs/design/0001-negotiation.md). Pure functions.
 namespace rueda::core {
 
-/// Whether tensors in device memory can take part in an operation that is possible on the CPU. NCCL has no 16-bit
-/// integers; Adasum and compression exist only for the CPU.
-[[nodiscard]] constexpr bool is_possible_on_device(const Metadata& metadata) {
-    const auto dtype = static_cast<DType>(metadata.dtype);
-    return metadata.compression == static_cast<std::uint16_t>(Compression::none) &&
-           metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum) &&
-           !(collectives::is_reduction(static_cast<collectives::Operation>(metadata.operation)) &&
-             (dtype == DType::int16 || dtype == DType::uint16));
-}
-
 /// `metadata` must have passed is_plausible().
 [[nodiscard]] constexpr bool is_possible(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
@@ -34,8 +24,7 @@ namespace rueda::core {
                                                   (metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum) ||
                                                    operation == collectives::Operation::allreduce));
     return has_rows && has_reduction && metadata.root_is_foreign == 0 &&
-           (metadata.compression == static_cast<std::uint16_t>(Compression::none) || may_compress(metadata)) &&
-           (!is_on_device(metadata) || is_possible_on_device(metadata));
+           (metadata.compression == static_cast<std::uint16_t>(Compression::none) || may_compress(metadata));
 }
 
 /// Whether refusal_of() can return this code.

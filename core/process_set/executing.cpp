@@ -141,7 +141,7 @@ void BatchRunner::start_task() {
 /// `after_splits`: the members have exchanged their splits, so that a scatter is an alltoall.
 collectives::Task& BatchRunner::start_data_task(bool after_splits) {
     if (batch_.is_on_device()) [[unlikely]] {
-        return devices_.start(batch_, communicator_);
+        return devices_.start(batch_, communicator_, after_splits);
     }
     collectives::Batch batch = batch_.for_communicator();
     batch.operation = after_splits ? Operation::alltoall : batch.operation;

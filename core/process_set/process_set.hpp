@@ -98,7 +98,8 @@ public:
     /// Makes `device` the device of this rank in the set. Fails with InvalidArgument if the rank has used another one.
     Status claim_device(std::int32_t device);
 
-    /// Disconnects from the other members' devices. Only when the engine does not drive this set any more.
+    /// Disconnects from the other members' devices, for which all members must come here within two seconds. This rank
+    /// may then use NCCL in another set. Only when the engine does not drive this set any more.
     void disconnect_devices() { runner_.disconnect_devices(); }
 
     /// Keeps the name's entry in the table until unpin(), for a TensorSlot.

@@ -11,6 +11,22 @@ namespace rueda::core {
 
 using collectives::StepResult;
 
+namespace {
+
+collectives::DevicePath path_of(base::GpuPath path) {
+    switch (path) {
+        case base::GpuPath::nccl:
+            return collectives::DevicePath::nccl;
+        case base::GpuPath::host:
+            return collectives::DevicePath::host;
+        case base::GpuPath::automatic:
+            break;
+    }
+    return collectives::DevicePath::automatic;
+}
+
+}  // namespace
+
 BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const Parts& parts)
     : view_(view),
       memory_(view.memory),
@@ -35,7 +51,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       checks_(parts.inspection.is_on()),
       parts_(view),
       batch_(view, parts.announced, parts.outputs),
-      devices_(view, parts.ends) {}
+      devices_(view, parts.ends, path_of(config.gpu_path)) {}
 
 /// A failure here ends the job, because the other ranks depend on this rank's share of the called operations.
 Turn BatchRunner::step(bool urgent, bool asks_others) noexcept {

@@ -18,7 +18,8 @@ Result<collectives::DeviceRuntime*> open_devices(const base::Config& config, con
         const auto plugin = collectives::load_cuda_plugin(config.cuda_library);
         RUEDA_RETURN_IF_FAILED(plugin.status());
         auto opened = plugin.value()->open({.nccl_library = config.nccl_library,
-                                            .note = [logger](const std::string& text) { logger.info("{}", text); }});
+                                            .note = [logger](const std::string& text) { logger.info("{}", text); },
+                                            .warn = [logger](const std::string& text) { logger.warning("{}", text); }});
         RUEDA_RETURN_IF_FAILED(opened.status());
         *devices = std::move(opened).value();
     }

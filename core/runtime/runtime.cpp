@@ -210,35 +210,12 @@ void Runtime::expect_launches(Completion& completion, std::span<const Request> r
     }
 }
 
-/// Each process set has a log of its own, so two ranks can launch the batches of two sets in different orders. On a GPU
-/// this is a deadlock, because a stream is a queue. Until the sets have a common order, a rank therefore uses GPUs in
-/// one process set.
-Status Runtime::claim_devices(const ProcessSet& set) {
-    const std::int32_t id = set.identity().id;
-    std::int32_t claimed = kNoSet;
-    if (set.set_size() == 1 || device_set_.compare_exchange_strong(claimed, id, std::memory_order_relaxed) ||
-        claimed == id) {
-        return {};
-    }
-    return failure(ErrorCode::unsupported,
-                   "this rank uses GPUs in process set {} already, and can use them in one process set of several "
-                   "ranks only; use the same set, or copy the tensors of process set {} to the CPU",
-                   claimed, id);
-}
-
-void Runtime::release_devices(ProcessSet& set) {
-    set.disconnect_devices();
-    std::int32_t set_id = set.identity().id;
-    device_set_.compare_exchange_strong(set_id, kNoSet, std::memory_order_relaxed);
-}
-
 Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, const rueda_device_stream& given) {
     const auto devices = open_devices(config_, logger_);
     RUEDA_RETURN_IF_FAILED(devices.status());
     const collectives::DeviceStream stream{given.index, given.stream};
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
-    RUEDA_RETURN_IF_FAILED(claim_devices(set));
     RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
     return std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
 }

@@ -94,9 +94,6 @@ public:
     /// the result must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
-    /// Call this when a process set has been removed. Disconnects its GPUs, for which all members must come here within
-    /// two seconds. This rank may then use GPUs in another set.
-    void release_devices(ProcessSet& set);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
     /// for the operation's end. For an operation in the CPU's memory, waits for its end.
     Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);
@@ -185,8 +182,6 @@ private:
                                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                                collectives::AddressReserve* addresses);
-    static constexpr std::int32_t kNoSet = -1;
-    [[nodiscard]] Status claim_devices(const ProcessSet& set);
     static void expect_launches(Completion& completion, std::span<const Request> requests);
     void abandon();
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -213,8 +208,6 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see the constructor of ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    std::atomic<std::int32_t> device_set_{
-        kNoSet};                // the set of several ranks that uses GPUs; relaxed: only the value counts
     CallbackThread callbacks_;  // declared before the messenger and the engine, which give callbacks to it
     Messenger messenger_;
     Engine engine_;

@@ -51,30 +51,22 @@ ProcessIdentity identity_of_this_process() {
 }
 
 NcclDeviceCommunicator::NcclDeviceCommunicator(std::shared_ptr<Device> device,
-                                               Result<std::shared_ptr<const LoadedNccl>> nccl, ProcessIdentity identity,
-                                               std::uint32_t member, std::uint32_t members)
+                                               Result<std::shared_ptr<const LoadedNccl>> nccl, std::uint32_t member,
+                                               std::uint32_t members)
     : device_(std::move(device)),
       nccl_(std::move(nccl)),
-      identity_(identity),
       where_{member, members, device_->ordinal()},
       task_(*device_, where_) {}
 
-Participant NcclDeviceCommunicator::participant() {
-    Participant own{.member = where_.member,
-                    .members = where_.members,
-                    .device = where_.device,
-                    .host = identity_.host,
-                    .process = identity_.process,
-                    .shares_device = identity_.shares_device,
-                    .uuid = device_->uuid()};
+void NcclDeviceCommunicator::describe(Participant& own) {
     if (!nccl_.is_ok()) {
         own.refusal = nccl_.status().message();
-        return own;
+        return;
     }
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment of a running job
     if (const char* const blocking = std::getenv("NCCL_COMM_BLOCKING"); blocking != nullptr && *blocking != '0') {
         own.refusal = "NCCL_COMM_BLOCKING is set, so NCCL would block the thread that notices failures; leave it unset";
-        return own;
+        return;
     }
     const LoadedNccl& nccl = *nccl_.value();
     own.nccl_version = nccl.version;
@@ -85,20 +77,9 @@ Participant NcclDeviceCommunicator::participant() {
             own.refusal = nccl_failure(nccl.api, "ncclGetUniqueId", result, nullptr, where_).message();
         }
     }
-    return own;
 }
 
-DeviceCommunicator::Offer NcclDeviceCommunicator::offer() { return write_offer(participant()); }
-
-Status NcclDeviceCommunicator::connect(std::span<const Offer> offers) {
-    const auto id = decide(offers);
-    failure_ = id.status();
-    RUEDA_RETURN_IF_FAILED(failure_);
-    // Only this member knows about a failure here. is_connected() reports it, and then the job must end, because the
-    // other members wait.
-    failure_ = begin_to_connect(id.value());
-    return {};
-}
+void NcclDeviceCommunicator::connect(const NcclUniqueId& id) { failure_ = begin_to_connect(id); }
 
 Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {
     RUEDA_RETURN_IF_FAILED(device_->stream().status());

@@ -25,15 +25,15 @@ struct ProcessIdentity {
 
 /// Moves tensors with NCCL. All functions of NCCL are non-blocking: they return at once, and the caller polls.
 ///
-/// Threads: as for DeviceCommunicator.
-class NcclDeviceCommunicator final : public DeviceCommunicator {
+/// Threads and functions: as for DeviceCommunicator.
+class NcclDeviceCommunicator {
 public:
-    /// `nccl` is a failure if NCCL could not be opened. The offer then says why.
+    /// `nccl` is a failure if NCCL could not be opened. describe() then says why.
     NcclDeviceCommunicator(std::shared_ptr<Device> device, Result<std::shared_ptr<const LoadedNccl>> nccl,
-                           ProcessIdentity identity, std::uint32_t member, std::uint32_t members);
+                           std::uint32_t member, std::uint32_t members);
     /// Ends the communicator together with the other members, at most for kEndLimit. If they do not come, the
     /// communicator is aborted.
-    ~NcclDeviceCommunicator() override;
+    ~NcclDeviceCommunicator();
     NcclDeviceCommunicator(const NcclDeviceCommunicator&) = delete;
     NcclDeviceCommunicator& operator=(const NcclDeviceCommunicator&) = delete;
 
@@ -43,20 +43,22 @@ public:
     /// An abort takes some milliseconds. Memory that is still in use after this time is left to the process.
     static constexpr std::chrono::milliseconds kAbortLimit{1000};
 
-    Offer offer() override;
-    Status connect(std::span<const Offer> offers) override;
-    Result<bool> is_connected() override;
-    Status check(Operation operation, const Segment& segment) const override;
-    Task& start(const DeviceBatch& batch) override;
-    LaunchPhase launch_phase() const override {
+    /// Adds to an offer what the other members need to know about NCCL on this member.
+    void describe(Participant& own);
+    /// Begins to connect the members. Only this member knows about a failure here. is_connected() returns it, and then
+    /// the job must end, because the other members wait.
+    void connect(const NcclUniqueId& id);
+    [[nodiscard]] Result<bool> is_connected();
+    [[nodiscard]] Status check(Operation operation, const Segment& segment) const;
+    [[nodiscard]] Task& start(const DeviceBatch& batch);
+    [[nodiscard]] LaunchPhase launch_phase() const {
         return task_.waits_for_turn() ? LaunchPhase::waits_for_turn : LaunchPhase::launching;
     }
-    DeviceEventPtr end() override { return task_.end(); }
-    Status failed() override;
-    void abort() noexcept override;
+    [[nodiscard]] DeviceEventPtr end() { return task_.end(); }
+    [[nodiscard]] Status failed();
+    void abort() noexcept;
 
 private:
-    [[nodiscard]] Participant participant();
     [[nodiscard]] Status begin_to_connect(const NcclUniqueId& id);
     /// Returns whether NCCL works on something, or NCCL's error.
     [[nodiscard]] Result<bool> is_busy();
@@ -64,7 +66,6 @@ private:
 
     const std::shared_ptr<Device> device_;
     const Result<std::shared_ptr<const LoadedNccl>> nccl_;
-    const ProcessIdentity identity_;
     const FailedMember where_;
     NcclCommunicator communicator_ = nullptr;
     bool is_connected_ = false;

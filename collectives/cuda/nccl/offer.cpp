@@ -19,7 +19,7 @@ namespace rueda::collectives::cuda {
 namespace {
 
 constexpr std::uint32_t kOfferMagic = 0x6e637561;
-constexpr std::uint32_t kOfferVersion = 1;
+constexpr std::uint32_t kOfferVersion = 2;
 constexpr std::uint32_t kSharesDevice = 1;
 constexpr std::uint32_t kHasId = 2;
 
@@ -38,43 +38,71 @@ struct OfferBytes {
     CudaUuid uuid;
     NcclUniqueId id;
     std::array<char, kMostRefusal> refusal;
-    std::array<std::byte, 64> reserved;
+    std::uint32_t path;
+    std::int32_t busy_set;
+    std::array<std::byte, 56> reserved;
 };
 static_assert(sizeof(OfferBytes) == DeviceCommunicator::kOfferBytes);
 static_assert(std::is_trivially_copyable_v<OfferBytes> && std::has_unique_object_representations_v<OfferBytes>);
 
 /// The key by which two members' devices are compared.
 using UuidKey = std::array<char, sizeof(CudaUuid::bytes)>;
+constexpr std::array kPathNames = {"auto", "nccl", "host"};
+const char* name_of(DevicePath path) { return kPathNames.at(static_cast<std::size_t>(path)); }
+
 UuidKey key_of(const CudaUuid& uuid) {
     UuidKey key{};
     std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), key.begin());
     return key;
 }
 
-Status check_refusals(const std::vector<Participant>& all) {
+/// The members' offers, with their names for texts.
+struct Members {
+    const std::vector<Participant>& all;
+    std::span<const std::int32_t> ranks;
+
+    [[nodiscard]] std::int32_t rank_of(std::size_t member) const {
+        return ranks.size() == all.size() ? ranks[member] : static_cast<std::int32_t>(member);
+    }
+};
+
+/// All members must have the same setting, because all of them must take the same way.
+Status check_paths(const Members& members) {
+    for (std::size_t member = 1; member < members.all.size(); ++member) {
+        if (members.all[member].path != members.all[0].path) {
+            return failure(ErrorCode::mismatch,
+                           "the ranks of this process set disagree about RUEDA_GPU_PATH: rank {} has '{}', but rank {} "
+                           "has '{}'; give all ranks the same value",
+                           members.rank_of(0), name_of(members.all[0].path), members.rank_of(member),
+                           name_of(members.all[member].path));
+        }
+    }
+    return {};
+}
+
+Status check_refusals(const Members& members) {
     std::vector<std::string> reasons;
-    for (const Participant& one : all) {
+    for (const Participant& one : members.all) {
         if (!one.refusal.empty() && reasons.size() < 4) {  // four reasons are enough to act
-            reasons.push_back(fmt::format("member {}: {}", one.member, one.refusal));
+            reasons.push_back(fmt::format("rank {}: {}", members.rank_of(one.member), one.refusal));
         }
     }
     if (reasons.empty()) {
         return {};
     }
     return failure(ErrorCode::unsupported,
-                   "NCCL cannot connect the GPUs of this process set, because not all members "
-                   "can take part: {}",
+                   "NCCL cannot connect the GPUs of this process set, because not all ranks can take part: {}",
                    fmt::join(reasons, "; "));
 }
 
-Status check_versions(const std::vector<Participant>& all) {
-    for (const Participant& one : all) {
-        if (one.nccl_version != all[0].nccl_version) {
+Status check_versions(const Members& members) {
+    const std::int32_t version = members.all[0].nccl_version;
+    for (const Participant& one : members.all) {
+        if (one.nccl_version != version) {
             return failure(ErrorCode::unsupported,
-                           "NCCL cannot connect the GPUs of this process set: member 0 has NCCL {}, but member {} has "
-                           "NCCL {}; all members need the same version, so install it, or name it by "
-                           "RUEDA_NCCL_LIBRARY",
-                           name_of_nccl_version(all[0].nccl_version), one.member,
+                           "NCCL cannot connect the GPUs of this process set: rank {} has NCCL {}, but rank {} has "
+                           "NCCL {}; all ranks need the same version, so install it, or name it by RUEDA_NCCL_LIBRARY",
+                           members.rank_of(0), name_of_nccl_version(version), members.rank_of(one.member),
                            name_of_nccl_version(one.nccl_version));
         }
     }
@@ -83,37 +111,60 @@ Status check_versions(const std::vector<Participant>& all) {
 
 /// Two members on one device need a version of NCCL that allows it, the user's consent, and separate processes: members
 /// in one process share one stream of the device, in which each would wait for the work of the other behind it.
-Status check_devices(const std::vector<Participant>& all) {
+Status check_pair(const Members& members, const Participant& other, const Participant& one) {
+    const std::int32_t version = members.all[0].nccl_version;
+    const std::string pair = fmt::format("ranks {} (its GPU {}) and {} (its GPU {}), which share the device {}",
+                                         members.rank_of(other.member), other.device, members.rank_of(one.member),
+                                         one.device, name_of_uuid(one.uuid));
+    if (other.host == one.host && other.process == one.process) {
+        return failure(ErrorCode::unsupported,
+                       "NCCL cannot connect {} in one process; use another device for each rank", pair);
+    }
+    if (version < kNcclSharesDevices) {
+        return failure(ErrorCode::unsupported,
+                       "NCCL {} cannot connect {}; start at most one rank for each device, or install NCCL {} or newer "
+                       "and set NCCL_MULTI_RANK_GPU_ENABLE=1 on all ranks",
+                       name_of_nccl_version(version), pair, name_of_nccl_version(kNcclSharesDevices));
+    }
+    if (!one.shares_device || !other.shares_device) {
+        return failure(
+            ErrorCode::unsupported,
+            "NCCL {} connects {}, only if NCCL_MULTI_RANK_GPU_ENABLE=1 is set on all ranks; set it, or start "
+            "at most one rank for each device",
+            name_of_nccl_version(version), pair);
+    }
+    return {};
+}
+
+Status check_devices(const Members& members) {
     std::map<UuidKey, const Participant*> users;
-    for (const Participant& one : all) {
+    for (const Participant& one : members.all) {
         const auto [place, is_first] = users.emplace(key_of(one.uuid), &one);
-        if (is_first) {
-            continue;
-        }
-        const Participant& other = *place->second;
-        const std::string pair =
-            fmt::format("members {} (GPU {} of its process) and {} (GPU {} of its process) use the same device {}",
-                        other.member, other.device, one.member, one.device, name_of_uuid(one.uuid));
-        if (other.host == one.host && other.process == one.process) {
-            return failure(ErrorCode::unsupported,
-                           "NCCL cannot connect {}, in one process; use another device for each "
-                           "member",
-                           pair);
-        }
-        if (all[0].nccl_version < kNcclSharesDevices) {
-            return failure(ErrorCode::unsupported,
-                           "NCCL {} cannot connect {}; start at most one rank for each device, or install NCCL {} or "
-                           "newer and set NCCL_MULTI_RANK_GPU_ENABLE=1 on all ranks",
-                           name_of_nccl_version(all[0].nccl_version), pair, name_of_nccl_version(kNcclSharesDevices));
-        }
-        if (!one.shares_device || !other.shares_device) {
-            return failure(ErrorCode::unsupported,
-                           "NCCL {} connects {} only if NCCL_MULTI_RANK_GPU_ENABLE=1 is set on all ranks; set it, or "
-                           "start at most one rank for each device",
-                           name_of_nccl_version(all[0].nccl_version), pair);
+        if (!is_first) {
+            RUEDA_RETURN_IF_FAILED(check_pair(members, *place->second, one));
         }
     }
     return {};
+}
+
+Status check_other_sets(const Members& members) {
+    for (const Participant& one : members.all) {
+        if (one.busy_set >= 0) {
+            return failure(ErrorCode::unsupported,
+                           "rank {} uses NCCL in process set {} already, and uses it in one process set of several "
+                           "ranks only, because all ranks must call NCCL in one order; use process set {} for most of "
+                           "the data",
+                           members.rank_of(one.member), one.busy_set, one.busy_set);
+        }
+    }
+    return {};
+}
+
+Status check_nccl(const Members& members) {
+    RUEDA_RETURN_IF_FAILED(check_refusals(members));
+    RUEDA_RETURN_IF_FAILED(check_versions(members));
+    RUEDA_RETURN_IF_FAILED(check_devices(members));
+    return check_other_sets(members);
 }
 
 }  // namespace
@@ -141,6 +192,8 @@ DeviceCommunicator::Offer write_offer(const Participant& participant) {
     bytes.process = participant.process;
     bytes.uuid = participant.uuid;
     bytes.id = participant.id;
+    bytes.path = static_cast<std::uint32_t>(participant.path);
+    bytes.busy_set = participant.busy_set;
     std::memcpy(bytes.refusal.data(), participant.refusal.data(), bytes.refusal_bytes);
     DeviceCommunicator::Offer offer;
     std::memcpy(offer.data(), &bytes, sizeof(bytes));
@@ -166,10 +219,15 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
         std::any_of(bytes.reserved.begin(), bytes.reserved.end(), [](std::byte b) { return b != std::byte{0}; })) {
         return wrong("fields that have no meaning");
     }
-    if (bytes.refusal_bytes == 0 && (bytes.device < 0 || bytes.nccl_version <= 0)) {
+    if (bytes.path >= kPathNames.size() || bytes.busy_set < -1) {
+        return wrong("values that have no meaning");
+    }
+    const auto path = static_cast<DevicePath>(bytes.path);
+    const bool has_nccl = path != DevicePath::host && bytes.refusal_bytes == 0;
+    if ((bytes.refusal_bytes == 0 && bytes.device < 0) || (has_nccl && bytes.nccl_version <= 0)) {
         return wrong("no device or no version of NCCL");
     }
-    if (((bytes.flags & kHasId) != 0) != (member == 0 && bytes.refusal_bytes == 0)) {
+    if (((bytes.flags & kHasId) != 0) != (member == 0 && has_nccl)) {
         return wrong("the identifier of the communicator missing or in the wrong place");
     }
     return Participant{.member = member,
@@ -182,10 +240,12 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
                        .has_id = (bytes.flags & kHasId) != 0,
                        .uuid = bytes.uuid,
                        .id = bytes.id,
+                       .path = path,
+                       .busy_set = bytes.busy_set,
                        .refusal = base::printable({bytes.refusal.data(), bytes.refusal_bytes})};
 }
 
-Result<NcclUniqueId> decide(std::span<const DeviceCommunicator::Offer> offers) {
+Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::span<const std::int32_t> ranks) {
     std::vector<Participant> all;
     all.reserve(offers.size());
     for (std::size_t member = 0; member < offers.size(); ++member) {
@@ -194,10 +254,19 @@ Result<NcclUniqueId> decide(std::span<const DeviceCommunicator::Offer> offers) {
         RUEDA_RETURN_IF_FAILED(one.status());
         all.push_back(std::move(one).value());
     }
-    RUEDA_RETURN_IF_FAILED(check_refusals(all));
-    RUEDA_RETURN_IF_FAILED(check_versions(all));
-    RUEDA_RETURN_IF_FAILED(check_devices(all));
-    return all[0].id;
+    const Members members{all, ranks};
+    RUEDA_RETURN_IF_FAILED(check_paths(members));
+    if (all[0].path == DevicePath::host) {
+        return Decision{.reason = "RUEDA_GPU_PATH is 'host'"};
+    }
+    const Status nccl = check_nccl(members);
+    if (nccl.is_ok()) {
+        return Decision{.uses_nccl = true, .id = all[0].id};
+    }
+    if (all[0].path == DevicePath::nccl) {
+        return nccl;
+    }
+    return Decision{.reason = nccl.message()};
 }
 
 }  // namespace rueda::collectives::cuda

@@ -12,7 +12,7 @@
 #include "collectives/cuda/plugin_interface.hpp"
 
 /// The offers that the members of a process set send each other before they connect, and the decision that every
-/// member makes from all offers. Pure functions.
+/// member makes from all offers: whether NCCL moves their tensors, or the host's memory. Pure functions.
 namespace rueda::collectives::cuda {
 
 /// One member's part, as text and numbers of this process.
@@ -27,7 +27,17 @@ struct Participant {
     bool has_id = false;            ///< `id` is set; only the first member has one
     CudaUuid uuid{};                ///< identifies the device, or the part of a divided device
     NcclUniqueId id{};
-    std::string refusal{};  ///< why the member cannot take part; empty if it can
+    DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with `host` it has no NCCL
+    /// The other process set in which the member uses NCCL on this device; −1 if there is none.
+    std::int32_t busy_set = -1;
+    std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
+};
+
+/// How the members move tensors.
+struct Decision {
+    bool uses_nccl = false;
+    NcclUniqueId id{};     ///< of NCCL's communicator
+    std::string reason{};  ///< why NCCL is not used, and what to do for more speed
 };
 
 /// The longest refusal that an offer holds; a longer one is cut.
@@ -39,9 +49,12 @@ inline constexpr std::size_t kMostRefusal = 256;
 [[nodiscard]] Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint32_t member,
                                              std::uint32_t members);
 
-/// Decides from all members' offers whether NCCL connects the members. Returns the identifier of the communicator. All
-/// members call this function with the same bytes, so all return the same result, and an error has the same text.
-[[nodiscard]] Result<NcclUniqueId> decide(std::span<const DeviceCommunicator::Offer> offers);
+/// Decides from all members' offers how their tensors move. All members call this function with the same bytes, so all
+/// return the same result, and an error has the same text. `ranks` are the members' ranks in the job, for texts;
+/// without them the texts have the members' numbers. Returns an error if the members have different settings, or if
+/// they allow NCCL only and it cannot connect them.
+[[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
+                                      std::span<const std::int32_t> ranks = {});
 
 /// For example "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi -L prints it.
 [[nodiscard]] std::string name_of_uuid(const CudaUuid& uuid);

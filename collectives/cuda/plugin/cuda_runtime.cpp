@@ -10,16 +10,14 @@
 
 namespace rueda::collectives::cuda {
 
-Result<std::shared_ptr<Device>> CudaDeviceRuntime::device(int ordinal) {
+Result<std::shared_ptr<StagingDevice>> CudaDeviceRuntime::device(int ordinal) {
     const std::scoped_lock lock(mutex_);
     if (const auto found = devices_.find(ordinal); found != devices_.end()) {
         return found->second;
     }
     auto opened = Device::open(parts_.cuda, ordinal, parts_.kernels);
-    if (opened.is_ok()) {
-        devices_.emplace(ordinal, opened.value());
-    }
-    return opened;
+    RUEDA_RETURN_IF_FAILED(opened.status());
+    return devices_.emplace(ordinal, std::make_shared<StagingDevice>(std::move(opened).value())).first->second;
 }
 
 void CudaDeviceRuntime::note(const std::string& text) const {
@@ -48,21 +46,31 @@ Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
     auto found = device(stream.device);
     RUEDA_RETURN_IF_FAILED(found.status());
     auto* const cuda_stream = static_cast<CudaStream>(stream.stream);
-    RUEDA_RETURN_IF_FAILED(found.value()->check_not_capturing(cuda_stream, "start an operation"));
+    Device& device = found.value()->device();
+    RUEDA_RETURN_IF_FAILED(device.check_not_capturing(cuda_stream, "start an operation"));
     // At the first operation, the program's thread waits here for the driver's compiler. The thread that drives
     // progress must not wait for so long, because it notices the death of other ranks. Without kernels, operations go
     // on.
-    static_cast<void>(found.value()->kernels().load([this](const std::string& text) { note(text); }));
-    return found.value()->record(cuda_stream);
+    static_cast<void>(device.kernels().load([this](const std::string& text) { note(text); }));
+    return device.record(cuda_stream);
 }
 
-Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator(std::int32_t ordinal,
-                                                                                 std::uint32_t member,
-                                                                                 std::uint32_t members) {
-    auto found = device(ordinal);
+Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator(const DeviceSet& set,
+                                                                                 Communicator& host) {
+    auto found = device(set.device);
     RUEDA_RETURN_IF_FAILED(found.status());
-    return std::unique_ptr<DeviceCommunicator>(
-        std::make_unique<NcclDeviceCommunicator>(std::move(found).value(), nccl(), parts_.identity, member, members));
+    SetCommunicator::Parts parts{.staging = std::move(found).value(),
+                                 .nccl = nullptr,
+                                 .identity = parts_.identity,
+                                 .note = parts_.note,
+                                 .warn = parts_.warn,
+                                 .piece_bytes = parts_.piece_bytes,
+                                 .claims_nccl = parts_.claims_nccl};
+    if (set.path != DevicePath::host) {
+        auto device = parts.staging->shared_device();
+        parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);
+    }
+    return std::unique_ptr<DeviceCommunicator>(std::make_unique<SetCommunicator>(std::move(parts), set, host));
 }
 
 Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options) {
@@ -72,6 +80,7 @@ Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOpti
         .cuda = cuda.value(),
         .load_nccl = [setting = options.nccl_library] { return load_nccl(search_of_this_process(setting)); },
         .note = options.note,
+        .warn = options.warn,
         .identity = identity_of_this_process()}));
 }
 

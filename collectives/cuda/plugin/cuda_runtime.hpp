@@ -13,7 +13,9 @@
 #include "collectives/cuda/cuda_device.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
+#include "collectives/cuda/plugin/set_communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "collectives/cuda/staged/staging_device.hpp"
 #include "ops/cuda/kernel_image.hpp"
 
 namespace rueda::collectives::cuda {
@@ -26,23 +28,26 @@ public:
         /// Called once, when the first communicator is made.
         std::function<Result<LoadedNccl>()> load_nccl;
         std::function<void(const std::string& text)> note{};
+        std::function<void(const std::string& text)> warn{};
         ProcessIdentity identity{};
         std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
+        std::size_t piece_bytes = StagedTask::kPieceBytes;  ///< a test takes a small size
+        bool claims_nccl = true;                            ///< see SetCommunicator::Parts
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 
     Result<DeviceEventPtr> record(DeviceStream stream) override;
-    Result<std::unique_ptr<DeviceCommunicator>> make_communicator(std::int32_t device, std::uint32_t member,
-                                                                  std::uint32_t members) override;
+    Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set, Communicator& host) override;
 
 private:
-    [[nodiscard]] Result<std::shared_ptr<Device>> device(int ordinal);
+    /// Returns the device with what all process sets on it share.
+    [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
     void note(const std::string& text) const;
 
     const Parts parts_;
     std::mutex mutex_;  // guards the next two
-    std::map<int, std::shared_ptr<Device>> devices_;
+    std::map<int, std::shared_ptr<StagingDevice>> devices_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 

@@ -22,8 +22,9 @@ constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 }  // namespace
 
-collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::Communicator& host) {
+collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::Communicator& host, bool after_splits) {
     batch_ = &batch;
+    after_splits_ = after_splits;
     if (is_refused_for_good_) {
         phase_ = Phase::refused;
     } else if (communicator_ != nullptr) {
@@ -69,7 +70,13 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     refusal_ = {};
     own_offer_.assign(1, {});
     if (const DeviceUse* use = own_use(); use != nullptr) {
-        auto made = use->runtime->make_communicator(use->stream.device, view_.set_rank, view_.set_size);
+        auto made = use->runtime->make_communicator({.device = use->stream.device,
+                                                     .member = view_.set_rank,
+                                                     .members = view_.set_size,
+                                                     .id = view_.identity.id,
+                                                     .path = path_,
+                                                     .ranks = view_.identity.ranks},
+                                                    host);
         RUEDA_RETURN_IF_FAILED(made.status());
         communicator_ = std::move(made).value();
         device_ = use->stream.device;
@@ -135,27 +142,38 @@ void DeviceBatches::start_on_device() {
             return;
         }
     }
-    const collectives::Batch batch = batch_->for_communicator();
+    collectives::Batch batch = batch_->for_communicator();
     take_possible(batch);
     if (segments_.empty()) {
         phase_ = Phase::launched;
         return;
     }
     batch_->own_splits(splits_);
-    inner_ = &communicator_->start(
-        {.operation = batch.operation, .segments = segments_, .ready = ready_, .rows = batch.rows, .splits = splits_});
+    const Operation operation = batch.operation;
+    batch.operation = after_splits_ ? Operation::alltoall : operation;
+    batch.segments = segments_;
+    batch.locations = locations_;
+    inner_ = &communicator_->start({.operation = operation,
+                                    .segments = segments_,
+                                    .ready = ready_,
+                                    .rows = batch.rows,
+                                    .splits = splits_,
+                                    .host = batch});
 }
 
 /// Leaves out the tensors with which the communicator cannot do the operation. All members leave out the same.
 void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
+    locations_.clear();
     ready_.clear();
     refusals_.assign(batch.segments.size(), {});
     for (std::size_t i = 0; i < batch.segments.size(); ++i) {
         refusals_[i] = communicator_->check(batch.operation, batch.segments[i]);
         if (refusals_[i].is_ok()) {
             const DeviceUse* const use = batch_->entries()[i]->request.device.get();
+            const auto locations = batch.locations_of(i, view_.extent().members);
             segments_.push_back(batch.segments[i]);
+            locations_.insert(locations_.end(), locations.begin(), locations.end());
             ready_.push_back(use != nullptr ? use->ready : nullptr);
         }
     }

@@ -38,11 +38,15 @@ namespace rueda::core {
 class DeviceBatches {
 public:
     /// All references must outlive this object.
-    DeviceBatches(const SetView& view, OperationEnds& ends) : view_(view), ends_(ends), task_(*this) {}
+    DeviceBatches(const SetView& view, OperationEnds& ends, collectives::DevicePath path)
+        : view_(view), ends_(ends), path_(path), task_(*this) {}
 
     /// Starts the batch. The task is done when the batch is launched or refused; then the caller must call finish().
-    /// `host` is the set's communicator for the CPU. If a step of the task fails, failed() has the reason.
-    [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host);
+    /// `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`: the members have
+    /// exchanged their splits, so that a scatter is an alltoall for `host`. If a step of the task fails, failed() has
+    /// the reason.
+    [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host,
+                                           bool after_splits);
     /// Takes over the operations of the batch that start() has launched. The callers may then submit their names again.
     /// If the members have found that they cannot execute the batch, the operations end with the reason, which is the
     /// same on all members.
@@ -111,9 +115,11 @@ private:
 
     SetView view_;
     OperationEnds& ends_;
+    const collectives::DevicePath path_;
     LaunchTask task_;
     Phase phase_ = Phase::exchanging;
     const CalledBatch* batch_ = nullptr;
+    bool after_splits_ = false;
     collectives::Task* inner_ = nullptr;  // the task of the host's or of the device's communicator in progress
     std::unique_ptr<collectives::DeviceCommunicator> communicator_;
     std::int32_t device_ = -1;  // the device of `communicator_`
@@ -128,6 +134,7 @@ private:
     // the batch in the form of the device communicator, without the tensors that it refuses
     std::vector<Status> refusals_;  // for each tensor of the batch: success, or why it is left out
     std::vector<collectives::Segment> segments_;
+    std::vector<collectives::Location> locations_;
     std::vector<collectives::DeviceEventPtr> ready_;
     std::vector<std::int64_t> splits_;
     std::list<Launched> launched_;                // a list, because it needs no memory while it is empty

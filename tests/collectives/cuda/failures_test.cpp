@@ -13,6 +13,7 @@
 
 #include "tests/collectives/cuda/elements.hpp"
 #include "tests/collectives/cuda/members.hpp"
+#include "tests/collectives/cuda/watched_host.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
 namespace rueda::tests {
@@ -97,9 +98,7 @@ TEST_CASE("members that launch in different orders deadlock, and aborts end all 
 TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
     run_members(3, 3, 22, [](Member& member) {
         std::unique_ptr<DeviceCommunicator> communicator;
-        auto made = member.runtime().make_communicator(member.device(), member.number(), 3);
-        expect(made.is_ok(), "make_communicator");
-        communicator = std::move(made).value();
+        communicator = member.make_communicator(member.all_members());
         static std::vector<DeviceCommunicator::Offer> offers(3);
         offers[member.number()] = communicator->offer();
         member.meet();
@@ -177,11 +176,12 @@ TEST_CASE("a call of the driver that fails has its name in the error", "[gpu]") 
     }
 }
 
-TEST_CASE("members without NCCL, with other versions and on one device are refused alike", "[gpu]") {
+TEST_CASE("with RUEDA_GPU_PATH=nccl, members without NCCL and on one device are refused alike", "[gpu]") {
     const auto refused = [](const GpuTables& tables, int devices, const std::string& expected) {
         return complaints_of_members(
             2, devices, 26,
             [&](Member& member) {
+                member.set_path(DevicePath::nccl);
                 std::unique_ptr<DeviceCommunicator> communicator;
                 const Status status = member.make(communicator);
                 expect(status.code() == ErrorCode::unsupported && has(status, expected), status.message());
@@ -191,10 +191,10 @@ TEST_CASE("members without NCCL, with other versions and on one device are refus
             tables);
     };
     GpuTables tables = tables_of_stand_in();
-    CHECK(refused(tables, 1, "use the same device GPU-").empty());
-    CHECK(refused(tables, 1, "members 0 (GPU 0 of its process) and 1 (GPU 0 of its process)").empty());
+    CHECK(refused(tables, 1, "share the device GPU-").empty());
+    CHECK(refused(tables, 1, "ranks 0 (its GPU 0) and 1 (its GPU 0)").empty());
     tables.nccl.get_unique_id = [](cuda::NcclUniqueId*) { return cuda::kNcclSystemError; };
-    CHECK(refused(tables, 2, "member 0: ncclGetUniqueId failed on GPU 0 (member 0 of 2): ncclSystemError").empty());
+    CHECK(refused(tables, 2, "rank 0: ncclGetUniqueId failed on GPU 0 (member 0 of 2): ncclSystemError").empty());
 }
 
 TEST_CASE("a stream that captures a graph is refused, and a query does not disturb the capture", "[gpu]") {
@@ -237,10 +237,12 @@ TEST_CASE("no context is created before a device is used", "[gpu]") {
     CHECK(gpu::contexts_created() == 0);
     CHECK(runtime.record({1, nullptr}).is_ok());
     CHECK(gpu::contexts_created() == 1);
-    auto communicator = runtime.make_communicator(1, 0, 1);
+    Meeting meeting(1);
+    WatchedHost host(meeting.map_arena({0}, 0, 0));
+    auto communicator = runtime.make_communicator({.device = 1, .path = DevicePath::nccl}, host);
     REQUIRE(communicator.is_ok());
     const auto offer = communicator.value()->offer();
-    CHECK(has(communicator.value()->connect({&offer, 1}), "member 0: no NCCL"));
+    CHECK(has(communicator.value()->connect({&offer, 1}), "rank 0: no NCCL"));
 }
 
 TEST_CASE("events are used again", "[gpu]") {

@@ -2,15 +2,19 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/collectives/cuda/members.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
+#include "tests/collectives/cuda/watched_host.hpp"
 #include "tests/support/gpu_kernels.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
@@ -28,24 +32,54 @@ void require(const Status& status, const char* what) {
 
 }  // namespace
 
+std::shared_ptr<Arena> Meeting::map_arena(const Set& set, std::size_t nth, std::uint32_t place) {
+    ArenaPlan plan;
+    plan.members = static_cast<std::uint32_t>(set.size());
+    plan.negotiation_bytes = 4096;
+    plan.cell_bytes = 4096;
+    plan.cells_per_rank = 4;
+    plan.resident_bytes = std::size_t{2} << 20;
+    const auto map = [&plan](int fd, std::uint32_t rank) {
+        auto arena = Arena::map(base::UniqueFd(::dup(fd)), plan, rank);
+        require(arena.status(), "Arena::map");
+        return std::move(arena).value();
+    };
+    const std::scoped_lock lock(mutex_);
+    auto found = arenas_.find({set, nth});
+    if (found == arenas_.end()) {
+        auto memory = Arena::create_memory(plan);
+        require(memory.status(), "Arena::create_memory");
+        found = arenas_.emplace(std::pair(set, nth), std::move(memory).value()).first;
+        map(found->second.value(), 0)->initialise();
+    }
+    return map(found->second.value(), place);
+}
+
 GpuTables tables_of_stand_in() { return {gpu::open_cuda(), gpu::open_nccl()}; }
 
-Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device)
-    : tables_(std::move(tables)), meeting_(meeting), number_(number), device_(device) {
-    runtime_ = std::make_unique<cuda::CudaDeviceRuntime>(cuda::CudaDeviceRuntime::Parts{
-        .cuda = tables_.cuda,
-        .load_nccl =
-            [nccl = tables_.nccl, version = tables_.nccl_version] {
-                return cuda::LoadedNccl{.api = nccl, .version = version, .path = "the stand-in"};
-            },
-        .identity = {.host = 1, .process = 2},
-        .kernels = tables_.kernels});
+Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device, std::size_t piece_bytes)
+    : tables_(std::move(tables)), meeting_(meeting), number_(number), device_(device), piece_bytes_(piece_bytes) {
+    open_plugin(/*claims_nccl=*/false);
     cuda::CudaDevice handle = 0;
     check(cuda().device_get(&handle, device_), "cuDeviceGet");
     check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
     // The program's thread has its device's context, as a thread has in PyTorch.
     check(cuda().context_push(context_), "cuCtxPushCurrent");
     check(cuda().stream_create_with_priority(&stream_, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
+}
+
+void Member::open_plugin(bool claims_nccl) {
+    runtime_ = std::make_unique<cuda::CudaDeviceRuntime>(cuda::CudaDeviceRuntime::Parts{
+        .cuda = tables_.cuda,
+        .load_nccl =
+            [nccl = tables_.nccl, version = tables_.nccl_version] {
+                return cuda::LoadedNccl{.api = nccl, .version = version, .path = "the stand-in"};
+            },
+        .warn = [this](const std::string& text) { warnings_.push_back(text); },
+        .identity = {.host = 1, .process = 2},
+        .kernels = tables_.kernels,
+        .piece_bytes = piece_bytes_,
+        .claims_nccl = claims_nccl});
 }
 
 Member::~Member() {
@@ -66,10 +100,28 @@ void Member::check(cuda::CudaResult result, const char* call) const {
     }
 }
 
-Status Member::make(std::unique_ptr<DeviceCommunicator>& communicator) {
-    auto made = runtime_->make_communicator(device_, number_, meeting_.members);
+std::vector<std::uint32_t> Member::all_members() const {
+    std::vector<std::uint32_t> all(meeting_.members);
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+}
+
+std::unique_ptr<DeviceCommunicator> Member::make_communicator(const std::vector<std::uint32_t>& set, std::int32_t id) {
+    const auto place = static_cast<std::uint32_t>(std::find(set.begin(), set.end(), number_) - set.begin());
+    hosts_.push_back(std::make_unique<WatchedHost>(meeting_.map_arena(set, made_[set]++, place)));
+    auto made = runtime_->make_communicator({.device = device_,
+                                             .member = place,
+                                             .members = static_cast<std::uint32_t>(set.size()),
+                                             .id = id,
+                                             .path = path_,
+                                             .ranks = {set.begin(), set.end()}},
+                                            *hosts_.back());
     require(made.status(), "make_communicator");
-    communicator = std::move(made).value();
+    return std::move(made).value();
+}
+
+Status Member::make(std::unique_ptr<DeviceCommunicator>& communicator) {
+    communicator = make_communicator(all_members());
     meeting_.offers[number_] = communicator->offer();
     meet();
     const std::vector<DeviceCommunicator::Offer> offers = meeting_.offers;
@@ -103,10 +155,7 @@ std::unique_ptr<DeviceCommunicator> Member::connect(const std::vector<std::uint3
     const auto place = std::find(set.begin(), set.end(), number_);
     std::unique_ptr<DeviceCommunicator> communicator;
     if (place != set.end()) {
-        auto made = runtime_->make_communicator(device_, static_cast<std::uint32_t>(place - set.begin()),
-                                                static_cast<std::uint32_t>(set.size()));
-        require(made.status(), "make_communicator");
-        communicator = std::move(made).value();
+        communicator = make_communicator(set);
         meeting_.offers[number_] = communicator->offer();
     }
     meet();
@@ -187,6 +236,28 @@ Status Member::drive(DeviceCommunicator& communicator, Task& task, std::chrono::
     return {};
 }
 
+Batch Member::host_batch(const DeviceBatch& batch, HostLists& lists) {
+    if (!batch.splits.empty()) {
+        const auto own = batch.splits.first(meeting_.members);
+        meeting_.splits[number_].assign(own.begin(), own.end());
+        meet();
+        for (const auto& of_member : meeting_.splits) {
+            lists.splits.insert(lists.splits.end(), of_member.begin(), of_member.end());
+        }
+        meet();
+    }
+    for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+        for (std::uint32_t member = 0; member < meeting_.members; ++member) {
+            lists.locations.push_back({.first_dimension = batch.rows.empty() ? 0 : batch.rows[member]});
+        }
+    }
+    return {.operation = batch.operation,
+            .segments = batch.segments,
+            .locations = lists.locations,
+            .splits = lists.splits,
+            .rows = batch.rows};
+}
+
 Status Member::run(DeviceCommunicator& communicator, DeviceBatch batch) {
     auto ready = runtime_->record(stream());
     RUEDA_RETURN_IF_FAILED(ready.status());
@@ -194,12 +265,17 @@ Status Member::run(DeviceCommunicator& communicator, DeviceBatch batch) {
     if (batch.ready.empty()) {
         batch.ready = events;
     }
+    HostLists lists;
+    if (batch.host.segments.empty()) {
+        batch.host = host_batch(batch, lists);
+    }
     RUEDA_RETURN_IF_FAILED(drive(communicator, communicator.start(batch)));
     return communicator.end()->make_wait(stream());
 }
 
 std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
-                                               const std::function<void(Member&)>& body, const GpuTables& tables) {
+                                               const std::function<void(Member&)>& body, const GpuTables& tables,
+                                               std::size_t piece_bytes) {
     gpu::reset(seed, devices);
     gpu::set_nccl_version(tables.nccl_version);
     gpu::register_kernels();
@@ -216,7 +292,7 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
                 meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
             };
             try {
-                Member member(tables, meeting, number, static_cast<int>(number) % devices);
+                Member member(tables, meeting, number, static_cast<int>(number) % devices, piece_bytes);
                 try {
                     body(member);
                 } catch (const std::exception& error) {
@@ -238,11 +314,22 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
 }
 
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
-                 const GpuTables* tables) {
-    const auto complaints =
-        complaints_of_members(members, devices, seed, body, tables == nullptr ? tables_of_stand_in() : *tables);
+                 const GpuTables* tables, std::size_t piece_bytes) {
+    const auto complaints = complaints_of_members(members, devices, seed, body,
+                                                  tables == nullptr ? tables_of_stand_in() : *tables, piece_bytes);
     INFO("seed " << seed << ", members " << members);
     CHECK(complaints == std::vector<std::string>());
+}
+
+void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::function<void(Member&)>& body) {
+    run_members(members, static_cast<int>(members), seed, body);
+    run_members(
+        members, 1, seed,
+        [&body](Member& member) {
+            member.set_path(DevicePath::host);
+            body(member);
+        },
+        nullptr, /*piece_bytes=*/600);
 }
 
 }  // namespace rueda::tests

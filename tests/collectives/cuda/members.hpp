@@ -7,15 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/unique_fd.hpp"
 #include "collectives/cuda/load_cuda.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/plugin/cuda_runtime.hpp"
+#include "collectives/host/arena/arena.hpp"
 
 /// Members of process sets as threads, each with a device of the stand-in.
 namespace rueda::tests {
@@ -35,10 +40,20 @@ struct GpuTables {
 /// What all members of one test share.
 struct Meeting {
     explicit Meeting(std::uint32_t count)
-        : members(count), offers(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
+        : members(count), offers(count), splits(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
+    using Set = std::vector<std::uint32_t>;
+    /// Returns a mapping of the shared memory of a set of members, for the member at `place` in it. All members of a
+    /// set that make their n-th communicator of it get the same memory.
+    [[nodiscard]] std::shared_ptr<Arena> map_arena(const Set& set, std::size_t nth, std::uint32_t place);
+
     const std::uint32_t members;
     std::vector<DeviceCommunicator::Offer> offers;
-    std::barrier<> barrier;  ///< each member waits for all others
+    std::vector<std::vector<std::int64_t>> splits;  ///< by member, for the exchange in progress
+    std::barrier<> barrier;                         ///< each member waits for all others
+
+private:
+    std::mutex mutex_;  // guards the next one
+    std::map<std::pair<Set, std::size_t>, base::UniqueFd> arenas_;
 };
 
 /// One member: a runtime of its own, its device, a stream of the "program", and buffers.
@@ -46,7 +61,8 @@ struct Meeting {
 /// Threads: the member's own thread.
 class Member {
 public:
-    Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device);
+    /// `piece_bytes`: see StagedTask.
+    Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device, std::size_t piece_bytes);
     ~Member();
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
@@ -60,6 +76,13 @@ public:
     /// Leaves device memory allocated at the end. A test needs this if it has no event to wait for before memory is
     /// freed, because its batch failed after NCCL had begun to use the memory.
     void keep_memory() { keeps_memory_ = true; }
+    /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
+    void set_path(DevicePath path) { path_ = path; }
+    /// Makes the plugin anew, so that a device serves NCCL in one process set only. Otherwise tests start the batches
+    /// of all sets in one order.
+    void claim_nccl() { open_plugin(/*claims_nccl=*/true); }
+    /// The warnings that the plugin wrote.
+    [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
     void meet() { meeting_.barrier.arrive_and_wait(); }
 
     /// Makes a communicator of all members, and returns its connect()'s result.
@@ -79,13 +102,26 @@ public:
     [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
 
     /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
-    /// program's stream wait for the end. Returns the failure of the communicator, if there is one.
+    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Fills in the batch
+    /// for the communicator of the CPU; an exchange needs all members for that.
     [[nodiscard]] Status run(DeviceCommunicator& communicator, DeviceBatch batch);
     /// Steps the task until it is done or has failed. Returns a timeout after `limit`.
     [[nodiscard]] static Status drive(DeviceCommunicator& communicator, Task& task,
                                       std::chrono::milliseconds limit = std::chrono::seconds(20));
 
+    /// Makes a communicator of the given members, without offers.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> make_communicator(const std::vector<std::uint32_t>& set,
+                                                                        std::int32_t id = 0);
+    [[nodiscard]] std::vector<std::uint32_t> all_members() const;
+
 private:
+    /// The lists of a batch for the communicator of the CPU.
+    struct HostLists {
+        std::vector<Location> locations;
+        std::vector<std::int64_t> splits;
+    };
+    void open_plugin(bool claims_nccl);
+    [[nodiscard]] Batch host_batch(const DeviceBatch& batch, HostLists& lists);
     [[nodiscard]] std::byte* allocate(std::size_t bytes);
     void check(cuda::CudaResult result, const char* call) const;
 
@@ -93,7 +129,12 @@ private:
     Meeting& meeting_;
     const std::uint32_t number_;
     const int device_;
+    const std::size_t piece_bytes_;
+    DevicePath path_ = DevicePath::automatic;
+    std::vector<std::string> warnings_;
     std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
+    std::map<std::vector<std::uint32_t>, std::size_t> made_;  // the number of communicators of each set
+    std::vector<std::unique_ptr<Communicator>> hosts_;
     cuda::CudaContext context_ = nullptr;
     cuda::CudaStream stream_ = nullptr;
     std::vector<cuda::DeviceAddress> memory_;
@@ -104,10 +145,14 @@ private:
 /// Runs `body` for each member in a thread of its own. Member i has device i modulo `devices`. Throws the first
 /// exception of a body. Resets the stand-in before, with `seed`, and requires that it found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
-                 const GpuTables* tables = nullptr);
+                 const GpuTables* tables = nullptr, std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
 /// The same, but returns what the stand-in and the bodies complained about, and requires nothing.
 [[nodiscard]] std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
                                                              const std::function<void(Member&)>& body,
-                                                             const GpuTables& tables);
+                                                             const GpuTables& tables,
+                                                             std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
+/// Runs `body` twice: with NCCL and a device for each member, and through the host's memory with one device for all
+/// members and small pieces.
+void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::function<void(Member&)>& body);
 
 }  // namespace rueda::tests

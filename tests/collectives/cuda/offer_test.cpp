@@ -43,17 +43,30 @@ std::vector<Participant> members_of(std::uint32_t members) {
     return all;
 }
 
-Result<NcclUniqueId> decide_all(const std::vector<Participant>& all) {
+Result<Decision> decision_of(const std::vector<Participant>& all, const std::vector<std::int32_t>& ranks = {}) {
     std::vector<Offer> offers;
     for (const Participant& one : all) {
         offers.push_back(write_offer(one));
     }
-    return decide(offers);
+    return decide(offers, ranks);
+}
+
+/// The decision of members that allow NCCL only.
+Result<NcclUniqueId> decide_all(std::vector<Participant> all) {
+    for (Participant& one : all) {
+        one.path = DevicePath::nccl;
+    }
+    const auto decision = decision_of(all);
+    RUEDA_RETURN_IF_FAILED(decision.status());
+    CHECK(decision.value().uses_nccl);
+    return decision.value().id;
 }
 
 TEST_CASE("an offer is read as it was written", "[unit]") {
     Participant one = member_of(0, 3);
     one.shares_device = true;
+    one.path = DevicePath::nccl;
+    one.busy_set = 7;
     const auto read = read_offer(write_offer(one), 0, 3);
     REQUIRE(read.is_ok());
     CHECK(read.value().device == 0);
@@ -62,6 +75,8 @@ TEST_CASE("an offer is read as it was written", "[unit]") {
     CHECK(read.value().process == 1000);
     CHECK(read.value().shares_device);
     CHECK(read.value().has_id);
+    CHECK(read.value().path == DevicePath::nccl);
+    CHECK(read.value().busy_set == 7);
     CHECK(read.value().refusal.empty());
     CHECK(std::memcmp(&read.value().uuid, &one.uuid, sizeof(one.uuid)) == 0);
     CHECK(std::memcmp(&read.value().id, &one.id, sizeof(one.id)) == 0);
@@ -98,7 +113,7 @@ TEST_CASE("hostile bytes in an offer are refused or harmless", "[unit]") {
         }
     }
     // Magic, version, member, members, most flags and the length of the refusal, and the reserved bytes.
-    CHECK(refused > 8 * (16 + 3 + 64));
+    CHECK(refused > 8 * (16 + 3 + 3 + 56));
     for (int i = 0; i < 2000; ++i) {
         Offer bytes;
         for (std::byte& byte : bytes) {
@@ -124,7 +139,7 @@ TEST_CASE("the reason of a member that cannot take part reaches all members", "[
     all[0].has_id = false;
     const auto id = decide_all(all);
     CHECK(id.status().code() == ErrorCode::unsupported);
-    CHECK(contains(id.status(), "member 0: ncclGetUniqueId failed; member 2: NCCL cannot be loaded"));
+    CHECK(contains(id.status(), "rank 0: ncclGetUniqueId failed; rank 2: NCCL cannot be loaded"));
 }
 
 TEST_CASE("a missing identifier and one in the wrong place are refused", "[unit]") {
@@ -141,14 +156,14 @@ TEST_CASE("members need the same version of NCCL", "[unit]") {
     all[2].nccl_version = 23007;
     const auto id = decide_all(all);
     CHECK(id.status().code() == ErrorCode::unsupported);
-    CHECK(contains(id.status(), "member 0 has NCCL 2.28.9, but member 2 has NCCL 2.30.7"));
+    CHECK(contains(id.status(), "rank 0 has NCCL 2.28.9, but rank 2 has NCCL 2.30.7"));
 }
 
 TEST_CASE("two members on one device need a newer NCCL, its variable, and two processes", "[unit]") {
     auto all = members_of(3);
     all[2].uuid = all[1].uuid;
     const std::string pair =
-        "members 1 (GPU 1 of its process) and 2 (GPU 2 of its process) use the same device "
+        "ranks 1 (its GPU 1) and 2 (its GPU 2), which share the device "
         "GPU-01000000-0000-0000-0000-000000000009";
     const auto old = decide_all(all);
     CHECK(old.status().code() == ErrorCode::unsupported);
@@ -158,13 +173,55 @@ TEST_CASE("two members on one device need a newer NCCL, its variable, and two pr
         one.nccl_version = 23007;
     }
     CHECK(contains(decide_all(all).status(),
-                   "NCCL 2.30.7 connects " + pair + " only if NCCL_MULTI_RANK_GPU_ENABLE=1 is set"));
+                   "NCCL 2.30.7 connects " + pair + ", only if NCCL_MULTI_RANK_GPU_ENABLE=1 is set"));
     all[1].shares_device = all[2].shares_device = true;
     CHECK(decide_all(all).is_ok());
     all[2].process = all[1].process;
     CHECK(contains(decide_all(all).status(), "in one process"));
     all[2].host = 78;  // the number of a process is only compared within a host
     CHECK(decide_all(all).is_ok());
+}
+
+TEST_CASE("members that NCCL cannot connect use the host's memory, for the same reason", "[unit]") {
+    auto all = members_of(3);
+    all[2].nccl_version = 23007;
+    const auto versions = decision_of(all, {4, 6, 9});
+    REQUIRE(versions.is_ok());
+    CHECK_FALSE(versions.value().uses_nccl);
+    CHECK(versions.value().reason.find("rank 4 has NCCL 2.28.9, but rank 9 has NCCL 2.30.7") != std::string::npos);
+    all = members_of(3);
+    all[1].uuid = all[0].uuid;
+    all[1].busy_set = 5;
+    const auto shared = decision_of(all);
+    REQUIRE(shared.is_ok());
+    CHECK_FALSE(shared.value().uses_nccl);
+    CHECK(shared.value().reason.find("share the device") != std::string::npos);
+    CHECK(decision_of(members_of(3)).value().uses_nccl);
+}
+
+TEST_CASE("a member that uses NCCL in another process set keeps this set from it", "[unit]") {
+    auto all = members_of(2);
+    all[1].busy_set = 3;
+    const auto decision = decision_of(all);
+    REQUIRE(decision.is_ok());
+    CHECK_FALSE(decision.value().uses_nccl);
+    CHECK(decision.value().reason.find("rank 1 uses NCCL in process set 3 already") != std::string::npos);
+    CHECK(contains(decide_all(all).status(), "rank 1 uses NCCL in process set 3 already"));
+}
+
+TEST_CASE("members whose setting excludes NCCL need none", "[unit]") {
+    auto all = members_of(2);
+    for (Participant& one : all) {
+        one.path = DevicePath::host;
+        one.nccl_version = 0;
+        one.has_id = false;
+    }
+    const auto decision = decision_of(all);
+    REQUIRE(decision.is_ok());
+    CHECK_FALSE(decision.value().uses_nccl);
+    all[1] = member_of(1, 2);
+    CHECK(decision_of(all).status().code() == ErrorCode::mismatch);
+    CHECK(contains(decision_of(all).status(), "rank 0 has 'host', but rank 1 has 'auto'"));
 }
 
 }  // namespace

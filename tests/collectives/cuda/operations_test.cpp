@@ -119,8 +119,14 @@ void allreduce(Member& member, DeviceCommunicator& communicator, std::vector<Seg
             contributing.push_back(m);
         }
     }
+    std::vector<Location> locations(segments.size() * member.members());
+    for (std::size_t i = 0; i < locations.size(); ++i) {
+        const auto m = static_cast<std::uint32_t>(i % member.members());
+        locations[i].absent = std::find(joined.begin(), joined.end(), m) != joined.end();
+    }
     for (Segment& segment : segments) {
         require_ok(communicator.check(Operation::allreduce, segment));
+        segment.absent = static_cast<std::uint32_t>(joined.size());
         if (has_joined) {
             continue;
         }
@@ -132,7 +138,9 @@ void allreduce(Member& member, DeviceCommunicator& communicator, std::vector<Seg
     const std::vector<DeviceEventPtr> no_events(segments.size());
     require_ok(member.run(
         communicator,
-        {.segments = segments, .ready = has_joined ? std::span(no_events) : std::span<const DeviceEventPtr>()}));
+        {.segments = segments,
+         .ready = has_joined ? std::span(no_events) : std::span<const DeviceEventPtr>(),
+         .host = {.operation = Operation::allreduce, .segments = segments, .locations = locations, .splits = {}}}));
     for (const Segment& segment : segments) {
         if (has_joined) {
             continue;
@@ -173,7 +181,7 @@ std::vector<Segment> every_reduction(std::uint32_t uncounted, bool with_factors)
 
 TEST_CASE("allreduce of all types and operations", "[gpu]") {
     for (const std::uint32_t members : {1U, 2U, 3U, 5U, 8U}) {
-        run_members(members, static_cast<int>(members), 100 + members, [](Member& member) {
+        run_both_ways(members, 100 + members, [](Member& member) {
             const auto communicator = member.connect();
             allreduce(member, *communicator, every_reduction(0, false), {}, false);
             allreduce(member, *communicator, every_reduction(0, true), {}, true);
@@ -183,7 +191,7 @@ TEST_CASE("allreduce of all types and operations", "[gpu]") {
 
 TEST_CASE("members that have joined change only the divisor", "[gpu]") {
     for (const std::uint32_t members : {2U, 4U, 7U}) {
-        run_members(members, static_cast<int>(members), 200 + members, [members](Member& member) {
+        run_both_ways(members, 200 + members, [members](Member& member) {
             const auto communicator = member.connect();
             allreduce(member, *communicator, every_reduction(1, false), {1}, false);
             allreduce(
@@ -200,7 +208,7 @@ TEST_CASE("members that have joined change only the divisor", "[gpu]") {
 
 TEST_CASE("broadcast and reduce from and to every root, in batches", "[gpu]") {
     for (const std::uint32_t members : {1U, 2U, 4U}) {
-        run_members(members, static_cast<int>(members), 300 + members, [](Member& member) {
+        run_both_ways(members, 300 + members, [](Member& member) {
             const auto communicator = member.connect();
             for (std::uint32_t root = 0; root < member.members(); ++root) {
                 const bool is_root = root == member.number();
@@ -257,7 +265,7 @@ void allgather(Member& member, DeviceCommunicator& communicator, const std::vect
 
 TEST_CASE("allgather of equal, different and no rows", "[gpu]") {
     for (const std::uint32_t members : {1U, 2U, 3U, 8U}) {
-        run_members(members, static_cast<int>(members), 400 + members, [](Member& member) {
+        run_both_ways(members, 400 + members, [](Member& member) {
             const auto communicator = member.connect();
             std::mt19937 random(7);  // the same rows on all members
             for (int round = 0; round < 6; ++round) {
@@ -274,7 +282,7 @@ TEST_CASE("allgather of equal, different and no rows", "[gpu]") {
 
 TEST_CASE("reducescatter of shares that are equal and of others", "[gpu]") {
     for (const std::uint32_t members : {1U, 2U, 3U, 8U}) {
-        run_members(members, static_cast<int>(members), 500 + members, [](Member& member) {
+        run_both_ways(members, 500 + members, [](Member& member) {
             const auto communicator = member.connect();
             std::vector<std::uint32_t> all(member.members());
             std::iota(all.begin(), all.end(), 0);
@@ -335,7 +343,7 @@ void exchange(Member& member, DeviceCommunicator& communicator, Operation operat
 
 TEST_CASE("alltoall, gather and scatter of any number of rows", "[gpu]") {
     for (const std::uint32_t members : {1U, 2U, 3U, 8U}) {
-        run_members(members, static_cast<int>(members), 600 + members, [](Member& member) {
+        run_both_ways(members, 600 + members, [](Member& member) {
             const auto communicator = member.connect();
             for (int round = 0; round < 4; ++round) {
                 const auto rows = [round](std::uint32_t from, std::uint32_t to) {

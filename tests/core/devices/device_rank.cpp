@@ -113,14 +113,19 @@ void DeviceRank::synchronize() { check(cuda_.stream_synchronize(stream_), "cuStr
 
 Status DeviceRank::start(const std::string& name, const rueda_options& options, core::Completion& completion,
                          const Make& make) {
+    return start_in(runtime_->world(), name, options, completion, make);
+}
+
+Status DeviceRank::start_in(core::ProcessSet& set, const std::string& name, const rueda_options& options,
+                            core::Completion& completion, const Make& make) {
     core::Request request;
-    RUEDA_RETURN_IF_FAILED(make(runtime_->world(), options, request));
+    RUEDA_RETURN_IF_FAILED(make(set, options, request));
     if (options.device != nullptr && !request.is_refused) {
-        auto use = runtime_->use_device(runtime_->world(), *options.device);
+        auto use = runtime_->use_device(set, *options.device);
         RUEDA_RETURN_IF_FAILED(use.status());
         request.device = std::move(use).value();
     }
-    return runtime_->start(runtime_->world(), name, request, completion);
+    return runtime_->start(set, name, request, completion);
 }
 
 void DeviceRank::run(const std::string& name, const rueda_options& options, const Make& make) {
@@ -178,10 +183,13 @@ void begin_devices() {
     gpu::clear_violations();
 }
 
-void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body, const base::Config& config) {
+namespace {
+
+void run_with(int ranks, const std::function<int(int rank)>& device_of, const std::function<void(DeviceRank&)>& body,
+              const base::Config& config) {
     begin_devices();
     const RanksResult result = run_ranks(ranks, [&](RankContext& context) {
-        DeviceRank rank(context, context.rank(), config);
+        DeviceRank rank(context, device_of(context.rank()), config);
         body(rank);
         rank.synchronize();
     });
@@ -189,6 +197,18 @@ void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body, con
     const std::vector<std::string> violations = gpu::violations();
     CAPTURE(violations);
     CHECK(violations.empty());
+}
+
+}  // namespace
+
+void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body, const base::Config& config) {
+    run_with(
+        ranks, [](int rank) { return rank; }, body, config);
+}
+
+void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body) {
+    run_with(
+        ranks, [](int /*rank*/) { return 5; }, body, DeviceRank::settings());
 }
 
 void check_passed(const RanksResult& result) {

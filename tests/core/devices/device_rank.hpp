@@ -56,6 +56,8 @@ public:
     /// Makes a request with `make`, and starts it under `name`.
     [[nodiscard]] Status start(const std::string& name, const rueda_options& options, core::Completion& completion,
                                const Make& make);
+    [[nodiscard]] Status start_in(core::ProcessSet& set, const std::string& name, const rueda_options& options,
+                                  core::Completion& completion, const Make& make);
     /// Starts an operation, and makes the stream wait for its end.
     void run(const std::string& name, const rueda_options& options, const Make& make);
     /// An allreduce in place.
@@ -111,6 +113,9 @@ void begin_devices();
 /// nothing was left behind, and that the stand-in found no misuse.
 void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body,
                     const base::Config& config = DeviceRank::settings());
+
+/// The same with one simulated device for all ranks.
+void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body);
 
 /// Requires that all ranks returned, and that neither Rueda nor NCCL's communicators were left behind.
 void check_passed(const RanksResult& result);

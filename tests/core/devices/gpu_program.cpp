@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -103,20 +105,24 @@ void broadcast_in_a_group(Gpu& gpu) {
     check(gpu.get(b, 1) == std::vector<float>{2.0F}, "the broadcast is wrong");
 }
 
-/// wait_on_stream() must not return success for an operation that has failed, nor before one on the CPU has ended.
-void waits_on_a_stream(Gpu& gpu) {
-    const rueda::TensorView view = view_of(gpu.put({1.0F}), 1);
-    const rueda::Handle adasum = rueda::allreduce_async(
-        "adasum", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::adasum, .device = gpu.stream()});
-    expect_error(rueda::ErrorCode::unsupported, "no adasum", [&] { adasum.wait_on_stream(gpu.stream()); });
+/// NCCL has neither Adasum nor factors for integers, so these tensors move through the host's memory.
+void uses_what_nccl_does_not_have(Gpu& gpu) {
+    float* const gradient = gpu.put({4.0F, 8.0F});
+    rueda::allreduce("adasum", view_of(gradient, 2),
+                     rueda::AllreduceOptions{.op = rueda::ReduceOp::adasum, .device = gpu.stream()});
+    check(gpu.get(gradient, 2) == std::vector<float>{4.0F, 8.0F}, "the Adasum of equal tensors is wrong");
 
-    float* const whole = gpu.put({1.0F});
-    const std::array<rueda::TensorView, 2> mixed{view_of(gpu.put({2.0F}), 1),
-                                                 rueda::TensorView(whole, rueda::DType::int32, {1})};
-    const rueda::Handle group = rueda::grouped_allreduce_async(
+    float* const half = gpu.put({2.0F});
+    float* const whole = gpu.put({0.0F});
+    const std::array<rueda::TensorView, 2> mixed{view_of(half, 1), rueda::TensorView(whole, rueda::DType::int32, {1})};
+    rueda::grouped_allreduce(
         "mixed", mixed, rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .prescale = 0.5, .device = gpu.stream()});
-    expect_error(rueda::ErrorCode::unsupported, "factors", [&] { group.wait_on_stream(gpu.stream()); });
+    check(gpu.get(half, 1) == std::vector<float>{static_cast<float>(rueda::size())}, "the scaled sum is wrong");
+    check(gpu.get(whole, 1) == std::vector<float>{0.0F}, "the scaled sum of integers is wrong");
+}
 
+/// wait_on_stream() must not return success before an operation on the CPU has ended.
+void waits_on_a_stream(Gpu& gpu) {
     std::vector<float> on_cpu(100'000, 1.0F);
     const rueda::Handle cpu =
         rueda::allreduce_async("on the CPU", on_cpu, rueda::AllreduceOptions{.op = rueda::ReduceOp::sum});
@@ -150,38 +156,73 @@ void mistakes(Gpu& gpu) {
     });
     expect_error(rueda::ErrorCode::unsupported, "give its memory",
                  [&] { static_cast<void>(rueda::allgather("rows", view, rueda::Options{.device = gpu.stream()})); });
-    std::vector<int> all(static_cast<std::size_t>(rueda::size()));
-    for (int rank = 0; rank < rueda::size(); ++rank) {
-        all[static_cast<std::size_t>(rank)] = rank;
+}
+
+void uses_a_second_process_set(Gpu& gpu) {
+    if (rueda::size() < 3) {
+        return;
     }
-    if (rueda::size() > 2) {
-        all.pop_back();
-        const rueda::ProcessSet set = rueda::add_process_set(all);
-        if (rueda::rank() + 1 < rueda::size()) {
-            expect_error(rueda::ErrorCode::unsupported, "in process set 0 already", [&] {
-                rueda::allreduce("x", view, rueda::AllreduceOptions{.process_set = set, .device = gpu.stream()});
-            });
+    std::vector<int> members(static_cast<std::size_t>(rueda::size()) - 1);
+    std::iota(members.begin(), members.end(), 0);
+    const rueda::ProcessSet set = rueda::add_process_set(members);
+    if (rueda::rank() + 1 < rueda::size()) {
+        float* const data = gpu.put({1.0F});
+        rueda::allreduce(
+            "x", view_of(data, 1),
+            rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .process_set = set, .device = gpu.stream()});
+        check(gpu.get(data, 1) == std::vector<float>{static_cast<float>(members.size())},
+              "the sum in the second process set is wrong");
+    }
+}
+
+/// The last rank dies in the middle of large allreduces. The others must get an error soon, and must not hang.
+void loses_a_rank(Gpu& gpu) {
+    float* const gradient = gpu.put(std::vector<float>(8'000'000, 1.0F));
+    const rueda::TensorView view = view_of(gradient, 8'000'000);
+    const auto reduce = [&] {
+        rueda::allreduce("large", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::max, .device = gpu.stream()});
+    };
+    reduce();
+    if (rueda::rank() + 1 == rueda::size()) {
+        const rueda::Handle handle =
+            rueda::allreduce_async("large", view, rueda::AllreduceOptions{.device = gpu.stream()});
+        ::kill(::getpid(), SIGKILL);
+    }
+    try {
+        for (;;) {
+            reduce();
         }
+    } catch (const rueda::Aborted& error) {
+        std::printf("rank %d has no peer any more: %s\n", rueda::rank(), error.what());
+        std::fflush(stdout);
     }
 }
 
 }  // namespace
 
-int main() {
+/// The first argument is "share" if all ranks use one device. With a second argument, a rank dies.
+int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
 #endif
     rueda::init();
-    Gpu gpu(rueda::rank());
+    const bool shares = argc > 1 && std::string(argv[1]) != "own";
+    Gpu gpu(shares ? 0 : rueda::rank());
+    if (argc > 2) {
+        loses_a_rank(gpu);
+        return 0;
+    }
     expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
         rueda::allreduce("x", view_of(gpu.put({1.0F}), 1),
                          rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
     });
     average_gradients(gpu);
     broadcast_in_a_group(gpu);
+    uses_what_nccl_does_not_have(gpu);
     waits_on_a_stream(gpu);
     scatters_few_rows(gpu);
     mistakes(gpu);
+    uses_a_second_process_set(gpu);
 #ifndef RUEDA_ON_A_REAL_GPU
     check(rueda::tests::gpu::violations().empty(), "the stand-in found a misuse");
 #endif

@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "core/operations/requests.hpp"
@@ -161,18 +162,75 @@ void test_reducescatter_and_scatter(DeviceRank& rank) {
     check_equal(rank.get(part, own), {from, from + static_cast<std::ptrdiff_t>(own)});
 }
 
+void test_all(DeviceRank& rank) {
+    for (const std::size_t count : {1U, 1000U, 70'000U}) {
+        test_reductions(rank, count);
+        test_broadcast(rank, count);
+    }
+    test_allgather_and_gather(rank);
+    test_alltoall(rank);
+    test_reducescatter_and_scatter(rank);
+}
+
 TEST_CASE("every operation works on tensors in device memory", "[operations]") {
     const int ranks = GENERATE(1, 2, 3, 4);
     CAPTURE(ranks);
-    run_on_devices(ranks, [](DeviceRank& rank) {
-        for (const std::size_t count : {1U, 1000U, 70'000U}) {
-            test_reductions(rank, count);
-            test_broadcast(rank, count);
-        }
-        test_allgather_and_gather(rank);
-        test_alltoall(rank);
-        test_reducescatter_and_scatter(rank);
+    run_on_devices(ranks, test_all);
+}
+
+TEST_CASE("every operation works for ranks that share a device", "[operations]") {
+    const int ranks = GENERATE(2, 3, 4);
+    CAPTURE(ranks);
+    run_on_one_device(ranks, test_all);
+}
+
+TEST_CASE("a tensor of several pieces is reduced through the host's memory", "[operations]") {
+    run_on_one_device(2, [](DeviceRank& rank) {
+        constexpr std::size_t kCount = 5'000'000;  // 20 MB, in pieces of 4 MiB
+        float* const data = rank.put(input_of(rank.rank(), kCount));
+        rank.allreduce("large", data, kCount);
+        check_equal(rank.get(data, kCount), sum_of_inputs(2, kCount));
     });
+}
+
+/// The ranks run the batches of three process sets, each rank in an order of its own.
+void run_sets_in_any_order(DeviceRank& rank) {
+    std::vector<core::ProcessSet*> sets{&rank.runtime().world()};
+    for (int i = 0; i < 2; ++i) {
+        const std::vector<std::int32_t> all{0, 1, 2};
+        const Result<std::int32_t> added = rank.runtime().process_sets().add(all);
+        added.status().throw_if_failed();
+        sets.push_back(rank.runtime().process_sets().find(added.value()).value().get());
+    }
+    const std::vector<float> mine = input_of(rank.rank(), 1000);
+    std::mt19937 random(static_cast<unsigned>(rank.rank()));
+    for (int round = 0; round < 20; ++round) {
+        std::array<int, 3> order{0, 1, 2};
+        std::shuffle(order.begin(), order.end(), random);
+        std::array<core::Completion, 3> completions;
+        std::array<float*, 3> data{};
+        for (const int which : order) {
+            const auto i = static_cast<std::size_t>(which);
+            data[i] = rank.put(mine);
+            const DeviceTensor tensor(data[i], 1000);
+            rank.start_in(*sets[i], "x", rank.options(), completions[i],
+                          [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                              return core::make_allreduce(tensor.c(), tensor.c(), o, request);
+                          })
+                .throw_if_failed();
+        }
+        for (const int which : order) {
+            const auto i = static_cast<std::size_t>(which);
+            rank.wait_on_stream(completions[i]).throw_if_failed();
+            check_equal(rank.get(data[i], 1000), sum_of_inputs(3, 1000));
+            rank.runtime().wait(completions[i], 20).throw_if_failed();
+        }
+    }
+}
+
+TEST_CASE("several process sets use GPUs, whatever the order on each rank is", "[operations]") {
+    SECTION("with a device for each rank") { run_on_devices(3, run_sets_in_any_order); }
+    SECTION("with one device") { run_on_one_device(3, run_sets_in_any_order); }
 }
 
 TEST_CASE("tensors of the CPU and of a device take turns in one process set", "[operations]") {

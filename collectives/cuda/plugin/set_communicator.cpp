@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/plugin/set_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace rueda::collectives::cuda {
+namespace {
+
+/// The end of work in two streams.
+class BothEvents final : public DeviceEvent {
+public:
+    BothEvents(DeviceEventPtr one, DeviceEventPtr other) : one_(std::move(one)), other_(std::move(other)) {}
+    Result<bool> is_done() override {
+        auto done = one_->is_done();
+        return done.is_ok() && done.value() ? other_->is_done() : done;
+    }
+    Status make_wait(DeviceStream stream) override {
+        RUEDA_RETURN_IF_FAILED(one_->make_wait(stream));
+        return other_->make_wait(stream);
+    }
+
+private:
+    const DeviceEventPtr one_;
+    const DeviceEventPtr other_;
+};
+
+}  // namespace
+
+StepResult SetTask::step() {
+    Task*& current = nccl_ != nullptr ? nccl_ : staged_;
+    if (current == nullptr) {
+        return StepResult::done;
+    }
+    const StepResult result = current->step();
+    last_work_ = current->last_work();
+    if (result != StepResult::done) {
+        return result;
+    }
+    current = nullptr;
+    return staged_ == nullptr ? StepResult::done : StepResult::advanced;
+}
+
+void SetCommunicator::SubBatch::clear() {
+    segments.clear();
+    ready.clear();
+    host_segments.clear();
+    locations.clear();
+}
+
+void SetCommunicator::SubBatch::add(const DeviceBatch& batch, std::size_t tensor) {
+    segments.push_back(batch.segments[tensor]);
+    if (tensor < batch.ready.size()) {
+        ready.push_back(batch.ready[tensor]);
+    }
+    if (tensor < batch.host.segments.size()) {
+        const std::size_t local_members = batch.host.locations.size() / batch.host.segments.size();
+        const auto of_tensor = batch.host.locations_of(tensor, local_members);
+        host_segments.push_back(batch.host.segments[tensor]);
+        locations.insert(locations.end(), of_tensor.begin(), of_tensor.end());
+    }
+}
+
+DeviceBatch SetCommunicator::SubBatch::of(const DeviceBatch& batch) const {
+    DeviceBatch part = batch;
+    part.segments = segments;
+    part.ready = ready;
+    part.host.segments = host_segments;
+    part.host.locations = locations;
+    return part;
+}
+
+SetCommunicator::SetCommunicator(Parts parts, DeviceSet set, Communicator& host)
+    : parts_(std::move(parts)),
+      set_(std::move(set)),
+      staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes) {}
+
+SetCommunicator::~SetCommunicator() { end_nccl(); }
+
+void SetCommunicator::end_nccl() noexcept {
+    parts_.nccl = nullptr;
+    parts_.staging->device().give_up_nccl(this);
+}
+
+/// Reserves NCCL before the other members learn about it. If two sets connect at the same time, and their members make
+/// the offers in different orders, then both sets get an offer of a member that uses NCCL in the other set. Then
+/// neither set uses NCCL, and all members of both know it.
+DeviceCommunicator::Offer SetCommunicator::offer() {
+    Device& device = parts_.staging->device();
+    Participant own{.member = set_.member,
+                    .members = set_.members,
+                    .device = device.ordinal(),
+                    .host = parts_.identity.host,
+                    .process = parts_.identity.process,
+                    .shares_device = parts_.identity.shares_device,
+                    .uuid = device.uuid(),
+                    .path = set_.path};
+    if (parts_.nccl != nullptr) {
+        parts_.nccl->describe(own);
+        if (parts_.claims_nccl && set_.members > 1 && own.refusal.empty()) {
+            own.busy_set = device.claim_nccl(this, set_.id).value_or(-1);
+        }
+    }
+    return write_offer(own);
+}
+
+Status SetCommunicator::connect(std::span<const Offer> offers) {
+    const auto decision = decide(offers, set_.ranks);
+    refusal_ = decision.status();
+    uses_nccl_ = refusal_.is_ok() && decision.value().uses_nccl;
+    if (!uses_nccl_) {
+        end_nccl();
+    }
+    RUEDA_RETURN_IF_FAILED(refusal_);
+    if (uses_nccl_) {
+        parts_.nccl->connect(decision.value().id);
+    } else {
+        say(decision.value());
+    }
+    return {};
+}
+
+/// One line in the job's log is enough, because all members have the same reason.
+void SetCommunicator::say(const Decision& decision) const {
+    const auto& line = set_.path == DevicePath::host ? parts_.note : parts_.warn;
+    if (line && set_.member == 0) {
+        line(fmt::format("process set {} moves tensors on GPUs through the host's memory: {}", set_.id,
+                         decision.reason));
+    }
+}
+
+Result<bool> SetCommunicator::is_connected() {
+    RUEDA_RETURN_IF_FAILED(refusal_);
+    return uses_nccl_ ? parts_.nccl->is_connected() : Result<bool>(true);
+}
+
+Status SetCommunicator::check(Operation operation, const Segment& segment) const {
+    return set_.path == DevicePath::nccl && uses_nccl_ ? parts_.nccl->check(operation, segment) : Status();
+}
+
+Task& SetCommunicator::start(const DeviceBatch& batch) {
+    for_nccl_.clear();
+    for_host_.clear();
+    for (std::size_t tensor = 0; tensor < batch.segments.size(); ++tensor) {
+        const bool is_for_nccl = uses_nccl_ && (set_.path == DevicePath::nccl ||
+                                                parts_.nccl->check(batch.operation, batch.segments[tensor]).is_ok());
+        (is_for_nccl ? for_nccl_ : for_host_).add(batch, tensor);
+    }
+    // An empty batch also has an end, so one of the two takes part in it.
+    nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
+    staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
+    Task* const nccl = nccl_took_part_ ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
+    if (staged_took_part_) {
+        staged_.begin(for_host_.of(batch));
+    }
+    task_.begin(nccl, staged_took_part_ ? &staged_ : nullptr);
+    return task_;
+}
+
+DeviceEventPtr SetCommunicator::end() {
+    if (nccl_took_part_ && staged_took_part_) {
+        return std::make_shared<BothEvents>(parts_.nccl->end(), staged_.end());
+    }
+    return nccl_took_part_ ? parts_.nccl->end() : staged_.end();
+}
+
+Status SetCommunicator::failed() {
+    RUEDA_RETURN_IF_FAILED(refusal_);
+    RUEDA_RETURN_IF_FAILED(staged_.failed());
+    return uses_nccl_ && parts_.nccl != nullptr ? parts_.nccl->failed() : Status();
+}
+
+void SetCommunicator::abort() noexcept {
+    if (uses_nccl_ && parts_.nccl != nullptr) {
+        parts_.nccl->abort();
+    }
+}
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/staged/staged_task.hpp"
+
+#include <bit>
+#include <span>
+#include <thread>
+#include <utility>
+
+namespace rueda::collectives::cuda {
+namespace {
+
+/// How long the end of a task sleeps between two questions to the driver.
+constexpr std::chrono::microseconds kEndPause{50};
+
+DeviceAddress device_address(const std::byte* memory) { return std::bit_cast<std::uintptr_t>(memory); }
+
+}  // namespace
+
+StagedTask::StagedTask(std::shared_ptr<StagingDevice> device, Communicator& host, std::uint32_t member,
+                       std::uint32_t members, std::size_t piece_bytes)
+    : device_(std::move(device)), host_(host), member_(member), members_(members), piece_bytes_(piece_bytes) {}
+
+void StagedTask::begin(const DeviceBatch& batch) {
+    batch_ = batch;
+    end_.reset();
+    ready_ = copied_in_ = on_cpu_ = 0;
+    is_done_ = false;
+    if (Status planned = plan_staging(batch, member_, members_, piece_bytes_, plan_); !planned.is_ok()) {
+        failure_ = std::move(planned);
+    }
+}
+
+StepResult StagedTask::step() {
+    last_work_ = StepWork::none;
+    if (!failure_.is_ok()) {
+        return StepResult::polling;
+    }
+    if (is_done_) {
+        return StepResult::done;
+    }
+    auto result = advance();
+    if (!result.is_ok()) {
+        failure_ = result.status();
+        return StepResult::polling;
+    }
+    return result.value();
+}
+
+Result<StepResult> StagedTask::advance() {
+    const auto ready = are_ready();
+    RUEDA_RETURN_IF_FAILED(ready.status());
+    if (!ready.value()) {
+        return StepResult::polling;
+    }
+    if (copied_in_ < plan_.pieces.size()) {
+        RUEDA_RETURN_IF_FAILED(return_blocks());
+        if (stages_.size() + leaving_.size() < kBlocks) {
+            RUEDA_RETURN_IF_FAILED(copy_in());
+            return StepResult::advanced;
+        }
+    }
+    if (on_cpu_ < plan_.pieces.size()) {
+        return work_on_cpu();
+    }
+    RUEDA_RETURN_IF_FAILED(finish());
+    is_done_ = true;
+    return StepResult::done;
+}
+
+/// Whether the program's work before the call of each operation has ended. A member that has joined has no events.
+Result<bool> StagedTask::are_ready() {
+    for (; ready_ < batch_.ready.size(); ++ready_) {
+        const DeviceEventPtr& event = batch_.ready[ready_];
+        if (event == nullptr) {
+            continue;
+        }
+        auto done = event->is_done();
+        if (!done.is_ok() || !done.value()) {
+            return done;
+        }
+    }
+    return true;
+}
+
+Status StagedTask::return_blocks() {
+    while (!leaving_.empty()) {
+        const auto done = leaving_.front().copied_out->is_done();
+        RUEDA_RETURN_IF_FAILED(done.status());
+        if (!done.value()) {
+            break;
+        }
+        device_->give_back(leaving_.front().block);
+        leaving_.pop_front();
+    }
+    return {};
+}
+
+std::span<const StagedPart> StagedTask::parts_of(const StagedPiece& piece) const {
+    return std::span(plan_.parts).subspan(piece.first, piece.parts);
+}
+
+/// Puts the copies of a piece into the stream of their direction, and an event behind them. If there are no copies, the
+/// event stays null.
+Status StagedTask::copy(Direction direction, const StagedPiece& piece, const PinnedBlock& block,
+                        DeviceEventPtr& event) {
+    Device& device = device_->device();
+    const RelaxedCapture relaxed(device.api());
+    const ContextScope scope(device.api(), device.context());
+    if (scope.error() != kCudaSuccess) {
+        return device.failure_of("cuCtxPushCurrent", scope.error());
+    }
+    auto stream = device_->stream(direction);
+    RUEDA_RETURN_IF_FAILED(stream.status());
+    bool any = false;
+    for (const StagedPart& part : parts_of(piece)) {
+        const bool is_input = direction == Direction::to_host;
+        const std::byte* const on_device = is_input ? part.device_input : part.device_output;
+        if (on_device == nullptr) {
+            continue;
+        }
+        const DeviceAddress there = device_address(on_device);
+        const DeviceAddress here = device_address(block.memory + (is_input ? part.input_offset : part.output_offset));
+        const CudaResult result =
+            device.api().copy_async(is_input ? here : there, is_input ? there : here,
+                                    is_input ? part.input_bytes : part.output_bytes, stream.value());
+        if (result != kCudaSuccess) {
+            return device.failure_of("cuMemcpyAsync", result);
+        }
+        any = true;
+    }
+    if (any) {
+        auto recorded = device.record(stream.value());
+        RUEDA_RETURN_IF_FAILED(recorded.status());
+        event = std::move(recorded).value();
+    }
+    return {};
+}
+
+Status StagedTask::copy_in() {
+    last_work_ = StepWork::copy_in;
+    const StagedPiece& piece = plan_.pieces[copied_in_];
+    auto block = device_->take(piece.bytes);
+    RUEDA_RETURN_IF_FAILED(block.status());
+    Stage& stage = stages_.emplace_back(Stage{.block = block.value()});
+    RUEDA_RETURN_IF_FAILED(copy(Direction::to_host, piece, stage.block, stage.copied_in));
+    ++copied_in_;
+    return {};
+}
+
+Result<StepResult> StagedTask::work_on_cpu() {
+    if (inner_ == nullptr) {
+        if (stages_.empty()) {
+            return StepResult::polling;  // all blocks are copied out
+        }
+        if (const DeviceEventPtr& event = stages_.front().copied_in; event != nullptr) {
+            const auto done = event->is_done();
+            RUEDA_RETURN_IF_FAILED(done.status());
+            if (!done.value()) {
+                return StepResult::polling;
+            }
+        }
+        start_on_cpu();
+    }
+    const StepResult result = inner_->step();
+    last_work_ = inner_->last_work();
+    if (result != StepResult::done) {
+        return result;
+    }
+    inner_ = nullptr;
+    RUEDA_RETURN_IF_FAILED(copy_out());
+    ++on_cpu_;
+    return StepResult::advanced;
+}
+
+void StagedTask::start_on_cpu() {
+    const Batch& host = batch_.host;
+    const std::size_t local_members = host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
+    segments_.clear();
+    locations_.clear();
+    std::byte* const memory = stages_.front().block.memory;
+    for (const StagedPart& part : parts_of(plan_.pieces[on_cpu_])) {
+        Segment& segment = segments_.emplace_back(part.segment);
+        segment.input = part.has_input ? memory + part.input_offset : nullptr;
+        segment.output = part.has_output ? memory + part.output_offset : nullptr;
+        const auto locations = host.locations_of(part.tensor, local_members);
+        locations_.insert(locations_.end(), locations.begin(), locations.end());
+    }
+    inner_ = &host_.start({.operation = host.operation,
+                           .segments = segments_,
+                           .locations = locations_,
+                           .splits = host.splits,
+                           .rows = host.rows});
+}
+
+Status StagedTask::copy_out() {
+    const Stage stage = stages_.front();
+    DeviceEventPtr copied_out;
+    RUEDA_RETURN_IF_FAILED(copy(Direction::to_device, plan_.pieces[on_cpu_], stage.block, copied_out));
+    stages_.pop_front();
+    if (copied_out == nullptr) {
+        device_->give_back(stage.block);
+    } else {
+        leaving_.push_back({stage.block, std::move(copied_out)});
+    }
+    return {};
+}
+
+/// The copies of one direction are in one stream, so the last event stands behind all of them.
+Status StagedTask::finish() {
+    if (!leaving_.empty()) {
+        end_ = leaving_.back().copied_out;
+        return {};
+    }
+    Device& device = device_->device();
+    const ContextScope scope(device.api(), device.context());
+    if (scope.error() != kCudaSuccess) {
+        return device.failure_of("cuCtxPushCurrent", scope.error());
+    }
+    auto stream = device_->stream(Direction::to_device);
+    RUEDA_RETURN_IF_FAILED(stream.status());
+    auto end = device.record(stream.value());
+    RUEDA_RETURN_IF_FAILED(end.status());
+    end_ = std::move(end).value();
+    return {};
+}
+
+/// Whether the device has done all copies. Nothing wakes a thread when it has, so the thread sleeps and asks again.
+bool StagedTask::wait_for_copies() noexcept {
+    const auto limit = std::chrono::steady_clock::now() + kEndLimit;
+    const auto is_open = [](const DeviceEventPtr& event) {
+        if (event == nullptr) {
+            return false;
+        }
+        const auto done = event->is_done();
+        return !done.is_ok() || !done.value();
+    };
+    const DeviceEventPtr last_in = stages_.empty() ? nullptr : stages_.back().copied_in;
+    const DeviceEventPtr last_out = leaving_.empty() ? nullptr : leaving_.back().copied_out;
+    while (is_open(last_in) || is_open(last_out)) {
+        if (std::chrono::steady_clock::now() >= limit) {
+            return false;
+        }
+        std::this_thread::sleep_for(kEndPause);
+    }
+    return true;
+}
+
+StagedTask::~StagedTask() {
+    if (!wait_for_copies() || inner_ != nullptr || !failure_.is_ok()) {
+        return;
+    }
+    for (const Stage& stage : stages_) {
+        device_->give_back(stage.block);
+    }
+    for (const Leaving& leaving : leaving_) {
+        device_->give_back(leaving.block);
+    }
+}
+
+}  // namespace rueda::collectives::cuda

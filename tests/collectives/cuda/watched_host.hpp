@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "collectives/host/host_communicator.hpp"
+
+namespace rueda::tests {
+
+/// The communicator of one host. It tells the stand-in which pinned memory the CPU reads and writes, and when. The
+/// stand-in then reports an access of the CPU that is not ordered with the device's copies.
+///
+/// Threads: as for Communicator.
+class WatchedHost final : public collectives::Communicator {
+public:
+    explicit WatchedHost(std::shared_ptr<collectives::Arena> arena)
+        : members_(arena->plan().members), member_(arena->rank()), host_(std::move(arena)), task_(*this) {}
+
+    collectives::Task& start(const collectives::Batch& batch) override;
+    bool exchanges_splits() const override { return host_.exchanges_splits(); }
+    collectives::Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) override {
+        return host_.start_splits(to, from);
+    }
+    const Status& failed() const override { return host_.failed(); }
+    void abandon() override { host_.abandon(); }
+
+private:
+    class WatchedTask final : public collectives::Task {
+    public:
+        explicit WatchedTask(WatchedHost& owner) : owner_(owner) {}
+        collectives::StepResult step() override;
+
+    private:
+        WatchedHost& owner_;
+    };
+    struct Memory {
+        const std::byte* address = nullptr;
+        std::size_t bytes = 0;
+        bool is_output = false;
+    };
+
+    void note(const collectives::Batch& batch, std::size_t segment);
+    void access() const;
+
+    const std::uint32_t members_;
+    const std::uint32_t member_;
+    collectives::HostCommunicator host_;
+    WatchedTask task_;
+    collectives::Task* inner_ = nullptr;
+    std::vector<Memory> memory_;
+};
+
+}  // namespace rueda::tests
