@@ -176,6 +176,9 @@ def alltoall() -> None:
     got, received = hvd.alltoall(mine, splits, name="unequal")
     same(got, torch.cat([torch.full((RANK + 1, 2), float(rank)) for rank in range(SIZE)]), "splits")
     assert received.tolist() == [RANK + 1] * SIZE, received
+    with_more = torch.cat([mine, mine])
+    got, received = hvd.alltoall(with_more, splits, name="rows that are not sent")
+    same(got, torch.cat([torch.full((RANK + 1, 2), float(rank)) for rank in range(SIZE)]), "rows that are not sent")
 
 
 @check
