@@ -113,6 +113,20 @@ class SimulatedTensor(torch.Tensor):
     def data_ptr(self) -> int:
         return self.memory.data_ptr() if self.memory.numel() else 0
 
+    # PyTorch's own forms of these methods ask the driver for the current device.
+
+    def copy_(self, source: torch.Tensor, non_blocking: bool = False) -> Any:
+        return _dispatched(torch.Tensor.copy_, (self, source), {})
+
+    def contiguous(self, **_options: Any) -> Any:
+        return _dispatched(torch.Tensor.contiguous, (self,), {})
+
+    def split(self, sizes: Any, dim: int = 0) -> Any:
+        return _dispatched(torch.Tensor.split, (self, sizes, dim), {})
+
+    def __getitem__(self, index: Any) -> Any:
+        return _dispatched(torch.Tensor.__getitem__, (self, index), {})
+
     def __repr__(self) -> str:
         return f"SimulatedTensor({self.memory!r})"
 
@@ -187,4 +201,5 @@ def begin(index: int) -> None:
     _devices.current_stream, _devices.on_stream = current_stream, on_stream
     _devices.raw_stream, _devices.side_stream = raw_stream, side_stream
     torch.cuda._lazy_init = lambda: None  # PyTorch must not look for a driver
+    torch.cuda.get_device_capability = lambda _device=None: (8, 0)
     _native.set_torch(torch.Tensor, torch.strided, _tensors._NUMBERS, raw_stream)
