@@ -11,17 +11,19 @@ namespace {
 PyObject* error_classes = nullptr;
 PyObject* adapt_function = nullptr;
 PyObject* await_function = nullptr;
+PyObject* stream_function = nullptr;
 
 }  // namespace
 
 PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != 3) {
-        PyErr_Format(PyExc_TypeError, "set_hooks: %zd arguments; expected 3", count);
+    if (count != 4) {
+        PyErr_Format(PyExc_TypeError, "set_hooks: %zd arguments; expected 4", count);
         return nullptr;
     }
     error_classes = Ref::to(arguments[0]).release();
     adapt_function = Ref::to(arguments[1]).release();
     await_function = Ref::to(arguments[2]).release();
+    stream_function = Ref::to(arguments[3]).release();
     Py_RETURN_NONE;
 }
 
@@ -55,5 +57,6 @@ void raise_last(int status) {
 
 PyObject* adapter() { return adapt_function; }
 PyObject* awaiter() { return await_function; }
+PyObject* stream_reader() { return stream_function; }
 
 }  // namespace rueda::python

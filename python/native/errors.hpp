@@ -10,8 +10,8 @@
 
 namespace rueda::python {
 
-/// Stores three Python objects: a tuple with one exception class for each status code from 1 on, the function
-/// adapter(), and the function awaiter().
+/// Stores four Python objects: a tuple with one exception class for each status code from 1 on, and the functions
+/// adapter(), awaiter() and stream_reader().
 PyObject* set_hooks(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 /// Raises the exception class of `status` with the text.
@@ -25,5 +25,8 @@ void raise_last(int status);
 [[nodiscard]] PyObject* adapter();
 /// Returns the Python function that implements `await handle`, as a borrowed reference.
 [[nodiscard]] PyObject* awaiter();
+/// Returns the Python function that turns an object of a library, such as CuPy, into the address of its CUDA stream, as
+/// a borrowed reference.
+[[nodiscard]] PyObject* stream_reader();
 
 }  // namespace rueda::python

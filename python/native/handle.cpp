@@ -133,6 +133,23 @@ PyObject* wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
+/// Arguments: (stream, timeout). The stream is an object that stands for a stream.
+PyObject* wait_on_stream_of_caller(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
+    if (count < 1 || count + named > 2 ||
+        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "wait_on_stream: expected a stream, and timeout: seconds, or None");
+        return nullptr;
+    }
+    const Ref address =
+        Ref::taken(PyObject_CallFunctionObjArgs(stream_reader(), arguments[0], static_cast<void*>(nullptr)));
+    if (!address) {
+        return nullptr;
+    }
+    PyObject* const given[] = {address.borrow(), count + named == 2 ? arguments[1] : Py_None};
+    return wait_on_stream(self, given, 2);
+}
+
 /// Argument: a timeout in seconds, or None. Returns the result of the operation. If its tensors are on a GPU, makes
 /// PyTorch's current stream wait for the operation, and does not wait for the GPU itself.
 PyObject* torch_result(PyObject* self, PyObject* timeout) {
@@ -263,6 +280,8 @@ PyObject* make_handle_type() {
         {"result", as_method(&result), METH_FASTCALL | METH_KEYWORDS,
          "result(timeout=None)\n--\n\nWait, and return what the blocking form returns."},
         {"poll", poll, METH_NOARGS, "poll()\n--\n\nWhether the operation has completed, well or not. Does not block."},
+        {"wait_on_stream", as_method(&wait_on_stream_of_caller), METH_FASTCALL | METH_KEYWORDS,
+         "wait_on_stream(stream, timeout=None)\n--\n\nMake a CUDA stream wait for the operation, and not the host."},
         {"_wait_on_stream", as_method(&wait_on_stream), METH_FASTCALL,
          "Make the stream with this address wait for the operation; (stream, timeout)."},
         {"_torch_result", torch_result, METH_O, "result(), for which PyTorch's current stream waits, not the host."},

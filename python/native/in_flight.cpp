@@ -181,9 +181,9 @@ PyObject* InFlight::call_finish_of_group() {
 }
 
 PyObject* InFlight::call_finish() {
-    if (device.type != RUEDA_CPU) {
-        // The caller gave the outputs, and knows the received splits. The library can tell them only when the GPU has
-        // done the operation.
+    if (device.type != RUEDA_CPU && !has_ended()) {
+        // The caller gave the outputs. The library can tell the received splits only when the GPU has done the
+        // operation.
         return PyObject_CallFunctionObjArgs(result.borrow(), Py_None, Py_None, Py_None, Py_None,
                                             static_cast<void*>(nullptr));
     }

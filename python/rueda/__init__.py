@@ -40,6 +40,8 @@ from rueda._collectives import (
     reducescatter,
     reducescatter_async,
 )
+from rueda._gpu import address_of_stream as _address_of_stream
+from rueda._gpu import cuda_stream
 from rueda._groups import (
     grouped_allgather,
     grouped_allgather_async,
@@ -101,7 +103,7 @@ from rueda.errors import (
 )
 from rueda.types import Adasum, Average, Compression, DType, Max, Min, Product, ReduceOp, Sum
 
-_native.set_hooks(_ERRORS_BY_CODE, _adapt, _wait_in_loop)
+_native.set_hooks(_ERRORS_BY_CODE, _adapt, _wait_in_loop, _address_of_stream)
 
 __version__ = _native.version
 
@@ -152,6 +154,7 @@ __all__ = [
     "abort",
     "begin_step",
     "busy",
+    "cuda_stream",
     "cross_rank",
     "cross_size",
     "empty",

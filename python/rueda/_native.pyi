@@ -3,7 +3,7 @@
 """The extension module: the C interface with positional arguments only. The other modules of this package call it."""
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from rueda._process_sets import ProcessSet
 
@@ -31,10 +31,25 @@ class Handle(Generic[T_co]):
         """Blocks until the operation has completed. Raises the operation's error, or ``Timeout`` after this number of
         seconds.
         """
+    def wait_on_stream(self, stream: Any, timeout: float | None = None) -> None:
+        """Makes a CUDA stream wait for an operation on a GPU. Work that the program puts into the stream from then on
+        can use the result.
+
+        Blocks until all ranks have called the operation, but not until the GPU has done it. For an operation in the
+        CPU's memory, it is the same as wait(). ``stream`` is a stream of CuPy, Numba or PyTorch, or its address.
+        """
     def result(self, timeout: float | None = None) -> T_co:
         """Waits for the operation, and returns what the operation's blocking form returns."""
     def poll(self) -> bool:
         """Returns True if the operation has completed, with or without an error. Does not block."""
+    # The number of the tensors' CUDA device, -1 for the CPU's memory; and the address of the stream of the call.
+    @property
+    def _device(self) -> int: ...
+    @property
+    def _stream(self) -> int: ...
+    def _wait_on_stream(self, stream: int, timeout: float | None, /) -> None: ...
+    # Like result(), but for tensors on a GPU, PyTorch's current stream waits, and not the host.
+    def _torch_result(self, timeout: float | None, /) -> T_co: ...
     def add_done_callback(self, fn: Callable[[Handle[T_co]], object], /) -> None:
         """Calls ``fn(handle)`` when the operation has completed, with or without an error. If the operation has
         completed already, the call happens at once on this thread, otherwise on a thread of Rueda.
@@ -73,7 +88,8 @@ class TensorView:
     """Describes dense, row-major memory as a tensor with a dtype and a shape. Use it for memory that supports neither
     the buffer protocol nor DLPack.
 
-    The view keeps ``owner`` alive. An operation keeps the views that it uses alive.
+    The view keeps ``owner`` alive. An operation keeps the views that it uses alive. For memory of a GPU, give the number
+    of the CUDA device, and the address of the stream in which the memory is ready.
 
     Example::
 
@@ -82,7 +98,14 @@ class TensorView:
     """
 
     def __init__(
-        self, address: int, shape: tuple[int, ...], dtype: int, owner: object = None, writable: bool = True
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: int,
+        owner: object = None,
+        writable: bool = True,
+        device: int = -1,
+        stream: int = 0,
     ) -> None: ...
     @property
     def address(self) -> int: ...
@@ -92,6 +115,10 @@ class TensorView:
     def dtype(self) -> int: ...
     @property
     def writable(self) -> bool: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def stream(self) -> int: ...
 
 # The type of a function that makes a result from Rueda's memory. Its arguments are (memory, shape, dtype, received
 # splits). An argument is None if the operation does not have it.
@@ -103,9 +130,12 @@ def set_hooks(
     errors: tuple[type[BaseException], ...],
     adapt: Callable[[Any, bool], TensorView],
     wait_in_loop: Callable[[Handle[T]], Generator[Any, None, T]],
+    address_of_stream: Callable[[Any], int],
     /,
 ) -> None: ...
-def set_torch(tensor: type, strided: object, dtypes: dict[Any, int], /) -> None: ...
+def set_torch(
+    tensor: type, strided: object, dtypes: dict[Any, int], current_stream: Callable[[int], int], /
+) -> None: ...
 def init(ranks: list[int] | None, process_sets: list[list[int]], /) -> list[int]: ...
 def init_communicator(address: int, size: int, process_sets: list[list[int]], /) -> list[int]: ...
 def shutdown() -> None: ...
@@ -120,7 +150,7 @@ def cross_rank() -> int: ...
 def cross_size() -> int: ...
 def is_homogeneous() -> bool: ...
 def allocate(size: int, /) -> Memory: ...
-def view_of_dlpack(capsule: Any, /) -> TensorView: ...
+def view_of_dlpack(capsule: Any, stream: int, /) -> TensorView: ...
 def process_set_add(ranks: list[int], /) -> int: ...
 def process_set_remove(number: int, /) -> None: ...
 def process_set_add_among(ranks: list[int], /) -> int: ...
@@ -179,8 +209,21 @@ def grouped_allreduce_async(
 def grouped_allgather_async(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
+@overload
 def grouped_reducescatter_async(
     inputs: list[Any], name: Name, op: int, pre: float, post: float, result: FinishGroup[T], process_set: int, /
+) -> Handle[T]: ...
+@overload
+def grouped_reducescatter_async(
+    inputs: list[Any],
+    name: Name,
+    op: int,
+    pre: float,
+    post: float,
+    result: T,
+    process_set: int,
+    outputs: list[Any],
+    /,
 ) -> Handle[T]: ...
 def sparse_allreduce_async(
     inputs: list[Any], shape: list[int], name: str, op: int, result: FinishGroup[T], process_set: int, /

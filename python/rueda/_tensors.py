@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rueda import _native
+from rueda._gpu import current_stream, stream_for_dlpack, view_of_cuda_array
 from rueda._native import Memory, TensorView
 from rueda.errors import InvalidArgument, Unsupported
 from rueda.types import DType
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
 
-#: A NumPy array, a TensorView, or an object in the CPU's memory with the buffer protocol or DLPack.
+#: A NumPy array, a TensorView, or an object with the buffer protocol, DLPack or __cuda_array_interface__.
 Tensor: TypeAlias = Any
 
 _SUPPORTED = ", ".join(dtype.name for dtype in DType)
@@ -65,12 +66,15 @@ def adapt(tensor: Tensor, writable: bool) -> TensorView:
         return _view_of_array(tensor, writable)
     if hasattr(tensor, "__dlpack__"):
         return _view_of_dlpack(tensor, writable)
+    if hasattr(tensor, "__cuda_array_interface__"):
+        return view_of_cuda_array(tensor, writable)
     try:
         with memoryview(tensor) as view:
             problem = _problem_of_buffer(view, writable)
     except TypeError as error:
         raise TypeError(
-            f"{type(tensor).__name__} is no tensor: expected a NumPy array, or an object with the buffer protocol or DLPack"
+            f"{type(tensor).__name__} is no tensor: expected a NumPy array, or an object with the buffer protocol, DLPack or "
+            "__cuda_array_interface__"
         ) from error
     raise problem
 
@@ -107,12 +111,15 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
 
 
 def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
+    # The producer makes this stream wait for the work that writes the memory. For memory of the CPU it is None.
+    stream = stream_for_dlpack(tensor)
+    options = {} if stream is None else {"stream": stream}
     try:
         try:
-            capsule = tensor.__dlpack__(max_version=(1, 0))
+            capsule = tensor.__dlpack__(max_version=(1, 0), **options)
         except TypeError:  # a producer that only knows version 0 of DLPack
-            capsule = tensor.__dlpack__()
-        view = _native.view_of_dlpack(capsule)
+            capsule = tensor.__dlpack__(**options)
+        view = _native.view_of_dlpack(capsule, 0 if stream is None else current_stream())
     except BufferError as error:
         raise InvalidArgument(str(error)) from error
     if writable and not view.writable:
@@ -139,6 +146,11 @@ def with_output(tensor: Tensor) -> tuple[Tensor, Array]:
             array = np.asarray(memoryview(tensor))
             return array, np.empty(array.shape, array.dtype)
         tensor = adapt(tensor, False)
+    if tensor.device >= 0:
+        raise InvalidArgument(
+            "the tensor is in the memory of a GPU, where Rueda allocates nothing: use the form whose name ends in _ (such as "
+            "allreduce_), or give out="
+        )
     return tensor, np.empty(tensor.shape, numpy_dtype(tensor.dtype))
 
 

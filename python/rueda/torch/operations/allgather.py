@@ -60,7 +60,7 @@ def _on_device(
     def start_all(everyones: torch.Tensor) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
         handles, outputs = [], []
         for index, (tensor, rows) in enumerate(zip(tensors, everyones.sum(0).tolist(), strict=True)):
-            output = torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
+            output = tensor.new_empty((rows, *tensor.shape[1:]))
             handles.append(_native.allgather_async(tensor, output, f"{name}.{index}", output, order))
             outputs.append(output)
         return handles, tuple(outputs) if is_group else outputs[0]

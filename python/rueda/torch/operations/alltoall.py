@@ -85,7 +85,7 @@ def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_
 
     def start_it(exchanged: tuple[torch.Tensor, torch.Tensor]) -> tuple[list[_native.Handle[Any]], Any]:
         received = exchanged[0]
-        output = torch.empty((int(received.sum()), *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
+        output = tensor.new_empty((int(received.sum()), *tensor.shape[1:]))
         handle = _native.alltoall_async(tensor, output, sent, f"{name}.0", _no_result, order)
         return [handle], (output, received.int())
 

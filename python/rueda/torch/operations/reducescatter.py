@@ -52,10 +52,10 @@ def _own_output(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
     """Returns new memory of a GPU for this rank's rows. Rueda divides the rows of a tensor by the same rule."""
     size, rank = process_set.size() or 1, process_set.rank() or 0
     if tensor.dim() == 0:
-        return torch.empty((1,), dtype=tensor.dtype, device=tensor.device)  # the operation refuses the scalar
+        return tensor.new_empty((1,))  # the operation refuses the scalar
     count, more = divmod(tensor.shape[0], size)
     rows = count + (1 if rank < more else 0)
-    return torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device)
+    return tensor.new_empty((rows, *tensor.shape[1:]))
 
 
 class HorovodReducescatter(torch.autograd.Function):

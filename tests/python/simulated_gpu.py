@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Arrays in the memory of a GPU that tests/support/gpu_stand_in simulates. A test sets LD_LIBRARY_PATH to the stand-in's
+folder, so that libcuda.so.1 is the stand-in's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+
+_cuda = ctypes.CDLL("libcuda.so.1")
+_address, _pointer = ctypes.c_ulonglong, ctypes.c_void_p
+
+
+def _call(name: str, *arguments: Any) -> None:
+    status = getattr(_cuda, name)(*arguments)
+    if status != 0:
+        raise RuntimeError(f"{name} returned {status}")
+
+
+class Gpu:
+    """A simulated device with streams."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self._context = _pointer()
+        _call("cuInit", ctypes.c_uint(0))
+        _call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), ctypes.c_int(index))
+        self.use()
+        self.stream = self.new_stream()
+
+    def use(self) -> None:
+        """Makes the device the current one of this thread."""
+        current = _pointer()
+        _call("cuCtxGetCurrent", ctypes.byref(current))
+        if current.value != self._context.value:
+            _call("cuCtxPushCurrent_v2", self._context)
+
+    def new_stream(self) -> int:
+        self.use()
+        stream = _pointer()
+        _call("cuStreamCreateWithPriority", ctypes.byref(stream), ctypes.c_uint(1), ctypes.c_int(0))
+        return stream.value or 0
+
+    def allocate(self, size: int) -> int:
+        self.use()
+        address = _address()
+        _call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
+        return address.value
+
+    def free(self, address: int) -> None:
+        _call("cuMemFree_v2", _address(address))
+
+    def copy(self, to: int, source: int, size: int, stream: int) -> None:
+        self.use()
+        if size > 0:
+            _call("cuMemcpyAsync", _address(to), _address(source), ctypes.c_size_t(size), _pointer(stream))
+
+    def synchronize(self, stream: int) -> None:
+        self.use()
+        _call("cuStreamSynchronize", _pointer(stream))
+
+    def is_done(self, stream: int) -> bool:
+        return _cuda.cuStreamQuery(_pointer(stream)) == 0
+
+    def event_after(self, stream: int) -> int:
+        self.use()
+        event = _pointer()
+        _call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(2))
+        _call("cuEventRecord", event, _pointer(stream))
+        return event.value or 0
+
+    def wait_for(self, event: int, stream: int) -> None:
+        self.use()
+        _call("cuStreamWaitEvent", _pointer(stream), _pointer(event), ctypes.c_uint(0))
+
+    def is_reached(self, event: int) -> bool:
+        return _cuda.cuEventQuery(_pointer(event)) == 0
+
+    def array(self, values: Any, stream: int | None = None) -> DeviceArray:
+        """Returns an array with these values. It is complete in the stream, by default that of this object."""
+        host = np.ascontiguousarray(values)
+        stream = self.stream if stream is None else stream
+        array = DeviceArray(self, host.shape, host.dtype, stream)
+        self.copy(array.address, host.ctypes.data, host.nbytes, stream)
+        self.synchronize(stream)  # the values are in pageable memory, which may be freed after the call
+        return array
+
+
+class DeviceArray:
+    """An array in the memory of a device."""
+
+    def __init__(self, gpu: Gpu, shape: tuple[int, ...], dtype: np.dtype[Any], stream: int) -> None:
+        self.gpu, self.shape, self.dtype, self.stream = gpu, tuple(shape), dtype, stream
+        self.size = math.prod(shape) * dtype.itemsize
+        self.address = gpu.allocate(self.size)
+
+    def values(self, stream: int | None = None) -> np.ndarray[Any, Any]:
+        """Copies the values to the CPU in the stream."""
+        host = np.empty(self.shape, self.dtype)
+        stream = self.stream if stream is None else stream
+        self.gpu.copy(host.ctypes.data, self.address, self.size, stream)
+        self.gpu.synchronize(stream)
+        return host
+
+
+class WithInterface(DeviceArray):
+    """An array that has only __cuda_array_interface__, as arrays of Numba."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+            "strides": None,
+            "stream": self.stream or None,
+        }
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int32), ("id", ctypes.c_int32))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class WithDlpack(DeviceArray):
+    """An array that has only DLPack. It notes the streams for which its memory was asked."""
+
+    device_type = 2
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.asked: list[int | None] = []
+        self._kept: list[Any] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device_type, self.gpu.index
+
+    def __dlpack__(self, *, stream: int | None = None) -> Any:
+        self.asked.append(stream)
+        if stream is not None and stream != self.stream:
+            self.gpu.wait_for(self.gpu.event_after(self.stream), 0 if stream == 1 else stream)
+        shape = (ctypes.c_int64 * len(self.shape))(*self.shape)
+        kind = _DataType(_CODES[self.dtype.kind], 8 * self.dtype.itemsize, 1)
+        tensor = _Tensor(self.address, _Device(*self.__dlpack_device__()), len(self.shape), kind, shape, None, 0)
+        managed = _Managed(tensor, None, None)
+        self._kept += [shape, managed]
+        return _new_capsule(ctypes.addressof(managed), b"dltensor", None)
+
+
+def filled(kind: type[Any], gpu: Gpu, values: Any, stream: int | None = None) -> Any:
+    """Returns an array of the given class with these values."""
+    host = np.ascontiguousarray(values)
+    stream = gpu.stream if stream is None else stream
+    array = kind(gpu, host.shape, host.dtype, stream)
+    gpu.copy(array.address, host.ctypes.data, host.nbytes, stream)
+    gpu.synchronize(stream)
+    return array

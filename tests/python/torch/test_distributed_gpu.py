@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The backend "rueda" of torch.distributed with CUDA tensors, on simulated devices. All ranks run the same tests in the
+same order. Futures need a real GPU (tests/gpu/torch_cuda_check.py), because PyTorch's C++ code records their events.
+"""
+
+import unittest
+
+import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
+import rueda
+import rueda.torch.distributed
+import torch
+import torch.distributed as dist
+from simulated_cuda import SimulatedTensor, Stream, cuda, on_stream, to_cpu
+
+
+def setUpModule():
+    dist.init_process_group("rueda")
+    simulated_cuda.begin(dist.get_rank())
+
+
+def tearDownModule():
+    dist.destroy_process_group()
+    rueda.shutdown()
+
+
+def rank() -> int:
+    return dist.get_rank()
+
+
+def size() -> int:
+    return dist.get_world_size()
+
+
+def total() -> float:
+    return float(sum(range(size())))
+
+
+class Case(unittest.TestCase):
+    def assertSame(self, tensor, expected):
+        self.assertIsInstance(tensor, SimulatedTensor)
+        values = to_cpu(tensor)
+        self.assertEqual((values.dtype, values.shape), (expected.dtype, expected.shape))
+        self.assertTrue(torch.equal(values, expected), f"{values} and not {expected}")
+
+
+class Collectives(Case):
+    def test_reductions(self):
+        tensor = cuda(torch.full((100,), float(rank())))
+        dist.all_reduce(tensor)
+        self.assertSame(tensor, torch.full((100,), total()))
+        part = cuda(torch.full((4, 6), float(rank()))).t()
+        dist.all_reduce(part, dist.ReduceOp.MAX)
+        self.assertSame(part, torch.full((6, 4), size() - 1.0))
+        flags = cuda(torch.tensor([rank() == 0, False]))
+        dist.all_reduce(flags)
+        self.assertSame(flags, torch.tensor([True, False]))
+        bits = cuda(torch.tensor([1 << rank()]))
+        dist.all_reduce(bits, dist.ReduceOp.BOR)
+        self.assertSame(bits, torch.tensor([(1 << size()) - 1]))
+        reduced = cuda(torch.full((5,), float(rank())))
+        dist.reduce(reduced, 0)
+        self.assertSame(reduced, torch.full((5,), total() if rank() == 0 else float(rank())))
+
+    def test_gathers(self):
+        whole = cuda(torch.zeros(2 * size()))
+        dist.all_gather_into_tensor(whole, cuda(torch.full((2,), float(rank()))))
+        every = torch.arange(float(size()))
+        self.assertSame(whole, every.repeat_interleave(2))
+        parts = [cuda(torch.zeros(other + 1)) for other in range(size())]
+        dist.all_gather(parts, cuda(torch.full((rank() + 1,), float(rank()))))
+        for other, part in enumerate(parts):
+            self.assertSame(part, torch.full((other + 1,), float(other)))
+        gathered = [cuda(torch.zeros(2)) for _ in range(size())] if rank() == 0 else None
+        dist.gather(cuda(torch.full((2,), float(rank()))), gathered)
+        for other, part in enumerate(gathered or []):
+            self.assertSame(part, torch.full((2,), float(other)))
+
+    def test_scatters(self):
+        part = cuda(torch.zeros(3))
+        dist.reduce_scatter_tensor(part, cuda(torch.arange(3.0 * size())))
+        expected = size() * torch.arange(3.0 * rank(), 3.0 * rank() + 3)
+        self.assertSame(part, expected)
+        taken = cuda(torch.zeros(2))
+        parts = [cuda(torch.full((2,), float(other))) for other in range(size())] if rank() == 0 else None
+        dist.scatter(taken, parts)
+        self.assertSame(taken, torch.full((2,), float(rank())))
+
+    def test_broadcast_and_alltoall(self):
+        tensor = cuda(torch.full((3,), float(rank())))
+        dist.broadcast(tensor, size() - 1)
+        self.assertSame(tensor, torch.full((3,), size() - 1.0))
+        got = cuda(torch.zeros(size()))
+        dist.all_to_all_single(got, cuda(torch.arange(float(size())) + 10 * rank()))
+        self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
+
+    def test_messages_go_through_the_cpu(self):
+        right, left = (rank() + 1) % size(), (rank() - 1) % size()
+        sent = dist.isend(cuda(torch.full((3,), float(rank()))), right)
+        got = cuda(torch.zeros(3))
+        dist.recv(got, left)
+        sent.wait()
+        self.assertSame(got, torch.full((3,), float(left)))
+
+    def test_objects_and_barrier(self):
+        objects = [None] * size()
+        dist.all_gather_object(objects, rank())
+        self.assertEqual(objects, list(range(size())))
+        dist.barrier()
+
+
+class Waits(Case):
+    def test_other_streams_wait(self):
+        side, other = Stream(), Stream()
+        for step in range(5):
+            with on_stream(side):
+                tensor = cuda(torch.full((1000,), float(rank() + step)))
+                work = dist.all_reduce(tensor, async_op=True)
+            with on_stream(other):
+                self.assertTrue(work.wait())
+                self.assertSame(tensor, torch.full((1000,), total() + size() * step))
+
+    def test_outputs_that_are_copied(self):
+        """The output is not contiguous, so the first wait copies the result to it, on its own stream."""
+        side, other = Stream(), Stream()
+        output = cuda(torch.zeros(2 * size(), 2)).t()
+        with on_stream(side):
+            work = dist.all_gather_into_tensor(output, cuda(torch.full((4,), float(rank()))), async_op=True)
+            work.wait()
+        with on_stream(other):
+            work.wait()
+            self.assertSame(output, torch.arange(float(size())).repeat_interleave(4).view(2, 2 * size()))
+
+    def test_is_completed(self):
+        tensor = cuda(torch.full((10,), float(rank())))
+        work = dist.all_reduce(tensor, async_op=True)
+        while not work.is_completed():
+            pass
+        self.assertTrue(work.is_success())
+        self.assertSame(tensor, torch.full((10,), total()))
+        work.synchronize()
+        self.assertIs(work.result()[0], tensor)
+
+    def test_failure(self):
+        tensor = cuda(torch.ones(3, dtype=torch.int16))
+        with self.assertRaisesRegex(RuntimeError, "16"):
+            dist.all_reduce(tensor)
+        with self.assertRaisesRegex(ValueError, "on meta; the backend rueda works on tensors of the CPU and of CUDA"):
+            dist.all_reduce(torch.ones(2, device="meta"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Horovod's interface with CUDA tensors, on simulated devices. tests/gpu/torch_cuda_check.py has more checks, for a
+machine with a GPU. All ranks run the same tests in the same order.
+"""
+
+import gc
+import unittest
+
+import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
+import rueda.torch as hvd
+import torch
+from simulated_cuda import SimulatedTensor, Stream, cuda, on_stream, to_cpu
+
+
+def setUpModule():
+    hvd.init()
+    simulated_cuda.begin(hvd.rank())
+
+
+def tearDownModule():
+    hvd.shutdown()
+
+
+def everyone(make) -> list[torch.Tensor]:
+    return [make(rank) for rank in range(hvd.size())]
+
+
+def total() -> float:
+    return float(sum(range(hvd.size())))
+
+
+class Case(unittest.TestCase):
+    def assertSame(self, tensor, expected):
+        self.assertIsInstance(tensor, SimulatedTensor)
+        self.assertTrue(tensor.is_cuda)
+        values = to_cpu(tensor)
+        self.assertEqual((values.dtype, values.shape), (expected.dtype, expected.shape))
+        self.assertTrue(torch.equal(values, expected), f"{values} and not {expected}")
+
+
+class Operations(Case):
+    def test_allreduce(self):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.uint8):
+            mine = cuda(torch.full((50, 3), hvd.rank() + 1, dtype=dtype))
+            expected = torch.full((50, 3), int(total()) + hvd.size(), dtype=dtype)
+            self.assertSame(hvd.allreduce(mine, op=hvd.Sum, name=f"{dtype}"), expected)
+            self.assertSame(hvd.allreduce_(mine, op=hvd.Sum), expected)
+            self.assertSame(mine, expected)
+
+    def test_group(self):
+        made = [cuda(torch.full((size,), float(hvd.rank()))) for size in (1, 7, 100)]
+        for result, mine in zip(hvd.grouped_allreduce(made, op=hvd.Sum), made, strict=True):
+            self.assertSame(result, torch.full(tuple(mine.shape), total()))
+            self.assertSame(mine, torch.full(tuple(mine.shape), float(hvd.rank())))
+
+    def test_allgather(self):
+        def rows(rank):
+            return torch.full((rank + 1, 2), rank)
+
+        self.assertSame(hvd.allgather(cuda(rows(hvd.rank())), name="rows"), torch.cat(everyone(rows)))
+        handles = [hvd.allgather_async(cuda(rows(hvd.rank()) + 10 * index)) for index in range(5)]
+        for index, handle in enumerate(handles):
+            self.assertSame(hvd.synchronize(handle), torch.cat(everyone(rows)) + 10 * index)
+        pair = hvd.grouped_allgather([cuda(rows(hvd.rank())), cuda(torch.ones(1))], name="pair")
+        self.assertSame(pair[0], torch.cat(everyone(rows)))
+        self.assertSame(pair[1], torch.ones(hvd.size()))
+
+    def test_allgather_is_started_without_a_wait(self):
+        """Two ranks start two allgathers in different orders, and wait for them in the same order."""
+        names = ["first", "second"] if hvd.rank() % 2 == 0 else ["second", "first"]
+        handles = {name: hvd.allgather_async(cuda(torch.ones(hvd.rank() + 1)), name) for name in names}
+        hvd.barrier()
+        for name in ("first", "second"):
+            self.assertSame(hvd.synchronize(handles[name]), torch.ones(int(total()) + hvd.size()))
+
+    def test_broadcast(self):
+        mine = cuda(torch.full((4,), hvd.rank()))
+        self.assertSame(hvd.broadcast(mine, hvd.size() - 1), torch.full((4,), hvd.size() - 1))
+        self.assertSame(hvd.broadcast_(mine, 0), torch.full((4,), 0))
+
+    def test_alltoall(self):
+        rows = torch.arange(2 * hvd.size()) + 100 * hvd.rank()
+        first = 2 * hvd.rank()
+        expected = torch.cat(everyone(lambda rank: torch.arange(first, first + 2) + 100 * rank))
+        self.assertSame(hvd.alltoall(cuda(rows)), expected)
+        splits = list(range(1, hvd.size() + 1))
+        output, received = hvd.alltoall(cuda(torch.full((sum(splits), 2), hvd.rank())), splits, name="splits")
+        self.assertSame(output, torch.cat(everyone(lambda rank: torch.full((hvd.rank() + 1, 2), rank))))
+        self.assertEqual(received.tolist(), [hvd.rank() + 1] * hvd.size())
+        with self.assertRaisesRegex(ValueError, "expected .* that are not negative and sum to at most 2"):
+            hvd.alltoall(cuda(torch.ones(2)), [3] * hvd.size())
+
+    def test_reducescatter(self):
+        count, size, rank = 2 * hvd.size() + 1, hvd.size(), hvd.rank()
+        whole = torch.arange(2.0 * count).view(count, 2)
+        begin = rank * 2 + min(rank, 1)
+        expected = size * whole[begin : begin + 2 + (rank < 1)]
+        self.assertSame(hvd.reducescatter(cuda(whole), op=hvd.Sum), expected)
+        results = hvd.grouped_reducescatter([cuda(whole), cuda(torch.ones(size))], op=hvd.Sum, name="parts")
+        self.assertSame(results[0], expected)
+        self.assertSame(results[1], torch.full((1,), float(size)))
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(ValueError, "device 'meta'; Rueda works on the memory of the CPU and of CUDA"):
+            hvd.allreduce(torch.ones(2, device="meta"))
+        with self.assertRaisesRegex(ValueError, "on CUDA device .* and another is in the CPU's memory"):
+            hvd.grouped_allreduce([cuda(torch.ones(2)), torch.ones(2)], name="mixed")
+        with self.assertRaisesRegex(ValueError, "some tensors are on a GPU, and some are not"):
+            hvd.grouped_allgather([cuda(torch.ones(2)), torch.ones(2)], name="mixed")
+        with self.assertRaisesRegex(ValueError, "contiguous"):
+            hvd.allgather(cuda(torch.ones(2, 3)).t())
+
+
+class Streams(Case):
+    def test_another_stream_waits(self):
+        side, other = Stream(), Stream()
+        for step in range(10):
+            with on_stream(side):
+                handle = hvd.allreduce_async(
+                    cuda(torch.full((1000,), float(hvd.rank() + step))), op=hvd.Sum, name="side"
+                )
+            with on_stream(other):
+                self.assertSame(hvd.synchronize(handle), torch.full((1000,), total() + hvd.size() * step))
+
+    def test_input_is_dropped_at_once(self):
+        for step in range(20):
+            handles = [
+                hvd.allreduce_async(cuda(torch.full((500,), float(hvd.rank() + index))), op=hvd.Sum, name=f"{index}")
+                for index in range(4)
+            ]
+            gc.collect()
+            for index, handle in enumerate(handles):
+                result = hvd.synchronize(handle)
+                if step % 5 == 0:
+                    self.assertSame(result, torch.full((500,), total() + hvd.size() * index))
+
+    def test_poll(self):
+        handle = hvd.allgather_async(cuda(torch.ones(2)), name="polled")
+        while not hvd.poll(handle):
+            pass
+        self.assertSame(hvd.synchronize(handle), torch.ones(2 * hvd.size()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
