@@ -13,17 +13,20 @@ copies the gradients to the host.
 
 For each candidate, the output has the median time of a step on the slowest rank, and the additional time compared with
 steps without communication. "alone" is the time in which rueda.torch reduces the same gradients while nothing is
-computed. The part of this time that does not make the step longer is hidden behind the backward pass. At the end of a
-model, the parameters of all ranks must be equal for each candidate that communicates.
+computed. The part of this time that does not make the step longer is hidden behind the backward pass. One more step is
+recorded in a timeline: the output says how much of the GPU's communication lies before the end of the backward pass.
+At the end of a model, the parameters of all ranks must be equal for each candidate that communicates.
 """
 
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import pathlib
 import socket
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,6 +34,7 @@ from typing import Any, NamedTuple
 import rueda.torch as hvd
 import torch
 import torch.distributed as dist
+from rueda.torch.timeline import scope
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -101,7 +105,9 @@ def finish(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def step(candidate: Candidate, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype | None) -> float:
+def step(
+    candidate: Candidate, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype | None, *, in_timeline: bool = False
+) -> float:
     """Returns the seconds of a training step, from and to a state in which the GPU has no work."""
     finish(x.device)
     begin = time.perf_counter()
@@ -109,7 +115,11 @@ def step(candidate: Candidate, x: torch.Tensor, y: torch.Tensor, dtype: torch.dt
     lower = torch.autocast(x.device.type, dtype) if dtype is not None else contextlib.nullcontext()
     with lower:
         loss = cross_entropy(candidate.wrapped(x), y)
-    loss.backward()
+    with scope("backward pass"):
+        loss.backward()
+        if in_timeline and x.device.type == "cuda":
+            # The scope then ends with the work of the GPU. Rueda reduces the gradients in a stream of its own.
+            torch.cuda.current_stream(x.device).synchronize()
     candidate.optimizer.step()
     finish(x.device)
     return time.perf_counter() - begin
@@ -124,6 +134,30 @@ def reduce_alone(gradients: list[torch.Tensor], name: str) -> float:
         hvd.synchronize(handle)
     finish(gradients[0].device)
     return time.perf_counter() - begin
+
+
+def hidden_in(path: pathlib.Path) -> str:
+    """Returns which part of the communication of rank 0's GPU in the timeline lies before the end of the backward
+    pass."""
+    events = [event for event in json.loads(path.read_text(encoding="utf-8")) if event.get("pid") == 0]
+    ends = [event["ts"] + event["dur"] for event in events if event["name"] == "backward pass" and "dur" in event]
+    spans = [(event["ts"], event["ts"] + event["dur"]) for event in events if "gpu" in event.get("args", {})]
+    total = sum(end - begin for begin, end in spans)
+    if not ends or not total:
+        return "no times of a GPU"
+    hidden = sum(max(0, min(end, max(ends)) - begin) for begin, end in spans)
+    return f"{len(spans)} spans on the GPU, {total / 1000:.2f} ms, {hidden / total:.0%} before the backward pass ends"
+
+
+def record_step(candidate: Candidate, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype | None, kept: str) -> str:
+    """Records the timeline of a step. If `kept` is the name of a file, the timeline stays there."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = hvd.broadcast_object(kept or str(pathlib.Path(folder) / "step.json"))
+        hvd.start_timeline(path)
+        step(candidate, x, y, dtype, in_timeline=True)
+        hvd.stop_timeline()
+        hvd.barrier()
+        return hidden_in(pathlib.Path(path)) if hvd.rank() == 0 else ""
 
 
 def slowest(name: str, seconds: list[float]) -> float:
@@ -167,6 +201,8 @@ def measure(
     for one, candidate in candidates.items():
         if one != NONE:
             check_equal(f"{prefix}.{one}", candidate.model)
+    kept = f"{given.timeline}-{prefix}.json" if given.timeline else ""
+    timeline = record_step(candidates[RUEDA], x, y, dtype, kept)
     if hvd.rank() == 0:
         for one, seconds in medians.items():
             more = seconds - medians[NONE]
@@ -175,7 +211,7 @@ def measure(
                 note = f"  {more * 1000:+8.2f} ms"
             if one == RUEDA:
                 hidden = min(max(1 - more / communication, 0.0), 1.0)
-                note += f"  alone {communication * 1000:.2f} ms, {hidden:.0%} of it hidden"
+                note += f"  alone {communication * 1000:.2f} ms, {hidden:.0%} of it hidden; timeline: {timeline}"
             print(f"{name:<9} {precision:<9} {one:<18} {seconds * 1000:9.2f} ms{note}", flush=True)
 
 
@@ -187,6 +223,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=0, help="samples of a rank and step (default: by the model)")
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warm-up", type=int, default=4)
+    parser.add_argument("--timeline", default="", help="keep the timelines; the names of the files begin with this")
     given = parser.parse_args()
     hvd.init()
     device = torch.device("cpu")
