@@ -24,7 +24,7 @@ tree_files() {
 check_format() { tree_files '*.cpp' '*.hpp' '*.h' '*.c' | xargs -r clang-format --dry-run --Werror; }
 
 check_scripts() {
-    shellcheck --external-sources --check-sourced scripts/quickstart scripts/test scripts/wheel .ci/run scripts/long.d/* &&
+    shellcheck --external-sources --check-sourced scripts/gpu scripts/quickstart scripts/test scripts/wheel .ci/run scripts/long.d/* &&
         tree_files 'tests/*.sh' | xargs -r shellcheck --external-sources
 }
 

@@ -207,7 +207,11 @@ int main(int argc, char** argv) {
 #endif
     rueda::init();
     const bool shares = argc > 1 && std::string(argv[1]) != "own";
+#ifdef RUEDA_ON_A_REAL_GPU
+    Gpu gpu(rueda::local_device());
+#else
     Gpu gpu(shares ? 0 : rueda::rank());
+#endif
     if (argc > 2) {
         loses_a_rank(gpu);
         return 0;

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# Tests scripts/gpu without a GPU. Usage: script.sh SOURCE BUILD STAND-IN
+set -euo pipefail
+source=$1 build=$2 stand_in=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    printf 'FAILED: %s\n' "$1" >&2
+    exit 1
+}
+
+# expect STATUS COMMAND…: runs the command, and keeps its output in $printed.
+expect() {
+    local expected=$1 status=0
+    shift
+    printed=$("$@" 2>&1) || status=$?
+    [[ $status == "$expected" ]] || fail "$* ended with $status and not with $expected; it printed: $printed"
+}
+
+# expect_text TEXT…: all texts were printed.
+expect_text() {
+    local text
+    for text; do
+        [[ $printed == *"$text"* ]] || fail "'$text' is missing in: $printed"
+    done
+}
+
+expect 0 "$source/scripts/gpu" --help
+expect_text "Examples:" "Exit status:"
+expect 2 "$source/scripts/gpu" --only nothing
+expect_text "'nothing' is no step"
+expect 77 env CUDA_VISIBLE_DEVICES= "$source/scripts/gpu" --build "$build"
+expect_text "no NVIDIA GPU"
+
+# A dry run shows every step of the help.
+expect 0 "$source/scripts/gpu" --build "$build" --dry-run
+for step in doctor kernels check-1 check-2-shared check-2 torch-check-1 torch-check-2-shared bench-kernels bench-1 bench-2-shared \
+    bench-2 bench-torch-1 bench-torch-2-shared sanitizer; do
+    expect_text "  $step (at most "
+done
+
+# On a simulated device, bench-1 fails, because Rueda asks NVML for GPU 63, which does not exist. The failure
+# stops nothing, and the report has it.
+export LD_LIBRARY_PATH=$stand_in GPU_STAND_IN_DEVICES=1 CUDA_VISIBLE_DEVICES=63
+expect 0 "$source/scripts/gpu" --build "$build" --collect "$folder/programs"
+for file in bin/gpu_bench bin/gpu_check bin/ruedarun lib/librueda.so.0 lib/librueda_cuda.so; do
+    [[ -s $folder/programs/$file ]] || fail "--collect did not copy $file"
+done
+[[ ! -e $folder/programs/lib/libcuda.so.1 ]] || fail "--collect copied the driver"
+expect 1 "$source/scripts/gpu" --programs "$folder/programs" --report "$folder/report.md" --only bench-1 --only sanitizer
+expect_text "bench-1" "FAILED (1)" "the report is"
+grep -q '^| bench-1 | FAILED (1) |' "$folder/report.md" || fail "the report has no row of bench-1: $(cat "$folder/report.md")"
+grep -q 'gpu_bench allreduce$' "$folder/report.md" || fail "the report does not show the command"
