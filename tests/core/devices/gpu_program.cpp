@@ -206,10 +206,10 @@ int main(int argc, char** argv) {
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
 #endif
     rueda::init();
-    const bool shares = argc > 1 && std::string(argv[1]) != "own";
 #ifdef RUEDA_ON_A_REAL_GPU
     Gpu gpu(rueda::local_device());
 #else
+    const bool shares = argc > 1 && std::string(argv[1]) != "own";
     Gpu gpu(shares ? 0 : rueda::rank());
 #endif
     if (argc > 2) {
