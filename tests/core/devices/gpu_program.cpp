@@ -206,11 +206,11 @@ int main(int argc, char** argv) {
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
 #endif
     rueda::init();
+    const std::string sharing = argc > 1 ? argv[1] : "own";
 #ifdef RUEDA_ON_A_REAL_GPU
-    Gpu gpu(rueda::local_device());
+    Gpu gpu(sharing == "own" ? rueda::local_device() : 0);
 #else
-    const bool shares = argc > 1 && std::string(argv[1]) != "own";
-    Gpu gpu(shares ? 0 : rueda::rank());
+    Gpu gpu(sharing == "own" ? rueda::rank() : 0);
 #endif
     if (argc > 2) {
         loses_a_rank(gpu);
