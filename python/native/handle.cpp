@@ -253,12 +253,14 @@ PyObject* await(PyObject* self) { return PyObject_CallFunctionObjArgs(awaiter(),
 
 PyObject* name_of(PyObject* self, void* /*closure*/) { return Ref::to(operation_of(self).name.borrow()).release(); }
 
-PyObject* device_of(PyObject* self, void* /*closure*/) {
+PyObject* device_of_handle(PyObject* self, void* /*closure*/) {
     const rueda_device_stream& device = operation_of(self).device;
     return PyLong_FromLong(device.type == RUEDA_CPU ? -1 : device.index);
 }
 
-PyObject* stream_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(operation_of(self).device.stream); }
+PyObject* stream_of_handle(PyObject* self, void* /*closure*/) {
+    return PyLong_FromVoidPtr(operation_of(self).device.stream);
+}
 
 PyObject* show(PyObject* self) {
     InFlight& operation = operation_of(self);
@@ -297,8 +299,9 @@ PyObject* make_handle_type() {
         {nullptr, nullptr, 0, nullptr}};
     static PyGetSetDef properties[] = {
         {"name", name_of, nullptr, "The operation's name, a TensorSlot, or None.", nullptr},
-        {"_device", device_of, nullptr, "The number of the tensors' CUDA device; -1 for the CPU's memory.", nullptr},
-        {"_stream", stream_of, nullptr, "The address of the stream of the call.", nullptr},
+        {"_device", device_of_handle, nullptr, "The number of the tensors' CUDA device; -1 for the CPU's memory.",
+         nullptr},
+        {"_stream", stream_of_handle, nullptr, "The address of the stream of the call.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
     static PyType_Slot slots[] = {
         {Py_tp_new, reinterpret_cast<void*>(&refuse_to_make)},
