@@ -150,6 +150,27 @@ PyObject* wait_on_stream_of_caller(PyObject* self, PyObject* const* arguments, P
     return wait_on_stream(self, given, 2);
 }
 
+/// Arguments: (stream, timeout). Like wait_on_stream(), but returns False if the time has passed, and raises no error
+/// of an operation that has failed.
+PyObject* try_to_wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    double seconds = -1;
+    InFlight& operation = operation_of(self);
+    if (count != 2 || operation.device.type == RUEDA_CPU) {
+        PyErr_SetString(PyExc_TypeError, "_try_to_wait_on_stream: expected an operation on a GPU and 2 arguments");
+        return nullptr;
+    }
+    void* const stream = PyLong_AsVoidPtr(arguments[0]);
+    if (PyErr_Occurred() != nullptr || !read_seconds(arguments[1], seconds)) {
+        return nullptr;
+    }
+    const int status = operation.wait_on_stream(stream, seconds);
+    if (status == RUEDA_OK || status == RUEDA_TIMEOUT || operation.has_ended()) {
+        return PyBool_FromLong(status != RUEDA_TIMEOUT || operation.has_ended() ? 1 : 0);
+    }
+    operation.raise_for(status, seconds);
+    return nullptr;
+}
+
 /// Argument: a timeout in seconds, or None. Returns the result of the operation. If its tensors are on a GPU, makes
 /// PyTorch's current stream wait for the operation, and does not wait for the GPU itself.
 PyObject* torch_result(PyObject* self, PyObject* timeout) {
@@ -286,6 +307,8 @@ PyObject* make_handle_type() {
          "wait_on_stream(stream, timeout=None)\n--\n\nMake a CUDA stream wait for the operation, and not the host."},
         {"_wait_on_stream", as_method(&wait_on_stream), METH_FASTCALL,
          "Make the stream with this address wait for the operation; (stream, timeout)."},
+        {"_try_to_wait_on_stream", as_method(&try_to_wait_on_stream), METH_FASTCALL,
+         "Whether the stream with this address waits for the operation now; (stream, timeout)."},
         {"_torch_result", torch_result, METH_O, "result(), for which PyTorch's current stream waits, not the host."},
         {"_wait_a_while", wait_a_while, METH_O, "Block for at most so many seconds; whether it has completed."},
         {"_waits_for", waits_for, METH_NOARGS,
