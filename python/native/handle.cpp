@@ -150,6 +150,27 @@ PyObject* wait_on_stream_of_caller(PyObject* self, PyObject* const* arguments, P
     return wait_on_stream(self, given, 2);
 }
 
+/// Arguments: (stream, timeout). Like wait_on_stream(), but returns False if the time has passed, and raises no error
+/// of an operation that has failed.
+PyObject* try_to_wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    double seconds = -1;
+    InFlight& operation = operation_of(self);
+    if (count != 2 || operation.device.type == RUEDA_CPU) {
+        PyErr_SetString(PyExc_TypeError, "_try_to_wait_on_stream: expected an operation on a GPU and 2 arguments");
+        return nullptr;
+    }
+    void* const stream = PyLong_AsVoidPtr(arguments[0]);
+    if (PyErr_Occurred() != nullptr || !read_seconds(arguments[1], seconds)) {
+        return nullptr;
+    }
+    const int status = operation.wait_on_stream(stream, seconds);
+    if (status == RUEDA_OK || status == RUEDA_TIMEOUT || operation.has_ended()) {
+        return PyBool_FromLong(status != RUEDA_TIMEOUT || operation.has_ended() ? 1 : 0);
+    }
+    operation.raise_for(status, seconds);
+    return nullptr;
+}
+
 /// Argument: a timeout in seconds, or None. Returns the result of the operation. If its tensors are on a GPU, makes
 /// PyTorch's current stream wait for the operation, and does not wait for the GPU itself.
 PyObject* torch_result(PyObject* self, PyObject* timeout) {
@@ -253,12 +274,14 @@ PyObject* await(PyObject* self) { return PyObject_CallFunctionObjArgs(awaiter(),
 
 PyObject* name_of(PyObject* self, void* /*closure*/) { return Ref::to(operation_of(self).name.borrow()).release(); }
 
-PyObject* device_of(PyObject* self, void* /*closure*/) {
+PyObject* device_of_handle(PyObject* self, void* /*closure*/) {
     const rueda_device_stream& device = operation_of(self).device;
     return PyLong_FromLong(device.type == RUEDA_CPU ? -1 : device.index);
 }
 
-PyObject* stream_of(PyObject* self, void* /*closure*/) { return PyLong_FromVoidPtr(operation_of(self).device.stream); }
+PyObject* stream_of_handle(PyObject* self, void* /*closure*/) {
+    return PyLong_FromVoidPtr(operation_of(self).device.stream);
+}
 
 PyObject* show(PyObject* self) {
     InFlight& operation = operation_of(self);
@@ -284,6 +307,8 @@ PyObject* make_handle_type() {
          "wait_on_stream(stream, timeout=None)\n--\n\nMake a CUDA stream wait for the operation, and not the host."},
         {"_wait_on_stream", as_method(&wait_on_stream), METH_FASTCALL,
          "Make the stream with this address wait for the operation; (stream, timeout)."},
+        {"_try_to_wait_on_stream", as_method(&try_to_wait_on_stream), METH_FASTCALL,
+         "Whether the stream with this address waits for the operation now; (stream, timeout)."},
         {"_torch_result", torch_result, METH_O, "result(), for which PyTorch's current stream waits, not the host."},
         {"_wait_a_while", wait_a_while, METH_O, "Block for at most so many seconds; whether it has completed."},
         {"_waits_for", waits_for, METH_NOARGS,
@@ -297,8 +322,9 @@ PyObject* make_handle_type() {
         {nullptr, nullptr, 0, nullptr}};
     static PyGetSetDef properties[] = {
         {"name", name_of, nullptr, "The operation's name, a TensorSlot, or None.", nullptr},
-        {"_device", device_of, nullptr, "The number of the tensors' CUDA device; -1 for the CPU's memory.", nullptr},
-        {"_stream", stream_of, nullptr, "The address of the stream of the call.", nullptr},
+        {"_device", device_of_handle, nullptr, "The number of the tensors' CUDA device; -1 for the CPU's memory.",
+         nullptr},
+        {"_stream", stream_of_handle, nullptr, "The address of the stream of the call.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
     static PyType_Slot slots[] = {
         {Py_tp_new, reinterpret_cast<void*>(&refuse_to_make)},

@@ -34,7 +34,7 @@ Ref call(PyObject* object, PyObject* method) {
     return Ref::taken(PyObject_CallMethodObjArgs(object, method, static_cast<void*>(nullptr)));
 }
 
-Ref call_with(PyObject* function, PyObject* argument) {
+Ref called_with(PyObject* function, PyObject* argument) {
     return Ref::taken(PyObject_CallFunctionObjArgs(function, argument, static_cast<void*>(nullptr)));
 }
 
@@ -194,7 +194,7 @@ bool is_torch_tensor(PyObject* object) {
 bool read_current_stream(std::int32_t index, void*& stream) {
     const Ref number = Ref::taken(PyLong_FromLong(index));
     const Ref address =
-        number && torch.current_stream != nullptr ? call_with(torch.current_stream, number.borrow()) : Ref();
+        number && torch.current_stream != nullptr ? called_with(torch.current_stream, number.borrow()) : Ref();
     if (!address) {
         return torch.current_stream != nullptr ? false : refuse("no stream is given, and PyTorch is not used here");
     }

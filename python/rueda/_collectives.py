@@ -3,8 +3,8 @@
 """The collective operations on one tensor. Operations on several tensors are in _groups.py, and operations with a root
 in _roots.py.
 
-Tensors: a tensor is a NumPy array, or an object with the buffer protocol or DLPack whose memory the CPU can read. Its
-dtype is one of ``rueda.DType``.
+Tensors: a tensor is a NumPy array, or an object with the buffer protocol, DLPack or __cuda_array_interface__. Its memory
+belongs to the CPU or to an NVIDIA GPU (docs/gpu.md). Its dtype is one of ``rueda.DType``.
 
 Names: calls of different ranks that give the same ``name`` form one operation. Each rank may start the operations of
 different names in any order. On one rank, only one operation of each name may be pending. Calls without a name are

@@ -5,6 +5,7 @@ driver and NCCL (tests/support/gpu_stand_in), with one simulated device for each
 """
 
 import gc
+import os
 import unittest
 import weakref
 
@@ -194,6 +195,14 @@ class Refusals(unittest.TestCase):
         self.assertEqual(rueda.TensorView(0, (0,), rueda.DType.float32).device, -1)
         with self.assertRaisesRegex(ValueError, "device is -1 and stream is 5"):
             rueda.TensorView(array.address, (4,), rueda.DType.float32, stream=5)
+
+
+@unittest.skipUnless("RUEDA_CUDA_PLUGIN" in os.environ, "runs in python.gpu_without_plugin")
+class WithoutPlugin(unittest.TestCase):
+    def test_error_says_what_is_missing(self):
+        with self.assertRaisesRegex(rueda.Unsupported, "there/is/no/plugin.so"):
+            rueda.allreduce_(filled(WithDlpack, gpu, np.ones(4, np.float32)))
+        self.assertEqual(rueda.allreduce(np.ones(4), op=rueda.Sum).tolist(), [rueda.size()] * 4)
 
 
 if __name__ == "__main__":

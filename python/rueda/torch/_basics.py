@@ -57,6 +57,9 @@ __all__ = [
 #: The value that MPI_Query_thread returns if every thread may call MPI. It is the same in Open MPI and MPICH.
 _MPI_THREAD_MULTIPLE = 3
 
+#: As NCCL_VERSION_CODE.
+_OLDEST_NCCL = 21800
+
 #: Whether the program has called this module's init() in the current job.
 _begun = False
 #: Functions that are called when a job has ended, so that modules forget what they stored for the job.
@@ -191,8 +194,10 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> int:
-    """Returns the version of NCCL that the plugin for GPUs was built with; 0 without such a plugin."""
-    return 0
+    """Returns the oldest version of NCCL with which this installation works, 21800 for 2.18; 0 without the plugin for
+    GPUs. Rueda loads NCCL with the first operation on a GPU.
+    """
+    return _OLDEST_NCCL if cuda_built() else 0
 
 
 def ddl_built() -> bool:
@@ -206,8 +211,8 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Returns True if this installation supports tensors in the memory of NVIDIA GPUs."""
-    return False
+    """Returns True if this installation has the plugin for tensors in the memory of NVIDIA GPUs."""
+    return "librueda_cuda.so" in _beside_the_library() or "RUEDA_CUDA_PLUGIN" in os.environ
 
 
 def rocm_built() -> bool:

@@ -20,6 +20,7 @@ from torch.autograd import profiler
 
 from rueda._native import Handle
 from rueda.errors import RuedaError
+from rueda.torch._deferred import DeferredOperation
 
 R = TypeVar("R")
 
@@ -123,7 +124,7 @@ class _Pending:
 _pending = _Pending()
 
 
-def follow(name: str, handles: Sequence[Handle[Any]], inputs: Sequence[Any] = ()) -> None:
+def follow(name: str, handles: Sequence[Handle[Any] | DeferredOperation], inputs: Sequence[Any] = ()) -> None:
     """Records a range from now until all operations have completed. If the profiler stops earlier, the range ends at
     that time.
 
@@ -136,7 +137,7 @@ def follow(name: str, handles: Sequence[Handle[Any]], inputs: Sequence[Any] = ()
         return
     left = list(handles)
 
-    def completed(_handle: Handle[Any]) -> None:
+    def completed(_handle: Any) -> None:
         left.pop()  # this takes one element in one step, under the GIL
         if not left:
             _pending.end(end)

@@ -95,8 +95,8 @@ class DeviceOperation(Operation):
                 if self._finished is not None:
                     _devices.current_stream(self._index).wait_event(self._finished)
                 return
-            if self._finish is not None:
-                self._call_finish()
+            if self.error is None and self._finish is not None:
+                self._call_finish(self._finish)
                 self._finished = _devices.recorded_event(_devices.current_stream(self._index))
                 if _devices.raw_stream(self._index) != self._stream:
                     _keep(self._finished, self._finish)
@@ -114,16 +114,7 @@ class DeviceOperation(Operation):
     def _reaches_side_stream(self, seconds: float) -> bool:
         """Makes the stream for callbacks wait for the operation, within the given time."""
         stream = self._side_stream().cuda_stream
-        for handle in self.handles:
-            try:
-                handle._wait_on_stream(stream, seconds)
-            except Timeout:
-                if not handle.poll():
-                    return False
-            except Exception:
-                if not handle.poll():
-                    raise
-        return True
+        return all(handle._try_to_wait_on_stream(stream, seconds) for handle in self.handles)
 
     def has_completed(self) -> bool:
         """Returns True if the GPU has done the operation, or if it has failed. Does not block."""

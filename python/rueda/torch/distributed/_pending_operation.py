@@ -206,9 +206,8 @@ class Operation:
         """Returns True if the operation has ended, with or without an error. Does not block."""
         return self._ended or all(handle.poll() for handle in self.handles)
 
-    def has_completed(self) -> bool:
-        """Returns True if the operation has ended and its outputs are complete. Does not block."""
-        return self.has_ended()
+    #: Returns True if the operation has ended and its outputs are complete. Does not block.
+    has_completed = has_ended
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
         """Returns the scope in which a thread that belongs to no stream of the program concludes the operation."""
@@ -232,19 +231,18 @@ class Operation:
         with self._concluding:
             if self._ended:
                 return
-            self._call_finish()
+            if self.error is None and self._finish is not None:
+                self._call_finish(self._finish)
             self._finish = None
             self._ended = True
 
-    def _call_finish(self) -> None:
-        if self.error is not None or self._finish is None:
-            return
+    def _call_finish(self, finish: Callable[[], object]) -> None:
         try:
             # Tensors that were made in PyTorch's inference mode can be written only in this mode, which must be set on
             # each thread.
             made_so = any(output.is_inference() for output in self.outputs)
             with torch.inference_mode() if made_so else torch.no_grad():
-                self._finish()
+                finish()
         except Exception as error:
             self.error = error
 

@@ -45,20 +45,28 @@ def view(tensor: Tensor) -> TensorView:
     """Returns a view of a contiguous tensor whose dtype Rueda supports. The view keeps the tensor alive. For a tensor on
     a GPU, the view has the current stream.
     """
-    return view_as(tensor, tuple(tensor.shape))
+    if tensor.is_cpu:
+        return TensorView(tensor.data_ptr(), tuple(tensor.shape), NUMBERS[tensor.dtype], tensor)
+    return _view_on_device(tensor, tuple(tensor.shape))
+
+
+def flat_view(tensor: Tensor) -> TensorView:
+    """Like view(), but the view has one dimension. For such a view, operations on rows work on single elements."""
+    if tensor.is_cpu:
+        return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
+    return _view_on_device(tensor, (tensor.numel(),))
 
 
 def view_as(tensor: Tensor, shape: tuple[int, ...]) -> TensorView:
     """Like view(), but with another shape of as many elements."""
     if tensor.is_cpu:
         return TensorView(tensor.data_ptr(), shape, NUMBERS[tensor.dtype], tensor)
-    index = tensor.get_device()
-    return TensorView(tensor.data_ptr(), shape, NUMBERS[tensor.dtype], tensor, True, index, _devices.raw_stream(index))
+    return _view_on_device(tensor, shape)
 
 
-def flat_view(tensor: Tensor) -> TensorView:
-    """Like view(), but the view has one dimension. For such a view, operations on rows work on single elements."""
-    return view_as(tensor, (tensor.numel(),))
+def _view_on_device(tensor: Tensor, shape: tuple[int, ...]) -> TensorView:
+    index, number = tensor.get_device(), NUMBERS[tensor.dtype]
+    return TensorView(tensor.data_ptr(), shape, number, tensor, True, index, _devices.raw_stream(index))
 
 
 def check(tensor: Any, operation: str) -> Tensor:

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Horovod's operations on PyTorch tensors, one file for each operation. rueda.torch.mpi_ops has all of them.
 
-Tensors: a tensor must lie in the CPU's memory, and must be dense and contiguous. Names: calls of different ranks that
-give the same ``name`` form one operation. Calls without a name are matched by their order, separately for each process
-set. ``process_set`` says which ranks take part.
+Tensors: a tensor must be dense and contiguous, in the memory of the CPU or of a CUDA device (docs/gpu.md). Names: calls
+of different ranks that give the same ``name`` form one operation. Calls without a name are matched by their order,
+separately for each process set. ``process_set`` says which ranks take part.
 
 Forms: autograd can differentiate the blocking forms whose names do not end in ``_``. The other forms have no gradient.
 An ``_async`` form returns a handle, a number to pass to ``poll()`` and ``synchronize()``. Do not touch the tensors of a

@@ -156,7 +156,7 @@ def synchronize(handle: int) -> Any:
     return result
 
 
-def _recorded_result(name: str, pending: Handle[Any]) -> Any:
+def _recorded_result(name: str, pending: Handle[Any] | DeferredOperation) -> Any:
     if not _profiling.is_active():
         return pending._torch_result(None)
     with _profiling.region(f"{name}.wait"):
