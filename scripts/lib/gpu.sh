@@ -6,7 +6,7 @@
 
 # shellcheck disable=SC2034  # scripts/gpu uses them
 readonly kNoGpu=77
-readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2 torch-check-1 torch-check-2-shared bench-kernels bench-1
+readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2 digits torch-check-1 torch-check-2-shared bench-kernels bench-1
     bench-2-shared bench-2 bench-torch-1 bench-torch-2-shared sanitizer)
 failed_steps=0
 
@@ -30,6 +30,8 @@ path_in_build() {
     esac
 }
 
+# The example digits is built only if its libraries are there, so it may be missing.
+readonly kNotCollected='/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|librueda)\.so'
 readonly kGpuPrograms=(ruedarun rueda gpu_check cuda_kernels_test gpu_bench)
 
 # collect_programs BUILD FOLDER: copies what the steps need into FOLDER/bin, FOLDER/lib and FOLDER/python. The machine
@@ -46,7 +48,13 @@ collect_programs() {
     cp --dereference "$build"/lib/librueda.so.0 "$build"/lib/librueda_cuda.so "$folder/lib/"
     strip --strip-unneeded "$folder"/lib/librueda*
     ldd "$folder"/bin/* "$build/lib/librueda_cuda.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-        grep -Ev '/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|librueda)\.so' | xargs cp --dereference --target-directory="$folder/lib"
+        grep -Ev "$kNotCollected" | xargs cp --dereference --target-directory="$folder/lib"
+    if [[ -x $build/bin/digits ]]; then
+        strip -o "$folder/bin/digits" "$build/bin/digits"
+        ldd "$build/bin/digits" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -Ev "$kNotCollected" |
+            xargs cp --dereference --update --target-directory="$folder/lib"
+        [[ ! -e build/cache/digits.csv.gz ]] || cp build/cache/digits.csv.gz "$folder"
+    fi
     if [[ -e $build/python/rueda/_native.abi3.so ]]; then
         cp --recursive --dereference "$build/python/rueda" "$folder/python/"
         find "$folder/python" -name __pycache__ -prune -exec rm -r {} +
@@ -65,6 +73,7 @@ find_programs() {
         [[ -x ${path[$program]} || $dry_run == yes ]] ||
             die "$kFailed" "scripts/gpu: ${path[$program]} does not exist; see scripts/gpu --help for how to make it"
     done
+    path[digits]=${programs:-$builds}/bin/digits
     if [[ -n $programs ]]; then
         programs=$(realpath "$programs")
         export LD_LIBRARY_PATH=$programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -93,6 +102,26 @@ has_torch() {
 # Prints the path of compute-sanitizer, or nothing.
 sanitizer_program() {
     command -v compute-sanitizer || find /usr/local/cuda/bin -name compute-sanitizer 2>/dev/null || true
+}
+
+# Prints the folders of NVIDIA's libraries in the Python's packages, in the form of LD_LIBRARY_PATH.
+nvidia_folders() {
+    "$python" -c 'import nvidia, pathlib
+print(*(lib for path in nvidia.__path__ for lib in sorted(pathlib.Path(path).glob("*/lib"))), sep=":")' 2>/dev/null || true
+}
+
+# Trains examples/digits on the CPU and on the GPU, and compares the curves.
+digits_step() {
+    local data=build/cache/digits.csv.gz
+    [[ -z $programs ]] || data=$programs/digits.csv.gz
+    is_wanted digits || return 0
+    if [[ ! -x ${path[digits]} && $dry_run == no ]]; then
+        skip_gpu_step digits "because ${path[digits]} does not exist"
+        return 0
+    fi
+    gpu_step digits 60 env LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(nvidia_folders)" \
+        DIGITS="$(realpath -m "${path[digits]}")" RUEDARUN="$(realpath -m "${path[ruedarun]}")" \
+        DIGITS_DATA="$(realpath -m "$data")" DIGITS_RANKS=1,2 DIGITS_SHARE_GPU=1 "$python" -B tests/digits/test_devices.py
 }
 
 begin_report() {
@@ -186,6 +215,7 @@ all_gpu_steps() {
     else
         skip_gpu_step check-2 "because there is one GPU"
     fi
+    digits_step
     torch_steps torch-check 40 tests/gpu/torch_cuda_check.py
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
     gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce
