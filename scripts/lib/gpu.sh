@@ -110,6 +110,17 @@ nvidia_folders() {
 print(*(lib for path in nvidia.__path__ for lib in sorted(pathlib.Path(path).glob("*/lib"))), sep=":")' 2>/dev/null || true
 }
 
+# Prints which NCCL the programs in C++ use.
+nccl_description() {
+    local file=${RUEDA_NCCL_LIBRARY:-}
+    if [[ ! -r $file ]]; then
+        echo "as the loader finds it"
+    else
+        # The library contains its version as a text.
+        printf '%s (%s)\n' "$(grep -a -o -m 1 'NCCL version [0-9][0-9.]*' "$file" | head -n 1)" "$file"
+    fi
+}
+
 # Trains examples/digits on the CPU and on the GPU, and compares the curves.
 digits_step() {
     local data=build/cache/digits.csv.gz
@@ -121,7 +132,7 @@ digits_step() {
     fi
     gpu_step digits 60 env LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(nvidia_folders)" \
         DIGITS="$(realpath -m "${path[digits]}")" RUEDARUN="$(realpath -m "${path[ruedarun]}")" \
-        DIGITS_DATA="$(realpath -m "$data")" DIGITS_RANKS=1,2 DIGITS_SHARE_GPU=1 "$python" -B tests/digits/test_devices.py
+        DIGITS_DATA="$(realpath -m "$data")" DIGITS_RANKS=1,2 DIGITS_SHARE_GPU=1 DIGITS_EPOCHS=1 "$python" -B tests/digits/test_devices.py
 }
 
 begin_report() {
@@ -136,7 +147,7 @@ begin_report() {
                 sed 's/^\([0-9]*\), \(.*\), \(.*\), \(.*\)$/| GPU \1 | \2, driver \3, \4 |/'
             nvidia-smi | sed -n 's/.*CUDA[^:]*Version: *\([0-9.]*\).*/| CUDA of the driver | \1 |/p'
         fi
-        printf '| NCCL | %s |\n' "${RUEDA_NCCL_LIBRARY:-as the loader finds it}"
+        printf '| NCCL | %s |\n' "$(nccl_description)"
         printf '| CPU | %s cores, %s |\n' "$(nproc)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
         printf '| system | %s, Linux %s |\n' "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" "$(uname -r)"
         if has_torch; then
@@ -209,7 +220,7 @@ all_gpu_steps() {
     gpu_step doctor 20 "${path[rueda]}" doctor -np 1
     gpu_step kernels 60 env RUEDA_TEST_DEVICE=1 "${path[cuda_kernels_test]}"
     gpu_step check-1 30 "${run[@]}" -np 1 "${path[gpu_check]}"
-    gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}"
+    gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
         gpu_step check-2 30 "${run[@]}" -np 2 "${path[gpu_check]}"
     else
@@ -218,10 +229,10 @@ all_gpu_steps() {
     digits_step
     torch_steps torch-check 40 tests/gpu/torch_cuda_check.py
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
-    gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce
-    gpu_step bench-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_bench]}" allreduce
+    gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce --seconds 0.2
+    gpu_step bench-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_bench]}" allreduce --seconds 0.2
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
-        gpu_step bench-2 30 "${run[@]}" -np 2 "${path[gpu_bench]}" allreduce
+        gpu_step bench-2 30 "${run[@]}" -np 2 "${path[gpu_bench]}" allreduce --seconds 0.2
     else
         skip_gpu_step bench-2 "because there is one GPU"
     fi

@@ -53,4 +53,4 @@ done
 expect 1 "$source/scripts/gpu" --programs "$folder/programs" --report "$folder/report.md" --only bench-1 --only sanitizer
 expect_text "bench-1" "FAILED (1)" "the report is"
 grep -q '^| bench-1 | FAILED (1) |' "$folder/report.md" || fail "the report has no row of bench-1: $(cat "$folder/report.md")"
-grep -q 'gpu_bench allreduce$' "$folder/report.md" || fail "the report does not show the command"
+grep -q 'gpu_bench allreduce --seconds' "$folder/report.md" || fail "the report does not show the command"

@@ -172,11 +172,7 @@ int main() {
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
 #endif
     rueda::init();
-#ifdef RUEDA_ON_A_REAL_GPU
-    Gpu gpu(rueda::local_device());
-#else
     Gpu gpu(rueda::rank());
-#endif
     expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
         rueda::allreduce("x", view_of(gpu.put({1.0F}), 1),
                          rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
