@@ -8,13 +8,14 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
 
 #include "curve.hpp"
 #include "data.hpp"
-#include "network.hpp"
+#include "model.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "rueda/rueda.hpp"
@@ -36,7 +37,7 @@ public:
     Trainer(const Options& options, const DataSet& data)
         : options_(options),
           data_(data),
-          network_(static_cast<std::uint64_t>(options.seed)),
+          model_(make_model(options.device, static_cast<std::uint64_t>(options.seed))),
           sampler_({.samples = data.training.count(),
                     .batch = options.batch,
                     .seed = static_cast<std::uint64_t>(options.seed),
@@ -57,7 +58,8 @@ public:
             resume();
         } else {
             prepare_folder();
-            training::broadcast_parameters(network_.state());
+            training::broadcast_parameters(model_->state());
+            model_->changed();
         }
         for (; epoch_ < options_.epochs; ++epoch_) {
             const double loss = train_epoch();
@@ -93,16 +95,11 @@ private:
         // Each rank divides its loss by the size of the global batch, and Rueda adds up the results. The ranks' shares
         // may differ in size.
         const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
-        const Loss loss = softmax_loss(network_.forward(images), images.labels, scale);
+        const Loss loss = softmax_loss(model_->forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;
         loss_.start();
-        // A gradient is reduced as soon as its layer is done, while backward() computes the layers below.
-        network_.backward(images, loss.slope,
-                          [this](Parameter& parameter) { parameter.gradient.start(options_.compression); });
-        for (Parameter* parameter : network_.parameters()) {
-            parameter->gradient.wait();
-            parameter->update(static_cast<float>(rate), static_cast<float>(options_.momentum));
-        }
+        model_->backward(images, loss.slope, options_.compression);
+        model_->update(static_cast<float>(rate), static_cast<float>(options_.momentum));
         loss_.wait();
         return loss_.numbers()[0];
     }
@@ -112,7 +109,7 @@ private:
         const rueda::Busy busy("evaluating");
         const training::Range mine = training::shard(data_.held_out.count(), rueda::rank(), rueda::size());
         const Images images = data_.held_out.piece(mine.begin, mine.size());
-        right_.numbers()[0] = count_correct(network_.forward(images), images.labels);
+        right_.numbers()[0] = count_correct(model_->forward(images), images.labels);
         right_.start();
         right_.wait();
         return static_cast<double>(right_.numbers()[0]) / static_cast<double>(data_.held_out.count());
@@ -129,11 +126,12 @@ private:
 
     void save() {
         training::run_on_root([this] { write_csv(curve_path(), curve_); });
-        training::save_checkpoint(checkpoint_path(), network_.state(), metadata(epoch_ + 1));
+        training::save_checkpoint(checkpoint_path(), model_->state(), metadata(epoch_ + 1));
     }
 
     void resume() {
-        training::Metadata saved = training::restore_checkpoint(checkpoint_path(), network_.state());
+        training::Metadata saved = training::restore_checkpoint(checkpoint_path(), model_->state());
+        model_->changed();
         for (const auto& [name, value] : metadata(0)) {
             if (name != "epochs_done" && saved[name] != value) {
                 throw rueda::InvalidArgument("checkpoint " + checkpoint_path().string() + " was trained with " + name +
@@ -185,7 +183,7 @@ private:
 
     const Options& options_;
     const DataSet& data_;
-    Network network_;
+    std::unique_ptr<Model> model_;
     training::Sampler sampler_;
     training::LearningRate learning_rate_;
     Progress progress_;

@@ -5,13 +5,6 @@
 #include <algorithm>
 
 namespace digits {
-namespace {
-constexpr std::int64_t kChannels1 = 16;
-constexpr std::int64_t kChannels2 = 32;
-constexpr std::int64_t kHidden = 64;
-constexpr std::int64_t kHalfSide = kSide / 2;
-}  // namespace
-
 Network::Network(std::uint64_t seed) : Network(rueda::training::Random(seed)) {}
 
 Network::Network(rueda::training::Random random)

@@ -12,6 +12,11 @@
 
 namespace digits {
 
+inline constexpr std::int64_t kChannels1 = 16;
+inline constexpr std::int64_t kChannels2 = 32;
+inline constexpr std::int64_t kHidden = 64;
+inline constexpr std::int64_t kHalfSide = kSide / 2;  ///< after the second convolution
+
 /// The network: 8×8 images → 3×3 convolution, 16 channels → 3×3 convolution, 32 channels, stride 2 → dense 64 → dense
 /// 10. It has about 38,000 parameters.
 class Network {

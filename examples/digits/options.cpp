@@ -18,6 +18,7 @@ constexpr const char* kExamples = R"(Examples:
   ruedarun -np 2 digits                                   train with two processes
   mpirun -np 4 digits --lr-policy capped                  the rate grows with the processes, up to 1.5 times
   ruedarun -np 2 digits --epochs 30 --resume              go on from digits-run
+  ruedarun -np 2 digits --device cuda                     on GPUs
   digits --data my.csv                                    alone, on lines of 64 pixels (0-16) and a label (0-9))";
 
 const std::map<std::string, rueda::Compression> kCompressions = {
@@ -43,6 +44,8 @@ void describe(CLI::App& app, Options& options, std::string& policy, std::string&
         ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
     app.add_option("--compression", compression, "of gradients between hosts: none, fp16 or bf16")
         ->check(CLI::IsMember(kCompressions));
+    app.add_option("--device", options.device, "where the network is: cpu, or cuda (needs cuDNN)")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     app.footer(kExamples);
 }
 

@@ -27,6 +27,7 @@ struct Options {
     double momentum = 0.9;
     std::int64_t seed = 1;
     rueda::Compression compression = rueda::Compression::none;  ///< for gradients between hosts
+    std::string device = "cpu";                                 ///< where the network is: "cpu" or "cuda"
 };
 
 /// Parses the command line. Throws rueda::InvalidArgument with a one-line text for wrong arguments. If the user asks

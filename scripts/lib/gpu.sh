@@ -6,7 +6,7 @@
 
 # shellcheck disable=SC2034  # scripts/gpu uses them
 readonly kNoGpu=77
-readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2 torch-check-1 torch-check-2-shared bench-kernels bench-1
+readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2 digits torch-check-1 torch-check-2-shared bench-kernels bench-1
     bench-2-shared bench-2 bench-torch-1 bench-torch-2-shared sanitizer)
 failed_steps=0
 
@@ -30,6 +30,8 @@ path_in_build() {
     esac
 }
 
+# The example digits is built only if its libraries are there, so it may be missing.
+readonly kNotCollected='/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|librueda)\.so'
 readonly kGpuPrograms=(ruedarun rueda gpu_check cuda_kernels_test gpu_bench)
 
 # collect_programs BUILD FOLDER: copies what the steps need into FOLDER/bin, FOLDER/lib and FOLDER/python. The machine
@@ -46,7 +48,13 @@ collect_programs() {
     cp --dereference "$build"/lib/librueda.so.0 "$build"/lib/librueda_cuda.so "$folder/lib/"
     strip --strip-unneeded "$folder"/lib/librueda*
     ldd "$folder"/bin/* "$build/lib/librueda_cuda.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-        grep -Ev '/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|librueda)\.so' | xargs cp --dereference --target-directory="$folder/lib"
+        grep -Ev "$kNotCollected" | xargs cp --dereference --target-directory="$folder/lib"
+    if [[ -x $build/bin/digits ]]; then
+        strip -o "$folder/bin/digits" "$build/bin/digits"
+        ldd "$build/bin/digits" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -Ev "$kNotCollected" |
+            xargs cp --dereference --update --target-directory="$folder/lib"
+        [[ ! -e build/cache/digits.csv.gz ]] || cp build/cache/digits.csv.gz "$folder"
+    fi
     if [[ -e $build/python/rueda/_native.abi3.so ]]; then
         cp --recursive --dereference "$build/python/rueda" "$folder/python/"
         find "$folder/python" -name __pycache__ -prune -exec rm -r {} +
@@ -65,6 +73,7 @@ find_programs() {
         [[ -x ${path[$program]} || $dry_run == yes ]] ||
             die "$kFailed" "scripts/gpu: ${path[$program]} does not exist; see scripts/gpu --help for how to make it"
     done
+    path[digits]=${programs:-$builds}/bin/digits
     if [[ -n $programs ]]; then
         programs=$(realpath "$programs")
         export LD_LIBRARY_PATH=$programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -95,6 +104,37 @@ sanitizer_program() {
     command -v compute-sanitizer || find /usr/local/cuda/bin -name compute-sanitizer 2>/dev/null || true
 }
 
+# Prints the folders of NVIDIA's libraries in the Python's packages, in the form of LD_LIBRARY_PATH.
+nvidia_folders() {
+    "$python" -c 'import nvidia, pathlib
+print(*(lib for path in nvidia.__path__ for lib in sorted(pathlib.Path(path).glob("*/lib"))), sep=":")' 2>/dev/null || true
+}
+
+# Prints which NCCL the programs in C++ use.
+nccl_description() {
+    local file=${RUEDA_NCCL_LIBRARY:-}
+    if [[ ! -r $file ]]; then
+        echo "as the loader finds it"
+    else
+        # The library contains its version as a text.
+        printf '%s (%s)\n' "$(grep -a -o -m 1 'NCCL version [0-9][0-9.]*' "$file" | head -n 1)" "$file"
+    fi
+}
+
+# Trains examples/digits on the CPU and on the GPU, and compares the curves.
+digits_step() {
+    local data=build/cache/digits.csv.gz
+    [[ -z $programs ]] || data=$programs/digits.csv.gz
+    is_wanted digits || return 0
+    if [[ ! -x ${path[digits]} && $dry_run == no ]]; then
+        skip_gpu_step digits "because ${path[digits]} does not exist"
+        return 0
+    fi
+    gpu_step digits 60 env LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(nvidia_folders)" \
+        DIGITS="$(realpath -m "${path[digits]}")" RUEDARUN="$(realpath -m "${path[ruedarun]}")" \
+        DIGITS_DATA="$(realpath -m "$data")" DIGITS_RANKS=1,2 DIGITS_SHARE_GPU=1 DIGITS_EPOCHS=1 "$python" -B tests/digits/test_devices.py
+}
+
 begin_report() {
     mkdir -p "$(dirname "$report")"
     outputs=$(mktemp -d)
@@ -107,7 +147,7 @@ begin_report() {
                 sed 's/^\([0-9]*\), \(.*\), \(.*\), \(.*\)$/| GPU \1 | \2, driver \3, \4 |/'
             nvidia-smi | sed -n 's/.*CUDA[^:]*Version: *\([0-9.]*\).*/| CUDA of the driver | \1 |/p'
         fi
-        printf '| NCCL | %s |\n' "${RUEDA_NCCL_LIBRARY:-as the loader finds it}"
+        printf '| NCCL | %s |\n' "$(nccl_description)"
         printf '| CPU | %s cores, %s |\n' "$(nproc)" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
         printf '| system | %s, Linux %s |\n' "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" "$(uname -r)"
         if has_torch; then
@@ -180,18 +220,19 @@ all_gpu_steps() {
     gpu_step doctor 20 "${path[rueda]}" doctor -np 1
     gpu_step kernels 60 env RUEDA_TEST_DEVICE=1 "${path[cuda_kernels_test]}"
     gpu_step check-1 30 "${run[@]}" -np 1 "${path[gpu_check]}"
-    gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}"
+    gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
         gpu_step check-2 30 "${run[@]}" -np 2 "${path[gpu_check]}"
     else
         skip_gpu_step check-2 "because there is one GPU"
     fi
+    digits_step
     torch_steps torch-check 40 tests/gpu/torch_cuda_check.py
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
-    gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce
-    gpu_step bench-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_bench]}" allreduce
+    gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce --seconds 0.2
+    gpu_step bench-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_bench]}" allreduce --seconds 0.2
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
-        gpu_step bench-2 30 "${run[@]}" -np 2 "${path[gpu_bench]}" allreduce
+        gpu_step bench-2 30 "${run[@]}" -np 2 "${path[gpu_bench]}" allreduce --seconds 0.2
     else
         skip_gpu_step bench-2 "because there is one GPU"
     fi

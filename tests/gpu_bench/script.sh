@@ -37,7 +37,7 @@ expect_text "no NVIDIA GPU"
 
 # A dry run shows every step of the help.
 expect 0 "$source/scripts/gpu" --build "$build" --dry-run
-for step in doctor kernels check-1 check-2-shared check-2 torch-check-1 torch-check-2-shared bench-kernels bench-1 bench-2-shared \
+for step in doctor kernels check-1 check-2-shared check-2 digits torch-check-1 torch-check-2-shared bench-kernels bench-1 bench-2-shared \
     bench-2 bench-torch-1 bench-torch-2-shared sanitizer; do
     expect_text "  $step (at most "
 done
@@ -53,4 +53,4 @@ done
 expect 1 "$source/scripts/gpu" --programs "$folder/programs" --report "$folder/report.md" --only bench-1 --only sanitizer
 expect_text "bench-1" "FAILED (1)" "the report is"
 grep -q '^| bench-1 | FAILED (1) |' "$folder/report.md" || fail "the report has no row of bench-1: $(cat "$folder/report.md")"
-grep -q 'gpu_bench allreduce$' "$folder/report.md" || fail "the report does not show the command"
+grep -q 'gpu_bench allreduce --seconds' "$folder/report.md" || fail "the report does not show the command"
