@@ -11,16 +11,16 @@
 #include <string>
 #include <utility>
 
+#include "launcher/connection/control_address.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
-#include "launcher/supervisor/control_address.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-/// How long a new connection may take to send its first frame, the hello.
+/// How long a new connection may take to prove the secret and to send its first frame, the hello.
 constexpr std::chrono::seconds kHelloTime{10};
 /// How long connections may stay open after the end of the job. Supervisors (the parents of ranks) still send output
 /// during this time.
@@ -91,10 +91,10 @@ Status MpiRanks::start(JobOutput& output) {
 }
 
 void MpiRanks::add_to(PollSet& set) {
-    std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->link.is_open(); });
+    std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->is_open(); });
     acceptor_.add_to(set);
     for (const auto& newcomer : newcomers_) {
-        set.add(newcomer->link.fd(), POLLIN, [this, one = newcomer.get()] { take_hello(*one); });
+        set.add(newcomer->fd(), POLLIN, [this, one = newcomer.get()] { advance_newcomer(*one); });
         set.wake_at(newcomer->deadline);
     }
     for (int rank = 0; rank < plan_.ranks; ++rank) {
@@ -116,10 +116,38 @@ void MpiRanks::add_to(PollSet& set) {
 }
 
 void MpiRanks::accept_newcomer(base::UniqueFd socket) {
-    if (newcomers_.size() < kMostNewcomers && may_be_of_this_job(socket.value())) {
+    const Result<base::Nonce> nonce = base::random_nonce();
+    if (nonce.is_ok() && may_be_of_this_job(socket.value()) && make_room_for_newcomer()) {
         newcomers_.push_back(std::make_unique<Newcomer>(
-            Newcomer{FrameLink(std::move(socket)), std::chrono::steady_clock::now() + kHelloTime}));
+            Newcomer{ProvingSocket(std::move(socket), base::HandshakeSide::accepting, secret_, nonce.value()),
+                     FrameLink(), std::chrono::steady_clock::now() + kHelloTime}));
     }
+}
+
+/// If there are too many newcomers, closes the oldest one without a proof. A supervisor proves the secret at once, so
+/// this affects processes that do not belong to the job. Returns false if all newcomers have proved the secret.
+bool MpiRanks::make_room_for_newcomer() {
+    if (newcomers_.size() < kMostNewcomers) {
+        return true;
+    }
+    const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
+                                     [](const auto& newcomer) { return newcomer->proving.is_open(); });
+    if (oldest == newcomers_.end()) {
+        return false;
+    }
+    (*oldest)->close();  // add_to() removes it, because a callback of this turn may still refer to it
+    return true;
+}
+
+/// Closes a newcomer that does not prove the secret. The job does not notice it.
+void MpiRanks::advance_newcomer(Newcomer& newcomer) {
+    if (newcomer.proving.is_open()) {
+        if (!newcomer.proving.advance().is_ok() || !newcomer.proving.is_proven()) {
+            return;
+        }
+        newcomer.link = FrameLink(newcomer.proving.take());
+    }
+    take_hello(newcomer);
 }
 
 void MpiRanks::take_hello(Newcomer& newcomer) {
@@ -129,8 +157,8 @@ void MpiRanks::take_hello(Newcomer& newcomer) {
     }
     const Frame& hello = frames.front();
     const Greeting greeting = parse_greeting(hello.payload);
-    const bool is_ours = frames.size() == 1 && hello.kind == FrameKind::hello && hello.value >= 0 &&
-                         hello.value < plan_.ranks && is_same_secret(greeting.secret, secret_);
+    const bool is_ours =
+        frames.size() == 1 && hello.kind == FrameKind::hello && hello.value >= 0 && hello.value < plan_.ranks;
     Rank* const rank = is_ours ? &rank_at(hello.value) : nullptr;
     if (rank == nullptr || rank->has_reported || rank->ended) {
         newcomer.link.close();
@@ -411,7 +439,7 @@ void MpiRanks::advance(TimePoint now) {
     stop_output_that_nobody_reads();
     for (const auto& newcomer : newcomers_) {
         if (now >= newcomer->deadline) {
-            newcomer->link.close();
+            newcomer->close();
         }
     }
     if (!mpirun_.is_released() && now >= start_deadline_) {

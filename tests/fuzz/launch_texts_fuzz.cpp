@@ -20,7 +20,7 @@
 #include "launcher/options/options.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
 #include "launcher/repeated_steps.hpp"
-#include "launcher/supervisor/control_address.hpp"
+#include "launcher/connection/control_address.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace {

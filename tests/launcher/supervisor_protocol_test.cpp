@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervisor/control_address.hpp"
+#include "launcher/connection/control_address.hpp"
 
 namespace rueda::launcher {
 namespace {
