@@ -93,7 +93,7 @@ std::size_t Handshake::wanted() const {
 Status Handshake::receive(std::string_view bytes) {
     RUEDA_ASSERT(bytes.size() <= wanted());
     received_ += bytes;
-    if (wanted() != 0 || bytes.empty()) {
+    if (bytes.empty() || (wanted() != 0 && may_be_of_rueda())) {
         return {};
     }
     Status status = take_message();
@@ -103,6 +103,12 @@ Status Handshake::receive(std::string_view bytes) {
     }
     received_.clear();
     return status;
+}
+
+/// Whether the bytes so far may be the beginning of a message. A program that speaks another protocol may wait for an
+/// answer before it sends as many bytes as an opening has, so it is refused at its first wrong byte.
+bool Handshake::may_be_of_rueda() const {
+    return step_ == Step::proof || kMark.substr(0, received_.size()) == received_.substr(0, kMark.size());
 }
 
 Status Handshake::take_message() {

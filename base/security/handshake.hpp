@@ -65,6 +65,7 @@ private:
     enum class Step : std::uint8_t { opening, answer, proof, proven, failed };
 
     [[nodiscard]] Digest code(std::string_view label, HandshakeSide of) const;
+    [[nodiscard]] bool may_be_of_rueda() const;
     [[nodiscard]] Status take_message();
     [[nodiscard]] Status check_proof(std::string_view proof) const;
 

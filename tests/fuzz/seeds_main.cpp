@@ -232,7 +232,7 @@ void write_socket_frames(const Folder& folder) {
     }
     folder.write("rendezvous", rendezvous);
     folder.write("supervisor", Seed().bytes(1, kCut).append(written_by_link([](launcher::FrameLink& link) {
-        link.send(FrameKind::hello, 2, "secret");
+        link.send(FrameKind::hello, 2, "host");
         link.send(FrameKind::output, launcher::kStandardOutput, "a line\n");
         link.send(FrameKind::ended, 256);
     })));
