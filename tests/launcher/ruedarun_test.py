@@ -970,9 +970,9 @@ class Srun(LauncherTest):
 
     def test_each_task_becomes_its_rank(self):
         for rank in range(2):
-            done = self.task(rank, "sh", "-c", "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_RENDEZVOUS; exit 7")
+            done = self.task(rank, "sh", "-c", 'echo $RUEDA_RANK $RUEDA_SIZE "$RUEDA_RENDEZVOUS"; exit 7')
             self.assertEqual((done.status, done.err), (7, ""))
-            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.geteuid()}-{os.getpid()}.0\n")
+            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.geteuid()}-{os.getpid()}.0-*\n")
 
     SHOW_TORCH = "echo " + " ".join(f"${name}" for name in (*BothWays.TORCH, "MASTER_ADDR", "MASTER_PORT"))
 
@@ -1466,7 +1466,7 @@ class SeveralHosts(BothWays, LauncherTest):
         the address that ruedarun has in its own one."""
         ports = (47000, 47149)  # the ports that the first host's kernel may give to ruedarun
         for host in range(2):
-            for words in ("link add docker0 type dummy", "address add 172.17.0.1/16 dev docker0", "link set docker0 up"):
+            for words in ("link add docker0 type bridge", "address add 172.17.0.1/16 dev docker0", "link set docker0 up"):
                 self.hosts.run(host, ["ip", *words.split()], check=True, timeout=TIMEOUT)
             self.addCleanup(self.hosts.run, host, ["ip", "link", "del", "docker0"], check=True, timeout=TIMEOUT)
         for first, last in (ports, (32768, 60999)):
