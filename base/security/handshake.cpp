@@ -24,13 +24,13 @@ constexpr std::string_view kProofLabel = "rueda proof 1\n";
 constexpr std::string_view kKeyLabel = "rueda key   1\n";
 static_assert(kProofLabel.size() == kKeyLabel.size());
 
-std::string_view text_of(const Nonce& nonce) { return {reinterpret_cast<const char*>(nonce.data()), nonce.size()}; }
+std::string_view nonce_text(const Nonce& nonce) { return {reinterpret_cast<const char*>(nonce.data()), nonce.size()}; }
 
-HandshakeSide opposite(HandshakeSide side) {
+HandshakeSide other_side(HandshakeSide side) {
     return side == HandshakeSide::connecting ? HandshakeSide::accepting : HandshakeSide::connecting;
 }
 
-std::string header_of(HandshakeSide side) {
+std::string handshake_header(HandshakeSide side) {
     std::string text(kMark);
     text += static_cast<char>(kHandshakeVersion);
     text += static_cast<char>(side);
@@ -48,7 +48,7 @@ Status check_header(std::string_view header, HandshakeSide expected) {
                        "it has version {} of the handshake, expected {}: run the same build of Rueda on all hosts",
                        version, kHandshakeVersion);
     }
-    if (header != header_of(expected)) {
+    if (header != handshake_header(expected)) {
         return failure(ErrorCode::invalid_argument, "it has sent a handshake of the wrong side");
     }
     return {};
@@ -71,7 +71,7 @@ Handshake::Handshake(HandshakeSide side, std::string_view secret, std::string_vi
       own_nonce_(nonce),
       step_(side == HandshakeSide::connecting ? Step::answer : Step::opening) {
     if (side == HandshakeSide::connecting) {
-        output_ = header_of(side_) + std::string(text_of(own_nonce_));
+        output_ = handshake_header(side_) + std::string(nonce_text(own_nonce_));
     }
 }
 
@@ -118,11 +118,11 @@ Status Handshake::take_message() {
         return {};
     }
     const std::string_view message = received_;
-    RUEDA_RETURN_IF_FAILED(check_header(message.substr(0, kHeaderBytes), opposite(side_)));
+    RUEDA_RETURN_IF_FAILED(check_header(message.substr(0, kHeaderBytes), other_side(side_)));
     std::copy_n(message.begin() + kHeaderBytes, other_nonce_.size(), other_nonce_.begin());
     if (step_ == Step::opening) {
-        output_ = header_of(side_);
-        output_ += text_of(own_nonce_);
+        output_ = handshake_header(side_);
+        output_ += nonce_text(own_nonce_);
         output_ += bytes_of(code(kProofLabel, side_));
         step_ = Step::proof;
         return {};
@@ -134,7 +134,7 @@ Status Handshake::take_message() {
 }
 
 Status Handshake::check_proof(std::string_view proof) const {
-    return equal_in_constant_time(proof, bytes_of(code(kProofLabel, opposite(side_))))
+    return equal_in_constant_time(proof, bytes_of(code(kProofLabel, other_side(side_))))
                ? Status()
                : failure(ErrorCode::invalid_argument, "it does not know the secret of this job");
 }
@@ -144,16 +144,16 @@ Digest Handshake::code(std::string_view label, HandshakeSide of) const {
     const bool is_connecting = side_ == HandshakeSide::connecting;
     HmacSha256 hmac(secret_);
     hmac.add(label);
-    hmac.add(header_of(of));
-    hmac.add(text_of(is_connecting ? own_nonce_ : other_nonce_));
-    hmac.add(text_of(is_connecting ? other_nonce_ : own_nonce_));
+    hmac.add(handshake_header(of));
+    hmac.add(nonce_text(is_connecting ? own_nonce_ : other_nonce_));
+    hmac.add(nonce_text(is_connecting ? other_nonce_ : own_nonce_));
     hmac.add(purpose_);  // the other parts have fixed lengths, so no two handshakes give the same text
     return hmac.finish();
 }
 
 MessageKeys Handshake::keys() const {
     RUEDA_ASSERT(is_proven());
-    return {code(kKeyLabel, side_), code(kKeyLabel, opposite(side_))};
+    return {code(kKeyLabel, side_), code(kKeyLabel, other_side(side_))};
 }
 
 }  // namespace rueda::base

@@ -1448,7 +1448,11 @@ class SeveralHosts(BothWays, LauncherTest):
 
         def tell(*words):
             done = self.hosts.run(
-                1, [sys.executable, script, words[0], address, port, words[1]], capture_output=True, text=True, timeout=20
+                1,
+                [sys.executable, script, words[0], address, port, words[1]],
+                capture_output=True,
+                text=True,
+                timeout=20,
             )
             return done.stdout.strip() or done.stderr
 
@@ -1466,7 +1470,11 @@ class SeveralHosts(BothWays, LauncherTest):
         the address that ruedarun has in its own one."""
         ports = (47000, 47149)  # the ports that the first host's kernel may give to ruedarun
         for host in range(2):
-            for words in ("link add docker0 type bridge", "address add 172.17.0.1/16 dev docker0", "link set docker0 up"):
+            for words in (
+                "link add docker0 type bridge",
+                "address add 172.17.0.1/16 dev docker0",
+                "link set docker0 up",
+            ):
                 self.hosts.run(host, ["ip", *words.split()], check=True, timeout=TIMEOUT)
             self.addCleanup(self.hosts.run, host, ["ip", "link", "del", "docker0"], check=True, timeout=TIMEOUT)
         for first, last in (ports, (32768, 60999)):
