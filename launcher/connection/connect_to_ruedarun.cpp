@@ -166,11 +166,10 @@ Result<ProvenConnection> connect_to_ruedarun(const ControlAddress& address, cons
     for (const auto& attempt : attempts) {
         descriptions.push_back(attempt->description());
     }
-    return failure(
-        ErrorCode::unsupported,
-        "at none of its addresses, ruedarun could be reached from {} and proved the secret of this job ({}); "
-        "check the network between the hosts, or name the right one with --network-interfaces",
-        host_name(), fmt::join(descriptions, "; "));
+    return failure(ErrorCode::unsupported,
+                   "ruedarun could not be reached from {} at any of its addresses, or did not prove the secret of this "
+                   "job ({}); check the network between the hosts, or name the right one with --network-interfaces",
+                   host_name(), fmt::join(descriptions, "; "));
 }
 
 }  // namespace rueda::launcher

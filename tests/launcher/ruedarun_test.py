@@ -1765,7 +1765,7 @@ class Network(LauncherTest):
         self.assertEqual(done.status, 1)
         self.assertRegex(
             done.err,
-            r"rank 0 cannot report to ruedarun: at none of its addresses, .* \(127\.0\.0\.1:\d+: Connection refused\)",
+            r"rank 0 cannot report to ruedarun: ruedarun could not be reached .* \(127\.0\.0\.1:\d+: Connection refused\)",
         )
         self.assertNotIn("secret@", done.err)
 
