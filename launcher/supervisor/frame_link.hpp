@@ -59,7 +59,7 @@ public:
     static constexpr std::chrono::milliseconds kAnswerTime{2000};
 
     FrameLink() = default;
-    /// Makes a link whose frames have no codes. Both ends belong to this process or were inherited from it.
+    /// Makes a link whose frames have no codes. Tests use it to look at single frames.
     explicit FrameLink(base::UniqueFd socket);
     explicit FrameLink(ProvenConnection connection);
 
