@@ -79,7 +79,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      TextSetting{&Config::rendezvous, is_socket_name,
                  "'@name' (an abstract Unix socket) or '/path', of at most 107 bytes"},
      "Where the ranks of one host meet without MPI: `@name` for an abstract Unix socket, or the `/path` of one in the "
-     "file system."},
+     "file system. If an abstract name ends with `*`, rank 0 replaces this character by random digits, and the other "
+     "ranks look for the socket, so that no other user can take the name first."},
     {"RUEDA_CONTROL_PLANE", "", SettingGroup::rendezvous, SettingScope::own,
      ChoiceSetting{kControlPlaneWords,
                    [](Config& config, std::size_t word) { config.control_plane = static_cast<ControlPlaneKind>(word); },

@@ -24,7 +24,7 @@
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/captured_run.hpp"
-#include "launcher/supervisor/control_address.hpp"
+#include "launcher/connection/control_address.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {

@@ -46,9 +46,9 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
 /// Lets the ranks find each other through a socket, which is possible if all of them are on one host.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    // Another user can guess the name of this socket and listen there first. Ranks refuse to talk to another user's
-    // process, so the job then ends with an error.
-    const std::string place = fmt::format("@rueda-slurm-{}-{}.{}", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
+    // Rank 0 replaces the asterisk by random digits. The rest of the name is known to every user of the host, so
+    // another user could listen there before rank 0 does.
+    const std::string place = fmt::format("@rueda-slurm-{}-{}.{}-*", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
                                           text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
                                                      {"RUEDA_RANK", std::to_string(rank)},

@@ -11,29 +11,22 @@
 #include <string>
 #include <utility>
 
+#include "launcher/connection/control_address.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
-#include "launcher/supervisor/control_address.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-/// How long a new connection may take to send its first frame, the hello.
-constexpr std::chrono::seconds kHelloTime{10};
 /// How long connections may stay open after the end of the job. Supervisors (the parents of ranks) still send output
 /// during this time.
 constexpr std::chrono::seconds kLinkTime{8};
-/// The maximum number of connections that have not sent their hello.
-constexpr std::size_t kMostNewcomers = 4096;
-/// The longest hello in bytes. With the names of 56 parts of GPUs (8 GPUs of 7 parts) it has about 2600 bytes.
-constexpr std::size_t kLongestHello = 8192;
-
 /// Raises the soft limit of descriptors. Each rank needs a connection and two pipes, so the usual 1024 is too low for
 /// large jobs. The limit is raised only as far as needed, because mpirun and the ranks inherit it.
 void raise_descriptor_limit(int ranks) {
-    const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + kMostNewcomers;
+    const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + NewcomerLimits().most;
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
         limit.rlim_cur = std::min(needed, limit.rlim_max);
@@ -73,9 +66,10 @@ Status MpiRanks::start(JobOutput& output) {
     Result<ControlListener> listener = is_on_this_host() ? listen_on_this_host() : listen_on_network(plan_.interfaces);
     RUEDA_RETURN_IF_FAILED(listener.status());
     const ControlAddress& address = listener.value().address;
-    secret_ = address.secret;
+    newcomers_.emplace(address.secret,
+                       [this](FrameLink link, const Frame& hello) { take_hello(std::move(link), hello); });
     acceptor_ = Acceptor(
-        std::move(listener.value().sockets), [this](base::UniqueFd socket) { accept_newcomer(std::move(socket)); },
+        std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
         // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended, and
@@ -91,11 +85,9 @@ Status MpiRanks::start(JobOutput& output) {
 }
 
 void MpiRanks::add_to(PollSet& set) {
-    std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->link.is_open(); });
     acceptor_.add_to(set);
-    for (const auto& newcomer : newcomers_) {
-        set.add(newcomer->link.fd(), POLLIN, [this, one = newcomer.get()] { take_hello(*one); });
-        set.wake_at(newcomer->deadline);
+    if (newcomers_) {
+        newcomers_->add_to(set);
     }
     for (int rank = 0; rank < plan_.ranks; ++rank) {
         FrameLink& link = rank_at(rank).link;
@@ -115,32 +107,19 @@ void MpiRanks::add_to(PollSet& set) {
     }
 }
 
-void MpiRanks::accept_newcomer(base::UniqueFd socket) {
-    if (newcomers_.size() < kMostNewcomers && may_be_of_this_job(socket.value())) {
-        newcomers_.push_back(std::make_unique<Newcomer>(
-            Newcomer{FrameLink(std::move(socket)), std::chrono::steady_clock::now() + kHelloTime}));
-    }
-}
-
-void MpiRanks::take_hello(Newcomer& newcomer) {
-    const std::vector<Frame> frames = newcomer.link.receive(kLongestHello);
-    if (frames.empty()) {
-        return;
-    }
-    const Frame& hello = frames.front();
+/// Takes a supervisor that has proved the secret. If its rank is wrong or connected already, the link is closed.
+void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
     const Greeting greeting = parse_greeting(hello.payload);
-    const bool is_ours = frames.size() == 1 && hello.kind == FrameKind::hello && hello.value >= 0 &&
-                         hello.value < plan_.ranks && is_same_secret(greeting.secret, secret_);
+    const bool is_ours = hello.value >= 0 && hello.value < plan_.ranks;
     Rank* const rank = is_ours ? &rank_at(hello.value) : nullptr;
     if (rank == nullptr || rank->has_reported || rank->ended) {
-        newcomer.link.close();
         return;
     }
     rank->has_reported = true;
     rank->host = is_on_this_host() ? "" : greeting.host;
     rank->host_key = greeting.host_key;
     rank->gpus = greeting.gpus;
-    rank->link = std::exchange(newcomer.link, FrameLink());
+    rank->link = std::move(link);
     if (hello.value == 0) {
         master_port_ = greeting.master_port;
     }
@@ -409,10 +388,8 @@ void MpiRanks::advance(TimePoint now) {
     mpirun_.advance(now);
     ask_for_more_output();
     stop_output_that_nobody_reads();
-    for (const auto& newcomer : newcomers_) {
-        if (now >= newcomer->deadline) {
-            newcomer->link.close();
-        }
+    if (newcomers_) {
+        newcomers_->expire(now);
     }
     if (!mpirun_.is_released() && now >= start_deadline_) {
         give_up_on_absent_ranks();

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <array>
-#include <memory>
+#include <optional>
 
 #include "base/unique_fd.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/processes/acceptor.hpp"
 #include "launcher/start/mpirun.hpp"
+#include "launcher/start/newcomers.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/watch/rank_group.hpp"
 
@@ -48,17 +49,10 @@ private:
         std::array<bool, 2> output_stopped{};
         std::size_t unacknowledged = 0;  ///< bytes of output that ruedarun has not yet acknowledged by `more_output`
     };
-    /// A connection whose process has not yet shown that it knows the job's secret.
-    struct Newcomer {
-        FrameLink link;
-        TimePoint deadline;
-    };
-
     [[nodiscard]] bool is_on_this_host() const { return plan_.shares.empty(); }
     [[nodiscard]] Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
     [[nodiscard]] const Rank& rank_at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
-    void accept_newcomer(base::UniqueFd socket);
-    void take_hello(Newcomer& newcomer);
+    void take_hello(FrameLink link, const Frame& hello);
     [[nodiscard]] Status open_output(int rank);
     void welcome_when_all_have_reported();
     [[nodiscard]] Status add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables);
@@ -77,10 +71,9 @@ private:
     const LaunchPlan& plan_;
     StartContext context_;
     JobOutput* output_ = nullptr;
-    std::string secret_;
+    std::optional<Newcomers> newcomers_;  ///< set by start(); empty if it has failed early
     Acceptor acceptor_;
     Mpirun mpirun_;
-    std::vector<std::unique_ptr<Newcomer>> newcomers_;
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
     TimePoint start_deadline_;  ///< when all supervisors must have reported

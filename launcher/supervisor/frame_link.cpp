@@ -35,6 +35,10 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 16 && std::is_trivially_copyable_v<FrameHeader>);
 
+std::string_view bytes_of_header(const FrameHeader& header) {
+    return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
 /// Makes TCP detect a vanished host. For a Unix socket, these options fail, but they are not needed: the kernel reports
 /// the end of a local process at once.
 void watch_connection(int fd) {
@@ -49,7 +53,25 @@ void watch_connection(int fd) {
 
 }  // namespace
 
+std::string FrameCodes::next(std::string_view header, std::string_view payload) {
+    std::array<char, 8> number{};
+    for (std::size_t i = 0; i < number.size(); ++i) {
+        number[i] = static_cast<char>(number_ >> 8 * i & 0xFFU);
+    }
+    ++number_;
+    base::HmacSha256 code = keyed_;
+    code.add({number.data(), number.size()});
+    code.add(header);  // it contains the length of the payload
+    code.add(payload);
+    return std::string(base::bytes_of(code.finish()).substr(0, kBytes));
+}
+
 FrameLink::FrameLink(base::UniqueFd socket) : socket_(std::move(socket)) { watch_connection(socket_.value()); }
+
+FrameLink::FrameLink(ProvenConnection connection) : FrameLink(std::move(connection.socket)) {
+    sending_.emplace(connection.keys.sending);
+    receiving_.emplace(connection.keys.receiving);
+}
 
 void FrameLink::expect_answers() const {
     if (is_open()) {
@@ -66,17 +88,20 @@ void FrameLink::send(FrameKind kind, std::int32_t value, std::string_view payloa
         const std::string_view part = payload.substr(0, kMostPayload);
         payload.remove_prefix(part.size());
         const FrameHeader header{kFrameMagic, kind, value, static_cast<std::uint32_t>(part.size())};
-        queue_.append(reinterpret_cast<const char*>(&header), sizeof header);
+        queue_ += bytes_of_header(header);
         queue_ += part;
+        queue_ += sending_ ? sending_->next(bytes_of_header(header), part) : "";
     } while (!payload.empty());
     flush();
 }
 
 Status FrameLink::send_descriptors(std::span<const int> fds) {
-    FrameHeader header{kFrameMagic, FrameKind::descriptors, 0, 0};
-    iovec part{&header, sizeof header};
-    // Nothing was sent before, so the whole frame fits into the socket's send buffer.
-    if (base::send_with_descriptors(socket_.value(), {&part, 1}, fds) != static_cast<ssize_t>(sizeof header)) {
+    const FrameHeader header{kFrameMagic, FrameKind::descriptors, 0, 0};
+    std::string bytes(bytes_of_header(header));
+    bytes += sending_ ? sending_->next(bytes_of_header(header), "") : "";
+    iovec part{bytes.data(), bytes.size()};
+    // Only the messages of the handshake were sent before, so the whole frame fits into the socket's send buffer.
+    if (base::send_with_descriptors(socket_.value(), {&part, 1}, fds) != static_cast<ssize_t>(bytes.size())) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }
     return {};
@@ -109,11 +134,18 @@ bool FrameLink::take_frame(std::size_t most_payload, std::vector<Frame>& frames)
         close();
         return false;
     }
-    if (received_.size() < sizeof header + header.bytes) {
+    const std::size_t bytes = sizeof header + header.bytes;
+    if (received_.size() < bytes + code_bytes()) {
         return false;
     }
-    frames.push_back({header.kind, header.value, received_.substr(sizeof header, header.bytes)});
-    received_.erase(0, sizeof header + header.bytes);
+    Frame frame{header.kind, header.value, received_.substr(sizeof header, header.bytes)};
+    const std::string_view code = std::string_view(received_).substr(bytes, code_bytes());
+    if (receiving_ && !base::equal_in_constant_time(code, receiving_->next(bytes_of_header(header), frame.payload))) {
+        close();
+        return false;
+    }
+    frames.push_back(std::move(frame));
+    received_.erase(0, bytes + code_bytes());
     return true;
 }
 

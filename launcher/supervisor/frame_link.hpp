@@ -5,13 +5,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/security/sha256.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
+#include "launcher/connection/proving_socket.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace rueda::launcher {
@@ -23,8 +26,26 @@ struct Frame {
     std::string payload;
 };
 
+/// Computes the codes of the frames in one direction of a connection. A code depends on the key, on the number of the
+/// frame, and on all its bytes. So a frame that was changed, left out, repeated or reflected is noticed. Threads: only
+/// one thread may use an object.
+class FrameCodes {
+public:
+    /// The length of a code in bytes: HMAC-SHA-256 cut to 128 bits.
+    static constexpr std::size_t kBytes = 16;
+
+    explicit FrameCodes(const base::Digest& key) : keyed_(base::bytes_of(key)) {}
+    /// Returns the code of the next frame.
+    [[nodiscard]] std::string next(std::string_view header, std::string_view payload);
+
+private:
+    base::HmacSha256 keyed_;
+    std::uint64_t number_ = 0;
+};
+
 /// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks.
-/// Frames that cannot be sent now go into a queue. Threads: only one thread may use an object.
+/// Frames that cannot be sent now go into a queue. If the other side has proved the secret of the job, each frame ends
+/// with a code, and a frame with a wrong code closes the link. Threads: only one thread may use an object.
 class FrameLink {
 public:
     /// The largest payload of one frame, in bytes. A longer text is sent in several frames.
@@ -38,7 +59,9 @@ public:
     static constexpr std::chrono::milliseconds kAnswerTime{2000};
 
     FrameLink() = default;
+    /// Makes a link whose frames have no codes. Tests use it to look at single frames.
     explicit FrameLink(base::UniqueFd socket);
+    explicit FrameLink(ProvenConnection connection);
 
     [[nodiscard]] int fd() const { return socket_.value(); }
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
@@ -63,8 +86,12 @@ public:
 
 private:
     [[nodiscard]] bool take_frame(std::size_t most_payload, std::vector<Frame>& frames);
+    /// Returns the length of the code at the end of each frame.
+    [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? FrameCodes::kBytes : 0; }
 
     base::UniqueFd socket_;
+    std::optional<FrameCodes> sending_;
+    std::optional<FrameCodes> receiving_;
     std::string queue_;
     std::string received_;
     std::vector<base::UniqueFd> descriptors_;

@@ -18,6 +18,8 @@
 
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
+#include "launcher/connection/connect_to_ruedarun.hpp"
+#include "launcher/connection/control_address.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/host_settings.hpp"
@@ -28,7 +30,6 @@
 #include "launcher/processes/held_port.hpp"
 #include "launcher/processes/poll_set.hpp"
 #include "launcher/processes/signal_inbox.hpp"
-#include "launcher/supervisor/control_address.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/supervisor/output_pump.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
@@ -96,17 +97,17 @@ private:
         // The GPUs are listed before the connection is made: ruedarun waits only a few seconds for the first frame of a
         // connection, and NVML can take longer on a host with many GPUs.
         const std::string gpus = gpus_.per_rank > 0 ? encode_gpus(gpus_here(environment_)) : "";
-        Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
-        if (!socket.is_ok()) {  // ruedarun reports that this supervisor is missing; this line says why
-            complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, socket.status().message()));
+        Result<ProvenConnection> connection = connect_to_ruedarun(address.value());
+        if (!connection.is_ok()) {  // ruedarun reports that this supervisor is missing; this line says why
+            complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, connection.status().message()));
             done_ = true;
             exit_status_ = 1;
             return;
         }
-        link_ = FrameLink(std::move(socket).value());
-        link_.send(FrameKind::hello, *rank_,
-                   encode_greeting({address.value().secret, host_name(), *rank_ == 0 ? hold_master_port() : kNoPort,
-                                    host_key(environment_), gpus}));
+        link_ = FrameLink(std::move(connection).value());
+        link_.send(
+            FrameKind::hello, *rank_,
+            encode_greeting({host_name(), *rank_ == 0 ? hold_master_port() : kNoPort, host_key(environment_), gpus}));
     }
 
     /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start.

@@ -42,13 +42,11 @@ OomKills parse_kills(std::string_view text) {
 }  // namespace
 
 std::string encode_greeting(const Greeting& greeting) {
-    return fmt::format("{}\n{}\n{}\n{}\n{}", greeting.secret, greeting.host, greeting.master_port, greeting.host_key,
-                       greeting.gpus);
+    return fmt::format("{}\n{}\n{}\n{}", greeting.host, greeting.master_port, greeting.host_key, greeting.gpus);
 }
 
 Greeting parse_greeting(std::string_view text) {
     Greeting greeting;
-    greeting.secret = take_until(text, '\n');
     greeting.host = take_until(text, '\n');
     std::erase_if(greeting.host, [](char c) { return c <= ' ' || c > '~'; });
     greeting.master_port = base::parse_integer<std::uint16_t>(take_until(text, '\n')).value_or(0);

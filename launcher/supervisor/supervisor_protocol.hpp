@@ -39,7 +39,6 @@ inline constexpr std::int32_t kStandardError = 2;
 
 /// The payload of a `hello` frame.
 struct Greeting {
-    std::string secret;             ///< shows that ruedarun's own mpirun started the supervisor
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
     std::string host_key;           ///< equal for all ranks of one host (network.hpp)

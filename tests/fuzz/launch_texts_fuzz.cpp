@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/connection/control_address.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/hosts/hosts.hpp"
 #include "launcher/hosts/placement.hpp"
@@ -20,7 +21,6 @@
 #include "launcher/options/options.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
 #include "launcher/repeated_steps.hpp"
-#include "launcher/supervisor/control_address.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace {

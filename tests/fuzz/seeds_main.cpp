@@ -42,6 +42,7 @@
 #include "core/setup/host_cores.hpp"
 #include "core/setup/shared_settings.hpp"
 #include "launcher/supervisor/frame_link.hpp"
+#include "tests/fuzz/handshake_inputs.hpp"
 #include "tests/support/ranks/thread_control_plane.hpp"
 #include "training/outcome.hpp"
 
@@ -205,15 +206,18 @@ void write_start_messages(const Folder& folder) {
 
 constexpr int kCut = 5;  // how the target cuts the stream; for messages with files, the number of files per message
 
-/// Returns the bytes that the link writes to its socket.
+/// Returns the bytes that the link writes to its socket, with or without codes at the end of the frames.
 template <class Say>
-Seed written_by_link(Say&& say) {
+Seed written_by_link(Say&& say, bool has_codes = false) {
     std::array<int, 2> fds{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()) != 0) {
         throw std::runtime_error("socketpair");
     }
     const base::UniqueFd reader(fds[0]);
-    launcher::FrameLink link{base::UniqueFd(fds[1])};
+    base::UniqueFd writer(fds[1]);
+    launcher::FrameLink link =
+        has_codes ? launcher::FrameLink(launcher::ProvenConnection{std::move(writer), fuzz::fuzz_keys().sender})
+                  : launcher::FrameLink(std::move(writer));
     say(link);
     std::array<std::byte, 8192> bytes{};
     const ssize_t got = ::recv(reader.value(), bytes.data(), bytes.size(), 0);
@@ -232,11 +236,32 @@ void write_socket_frames(const Folder& folder) {
     }
     folder.write("rendezvous", rendezvous);
     folder.write("supervisor", Seed().bytes(1, kCut).append(written_by_link([](launcher::FrameLink& link) {
-        link.send(FrameKind::hello, 2, "secret");
+        link.send(FrameKind::hello, 2, "host");
         link.send(FrameKind::output, launcher::kStandardOutput, "a line\n");
         link.send(FrameKind::ended, 256);
     })));
     folder.write("files", Seed().bytes(2, 1).append(std::as_bytes(std::span("d", 1))));
+}
+
+void write_handshake(const Folder& folder) {
+    base::Handshake connecting = fuzz::handshake_of(base::HandshakeSide::connecting);
+    base::Handshake accepting = fuzz::handshake_of(base::HandshakeSide::accepting);
+    const std::string opening = connecting.take_output();
+    if (!accepting.receive(opening).is_ok()) {
+        throw std::runtime_error("handshake");
+    }
+    const std::string answer = accepting.take_output();
+    if (!connecting.receive(answer).is_ok()) {
+        throw std::runtime_error("handshake");
+    }
+    const std::string both = opening + connecting.take_output();
+    folder.write("accepting", Seed().bytes(0, kCut).append(std::as_bytes(std::span(both))));
+    folder.write("connecting", Seed().bytes(1, kCut).append(std::as_bytes(std::span(answer))));
+    const auto say = [](launcher::FrameLink& link) {
+        link.send(launcher::FrameKind::hello, 2, "host");
+        link.send(launcher::FrameKind::ended, 256);
+    };
+    folder.write("frames", Seed().bytes(2, kCut).append(written_by_link(say, /*has_codes=*/true)));
 }
 
 // ---- several hosts --------------------------------------------------------------------------------------------------
@@ -538,6 +563,7 @@ void write_recorder_ring(const Folder& folder) {
 int write_all(const std::filesystem::path& seeds) {
     write_start_messages({seeds, "start_messages_fuzz"});
     write_socket_frames({seeds, "socket_frames_fuzz"});
+    write_handshake({seeds, "handshake_fuzz"});
     write_stall_messages({seeds, "stall_messages_fuzz"});
     write_message_frames({seeds, "message_frames_fuzz"});
     write_network_frames({seeds, "network_frames_fuzz"});

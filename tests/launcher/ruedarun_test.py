@@ -24,6 +24,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support" / "hosts"))
 import hosts as test_hosts  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import handshake  # noqa: E402
+
 RUEDARUN = ""
 MPI_PROGRAM = ""
 TIMEOUT = 60
@@ -967,9 +970,9 @@ class Srun(LauncherTest):
 
     def test_each_task_becomes_its_rank(self):
         for rank in range(2):
-            done = self.task(rank, "sh", "-c", "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_RENDEZVOUS; exit 7")
+            done = self.task(rank, "sh", "-c", 'echo $RUEDA_RANK $RUEDA_SIZE "$RUEDA_RENDEZVOUS"; exit 7')
             self.assertEqual((done.status, done.err), (7, ""))
-            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.geteuid()}-{os.getpid()}.0\n")
+            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.geteuid()}-{os.getpid()}.0-*\n")
 
     SHOW_TORCH = "echo " + " ".join(f"${name}" for name in (*BothWays.TORCH, "MASTER_ADDR", "MASTER_PORT"))
 
@@ -1190,13 +1193,18 @@ class Mpirun(BothWays, LauncherTest):
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         control = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL="))
         secret, name = control.split(b"=", 1)[1].split(b"@", 1)
-        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0, len(secret)))
-        for greeting in (b"GET / HTTP/1.0\r\n\r\n", hello + b"x" * len(secret), hello + secret):
+        for greeting in (b"GET / HTTP/1.0\r\n\r\n", handshake.frame(secret, 0, 1, 0, secret), bytes(100)):
             with socket.socket(socket.AF_UNIX) as stranger:
                 stranger.settimeout(TIMEOUT)
                 stranger.connect(b"\0" + name[1:])
                 stranger.sendall(greeting)
-                self.assertEqual(stranger.recv(1), b"")  # ruedarun must close the connection
+                self.assertTrue(handshake.is_closed(stranger))
+        for known, expected in ((b"x" * len(secret), "not proven, closed"), (secret, "proven, closed")):
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.settimeout(TIMEOUT)
+                stranger.connect(b"\0" + name[1:])
+                # The one that knows the secret names a rank that is already connected.
+                self.assertEqual(handshake.greet(stranger, known), expected)
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual((process.returncode, err), (0, ""))
@@ -1435,28 +1443,76 @@ class SeveralHosts(BothWays, LauncherTest):
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
         self.assertNotIn(secret, pathlib.Path(f"/proc/{mpirun[0]}/cmdline").read_bytes())
-        # With these bytes, the supervisor of rank 0 greets ruedarun.
-        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0))
-        wrong_secret = hello + len(secret).to_bytes(4, "little") + b"x" * len(secret)
-        known_rank = hello + len(secret).to_bytes(4, "little") + secret
-        huge = hello + (0xFFFFFFFF).to_bytes(4, "little")
-        script = "import socket, sys\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)\n" + (
-            "s.sendall(bytes.fromhex(sys.argv[3])); print(s.recv(1) == b'')"
-        )
+        script = handshake.__file__
         address, port = places.decode().split(",")[0].rsplit(":", 1)
-        for words in (b"GET / HTTP/1.0\r\n\r\n", wrong_secret, known_rank, huge):
+
+        def tell(*words):
             done = self.hosts.run(
                 1,
-                [sys.executable, "-c", script, address, port, words.hex()],
+                [sys.executable, script, words[0], address, port, words[1]],
                 capture_output=True,
                 text=True,
                 timeout=20,
             )
-            self.assertEqual(done.stdout, "True\n", done.stderr)  # ruedarun must close the connection
+            return done.stdout.strip() or done.stderr
+
+        for words in (b"GET / HTTP/1.0\r\n\r\n", handshake.frame(secret, 0, 1, 0, secret), b"\xff" * 100):
+            self.assertEqual(tell("send", words.hex()), "closed")
+        self.assertEqual(tell("connect", "x" * len(secret)), "not proven, closed")
+        self.assertEqual(tell("connect", secret.decode()), "proven, closed")  # its rank is already connected
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
         done = Done(process.returncode, out, err, 0)
         self.assertEqual((done.status, done.err), (0, ""))
+
+    def test_a_listener_that_is_not_ruedarun_gets_no_secret(self):
+        """Both hosts have a network 172.17.0.0/16 of their own, as docker0 is. On the other host, an attacker listens at
+        the address that ruedarun has in its own one."""
+        ports = (47000, 47149)  # the ports that the first host's kernel may give to ruedarun
+        for host in range(2):
+            for words in (
+                "link add docker0 type bridge",
+                "address add 172.17.0.1/16 dev docker0",
+                "link set docker0 up",
+            ):
+                self.hosts.run(host, ["ip", *words.split()], check=True, timeout=TIMEOUT)
+            self.addCleanup(self.hosts.run, host, ["ip", "link", "del", "docker0"], check=True, timeout=TIMEOUT)
+        for first, last in (ports, (32768, 60999)):
+            change = f"echo {first} {last} > /proc/sys/net/ipv4/ip_local_port_range"
+            if last == ports[1]:
+                if self.hosts.run(0, ["sh", "-c", change], capture_output=True, timeout=TIMEOUT).returncode != 0:
+                    self.skipTest("the range of ports cannot be set here")
+            else:
+                self.addCleanup(self.hosts.run, 0, ["sh", "-c", change], check=True, timeout=TIMEOUT)
+        for mode in ("silent", "close", "reflect", "web"):
+            with self.subTest(mode=mode):
+                self.check_job_beside_attacker(mode, ports)
+
+    def check_job_beside_attacker(self, mode, ports):
+        seen = self.folder / f"seen.{mode}"
+        attacker = self.hosts.popen(
+            1,
+            [sys.executable, handshake.__file__, "listen", mode, "172.17.0.1", *map(str, ports), str(seen)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            self.assertEqual(attacker.stdout.readline(), "ready\n")
+            begin = time.monotonic()
+            done = self.run_it("-H", "rueda-h0:1,rueda-h1:1", *python(self.WHERE))
+            self.assertLess(time.monotonic() - begin, 10)  # the attacker's silence delays nothing
+        finally:
+            attacker.kill()
+            attacker.communicate()
+        self.assertEqual(
+            (done.status, sorted(done.out.splitlines()), done.err), (0, ["[0] rueda-h0", "[1] rueda-h1"], "")
+        )
+        # The attacker got a connection of rank 1's supervisor, and on it at most the beginning of a handshake: a header
+        # and a random number.
+        connections = seen.read_bytes().split(b"[connection]")
+        self.assertEqual((len(connections), connections[0]), (2, b""))
+        self.assertIn(len(connections[1]), (0,) if mode == "close" else (0, handshake.OPENING_BYTES))
+        self.assertTrue(connections[1] == b"" or connections[1].startswith(handshake.header(handshake.CONNECTING)))
 
     def test_mpi_between_the_hosts(self):
         if MPI_PROGRAM == "none":
@@ -1707,7 +1763,10 @@ class Network(LauncherTest):
             env=environment(RUEDARUN_CONTROL=control, OMPI_COMM_WORLD_RANK="0"),
         )
         self.assertEqual(done.status, 1)
-        self.assertRegex(done.err, r"rank 0 cannot report to ruedarun: none of 127\.0\.0\.1:\d+ can be reached")
+        self.assertRegex(
+            done.err,
+            r"rank 0 cannot report to ruedarun: ruedarun could not be reached .* \(127\.0\.0\.1:\d+: Connection refused\)",
+        )
         self.assertNotIn("secret@", done.err)
 
     def test_a_supervisor_counts_the_cores_of_its_own_host(self):

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervisor/control_address.hpp"
+#include "launcher/connection/control_address.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -22,15 +22,14 @@ RankEnd report_of(const std::string& text) {
 }
 
 TEST_CASE("a greeting survives the journey, without characters that harm a terminal", "[unit]") {
-    const Greeting same = parse_greeting(encode_greeting({"0ff", "b", 4711, "b 1 2 3 4", "2\t0,1\t\t"}));
+    const Greeting same = parse_greeting(encode_greeting({"b", 4711, "b 1 2 3 4", "2\t0,1\t\t"}));
     CHECK(same.gpus == "2\t0,1\t\t");
-    CHECK(same.secret == "0ff");
     CHECK(same.host == "b");
     CHECK(same.master_port == 4711);
     CHECK(same.host_key == "b 1 2 3 4");
-    CHECK(parse_greeting("s\n\x1b[31mb\xff \n70000\n").host == "[31mb");
-    CHECK(parse_greeting("s\nb\n70000\n").master_port == 0);
-    CHECK(parse_greeting("").secret.empty());
+    CHECK(parse_greeting("\x1b[31mb\xff \n70000\n").host == "[31mb");
+    CHECK(parse_greeting("b\n70000\n").master_port == 0);
+    CHECK(parse_greeting("").host.empty());
 }
 
 TEST_CASE("a report about the end of a rank survives the journey", "[unit]") {
@@ -81,28 +80,6 @@ TEST_CASE("the address of ruedarun, as a text", "[unit]") {
         // A comma at the end is accepted, although no other address follows.
         CHECK(parse_control_address(text).is_ok() == (text == "s@10.0.0.1:80,"));
     }
-    CHECK(is_same_secret("abc", "abc"));
-    CHECK_FALSE(is_same_secret("abc", "abd"));
-    CHECK_FALSE(is_same_secret("abc", "ab"));
-    CHECK_FALSE(is_same_secret("", "a"));
-}
-
-TEST_CASE("supervisors of this host connect to a socket that is new for every job", "[unit]") {
-    const auto one = listen_on_this_host();
-    const auto other = listen_on_this_host();
-    REQUIRE(one.is_ok());
-    REQUIRE(other.is_ok());
-    CHECK(one.value().address.endpoints != other.value().address.endpoints);
-    CHECK(one.value().address.secret.size() == 32);
-    CHECK(one.value().address.secret != other.value().address.secret);
-    CHECK(one.value().address.endpoints.front().find(one.value().address.secret) == std::string::npos);
-    const auto again = parse_control_address(format_control_address(one.value().address));
-    REQUIRE(again.is_ok());
-    const auto connected = connect_to_ruedarun(again.value());
-    REQUIRE(connected.is_ok());
-    CHECK(may_be_of_this_job(connected.value().value()));
-    CHECK_FALSE(may_be_of_this_job(-1));
-    CHECK_FALSE(connect_to_ruedarun({"s", {"@ruedarun-nobody-listens"}}).is_ok());
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ ROOMS = {
 
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
-    "base": ["", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
+    "base": ["", "security", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
     "collectives": [
         "",
         "host/arena",
@@ -69,6 +69,7 @@ LAYERS = {
         "gpus",
         "hosts",
         "plan",
+        "connection",
         "top/hosts",
         "top",
         "top/show",

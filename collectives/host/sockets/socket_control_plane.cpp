@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/host/sockets/frame_stream.hpp"
+#include "collectives/host/sockets/random_name.hpp"
 #include "collectives/host/sockets/socket_rendezvous.hpp"
 
 namespace rueda::collectives {
@@ -265,6 +266,9 @@ private:
 
 Status check_options(const SocketControlPlaneOptions& options) {
     RUEDA_RETURN_IF_FAILED(check_socket_name(options.rendezvous));
+    if (has_random_part(options.rendezvous)) {
+        RUEDA_RETURN_IF_FAILED(check_socket_name(options.rendezvous + std::string(kRandomPartGrowth, '0')));
+    }
     if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
         return failure(ErrorCode::invalid_argument, "rank {} of {} cannot be, expected 0 to size − 1", options.rank,
                        options.size);

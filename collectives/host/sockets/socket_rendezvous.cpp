@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "collectives/host/sockets/frame_stream.hpp"
+#include "collectives/host/sockets/random_name.hpp"
 #include "collectives/wire.hpp"
 
 namespace rueda::collectives {
@@ -226,7 +227,8 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
     std::chrono::milliseconds pause(1);
     std::optional<Deadline> silent_since;
     while (true) {
-        ConnectAttempt attempt = connect_unix(options.rendezvous);
+        ConnectAttempt attempt = has_random_part(options.rendezvous) ? connect_to_random_name(options.rendezvous)
+                                                                     : connect_unix(options.rendezvous);
         if (attempt.error == 0) {
             return std::move(attempt.socket);
         }
@@ -294,13 +296,19 @@ Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOption
     if (options.rendezvous.front() == '/') {
         RUEDA_RETURN_IF_FAILED(check_private_folder(options.rendezvous));
     }
-    auto listener = listen_unix(options.rendezvous, std::max(options.size, 16));
+    std::string name = options.rendezvous;
+    if (has_random_part(name)) {
+        auto made = make_random_name(name);
+        RUEDA_RETURN_IF_FAILED(made.status());
+        name = std::move(made).value();
+    }
+    auto listener = listen_unix(name, std::max(options.size, 16));
     if (!listener.is_ok()) {
         return listener.status();
     }
     std::vector<base::UniqueFd> ranks;
     {
-        const PathGuard guard(options.rendezvous);
+        const PathGuard guard(name);
         Reception reception(options, std::move(listener).value());
         RUEDA_RETURN_IF_FAILED(reception.run());
         ranks = reception.take();

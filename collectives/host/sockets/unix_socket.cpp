@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace rueda::collectives {
 namespace {
@@ -45,6 +46,30 @@ std::string describe_listener(const std::string& name) {
     }
     const Result<PeerCredentials> owner = peer_of(attempt.socket.value());
     return owner.is_ok() ? fmt::format(", by process {} of user {}", owner.value().pid, owner.value().uid) : "";
+}
+
+/// A socket in the kernel's list of Unix sockets.
+struct UnixSocketLine {
+    std::string name;
+    bool listens = false;
+};
+
+/// Returns the sockets of /proc/net/unix that have a name and are not connected. A line contains address, references,
+/// protocol, flags, type, state, inode and name. An abstract name is shown with '@' in place of its zero byte.
+std::vector<UnixSocketLine> unconnected_sockets() {
+    constexpr const char* kUnconnected = "01";
+    constexpr const char* kListens = "00010000";  // the flag SO_ACCEPTCON
+    std::vector<UnixSocketLine> found;
+    std::ifstream list("/proc/net/unix");
+    for (std::string line; std::getline(list, line);) {
+        std::istringstream words(line);
+        std::string address, references, protocol, flags, type, state, inode, name;
+        if (words >> address >> references >> protocol >> flags >> type >> state >> inode && state == kUnconnected &&
+            std::getline(words >> std::ws, name)) {
+            found.push_back({name, flags == kListens});
+        }
+    }
+    return found;
 }
 
 base::UniqueFd new_socket() { return base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
@@ -123,21 +148,20 @@ bool is_taken(const std::string& name) {
     if (name.front() != '@') {
         return ::access(name.c_str(), F_OK) == 0;
     }
-    // A line of /proc/net/unix contains address, references, protocol, flags, type, state, inode and name. An abstract
-    // name is shown with '@' in place of its zero byte. Accepted connections are also listed under the listener's name,
-    // as long as any process has them open (for example a child forked in an earlier job). Their state is not
-    // "unconnected", so the code can skip them.
-    std::ifstream list("/proc/net/unix");
-    const std::string end = " " + name;
-    for (std::string line; std::getline(list, line);) {
-        std::istringstream words(line);
-        std::string address, references, protocol, flags, type, state;
-        if (line.ends_with(end) && words >> address >> references >> protocol >> flags >> type >> state &&
-            state == "01") {
-            return true;
+    // Accepted connections are also listed under the listener's name, as long as any process has them open (for example
+    // a child forked in an earlier job). Their state is not "unconnected", so the code can skip them.
+    const std::vector<UnixSocketLine> lines = unconnected_sockets();
+    return std::any_of(lines.begin(), lines.end(), [&](const UnixSocketLine& line) { return line.name == name; });
+}
+
+std::vector<std::string> listening_names() {
+    std::vector<std::string> names;
+    for (UnixSocketLine& line : unconnected_sockets()) {
+        if (line.listens && line.name.starts_with('@')) {
+            names.push_back(std::move(line.name));
         }
     }
-    return false;
+    return names;
 }
 
 Result<PeerCredentials> peer_of(int socket) {

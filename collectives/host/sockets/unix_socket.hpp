@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
@@ -44,6 +45,9 @@ struct ConnectAttempt {
 
 /// Whether a process of this network namespace has bound a socket to the name. The process need not listen.
 [[nodiscard]] bool is_taken(const std::string& name);
+
+/// Returns the abstract names ("@name") of this network namespace at which a process listens.
+[[nodiscard]] std::vector<std::string> listening_names();
 
 /// Returns the credentials of the process that called connect() or listen(). They come from the kernel and cannot be
 /// forged.

@@ -11,8 +11,8 @@
 
 namespace rueda::launcher {
 
-/// The addresses at which ruedarun listens for the supervisors (parents of ranks) of a job, and the secret that they
-/// must know.
+/// The addresses at which ruedarun listens for the supervisors (parents of ranks) of a job, and the secret by
+/// which both sides recognise each other. The secret is never sent over these connections.
 struct ControlAddress {
     std::string secret;
     /// If all ranks are on this host: one abstract Unix socket, for example "@ruedarun-0ff". Otherwise: numeric
@@ -35,11 +35,9 @@ struct ControlListener {
 /// If there are no such addresses, listens at the loopback.
 [[nodiscard]] Result<ControlListener> listen_on_network(const std::vector<std::string>& interfaces);
 
-/// Connects a supervisor (the parent of a rank) to its ruedarun.
-[[nodiscard]] Result<base::UniqueFd> connect_to_ruedarun(const ControlAddress& address);
-
 /// Whether the process at the other end may belong to this job. For a Unix socket, the process must have the same user
-/// (SO_PEERCRED). For a TCP connection, the result is always true, and only the secret protects the job.
+/// (SO_PEERCRED). For a TCP connection, the result is always true: only the handshake
+/// (proving_socket.hpp) shows whether the process knows the secret.
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// The numeric addresses of both ends of a TCP connection; empty if the connection has ended.
@@ -48,9 +46,5 @@ struct ConnectionEnds {
     std::string peer;
 };
 [[nodiscard]] ConnectionEnds ends_of_connection(int socket);
-
-/// Compares two texts. How long the comparison takes does not depend on the position of the first difference, so this
-/// time reveals nothing about the secret.
-[[nodiscard]] bool is_same_secret(std::string_view left, std::string_view right);
 
 }  // namespace rueda::launcher

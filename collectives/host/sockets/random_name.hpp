@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+
+#include "base/status.hpp"
+#include "collectives/host/sockets/unix_socket.hpp"
+
+namespace rueda::collectives {
+
+/// A rendezvous such as "@job-17-*" has a random part: rank 0 replaces the '*' by 32 random hexadecimal digits, and the
+/// other ranks look for the socket. So no other user can take the name before rank 0 does.
+///
+/// The name need not stay secret once rank 0 listens. A process of another user may listen at a name of the same form;
+/// ranks pass over it, because the kernel tells them its user.
+[[nodiscard]] bool has_random_part(const std::string& rendezvous);
+
+/// The number of bytes by which rank 0's name is longer than the rendezvous.
+inline constexpr std::size_t kRandomPartGrowth = 31;
+
+/// Returns the name at which rank 0 must listen. Fails if a process of this user listens at such a name already,
+/// because the ranks of two jobs would mix.
+[[nodiscard]] Result<std::string> make_random_name(const std::string& rendezvous);
+
+/// Tries to connect to rank 0. If no process of this user listens at such a name yet, the error is ENOENT.
+[[nodiscard]] ConnectAttempt connect_to_random_name(const std::string& rendezvous);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "launcher/connection/proving_socket.hpp"
+#include "launcher/processes/poll_set.hpp"
+#include "launcher/supervisor/frame_link.hpp"
+
+namespace rueda::launcher {
+
+struct NewcomerLimits {
+    /// The maximum number of newcomers.
+    std::size_t most = 4096;
+    /// How long a new connection may take to prove the secret and to send its first frame, the hello.
+    std::chrono::milliseconds time{10000};
+};
+
+/// The connections to ruedarun whose processes have not yet named their ranks. Any process of the network may make such
+/// a connection. Until it has proved the secret of the job, only the messages of the handshake are read. A connection
+/// that proves nothing is closed, and the job does not notice it. Threads: only one thread may use an object.
+class Newcomers {
+public:
+    /// Called with each connection that has proved the secret and has sent its hello.
+    using OnHello = std::function<void(FrameLink link, const Frame& hello)>;
+
+    Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits = NewcomerLimits());
+    /// Takes a new connection. If there are too many newcomers, closes the oldest one without a proof. A supervisor
+    /// proves the secret at once, so this affects processes that do not belong to the job.
+    void accept(base::UniqueFd socket);
+    void add_to(PollSet& set);
+    /// Closes the connections whose time has passed.
+    void expire(PollSet::TimePoint now);
+    /// Returns the number of open connections.
+    [[nodiscard]] std::size_t count() const;
+
+private:
+    struct Newcomer {
+        ProvingSocket proving;
+        FrameLink link;  ///< open from the proof on
+        PollSet::TimePoint deadline;
+
+        [[nodiscard]] bool is_open() const { return proving.is_open() || link.is_open(); }
+        [[nodiscard]] int fd() const { return link.is_open() ? link.fd() : proving.fd(); }
+        void close() {
+            proving.close();
+            link.close();
+        }
+    };
+
+    [[nodiscard]] bool make_room();
+    void advance(Newcomer& newcomer);
+
+    const std::string secret_;
+    const OnHello on_hello_;
+    const NewcomerLimits limits_;
+    std::vector<std::unique_ptr<Newcomer>> newcomers_;  ///< the oldest first
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Tests what ruedarun does with connections whose processes it does not know yet.
+#include "launcher/start/newcomers.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rueda::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kJobSecret = "0ff";
+
+struct Hello {
+    FrameLink link;
+    Frame frame;
+};
+
+class Reception {
+public:
+    explicit Reception(NewcomerLimits limits = NewcomerLimits())
+        : newcomers_(
+              kJobSecret,
+              [this](FrameLink link, const Frame& hello) {
+                  hellos.push_back({std::move(link), hello});
+              },
+              limits) {}
+
+    /// Returns the other end of a new connection.
+    base::UniqueFd connect() {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+        newcomers_.accept(base::UniqueFd(ends[0]));
+        return base::UniqueFd(ends[1]);
+    }
+    /// One turn of the event loop.
+    void turn() {
+        PollSet set;
+        newcomers_.add_to(set);
+        set.wake_at(std::chrono::steady_clock::now());
+        set.wait_and_dispatch();
+    }
+    /// Returns a connection on which both sides have proved the secret, but no hello was sent.
+    FrameLink proven() {
+        ProvingSocket proving(connect(), base::HandshakeSide::connecting, kJobSecret, base::random_nonce().value());
+        for (int i = 0; i < 10 && !proving.is_proven(); ++i) {
+            REQUIRE(proving.advance().is_ok());
+            turn();
+        }
+        REQUIRE(proving.is_proven());
+        FrameLink link(proving.take());
+        turn();
+        return link;
+    }
+    Newcomers& newcomers() { return newcomers_; }
+
+    std::vector<Hello> hellos;
+
+private:
+    Newcomers newcomers_;
+};
+
+bool is_closed(int fd) {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
+TEST_CASE("a process that proves the secret and sends its hello leaves the newcomers", "[unit]") {
+    Reception reception;
+    FrameLink link = reception.proven();
+    CHECK(reception.newcomers().count() == 1);
+    CHECK(reception.hellos.empty());
+    link.send(FrameKind::hello, 3, "host");
+    reception.turn();
+    REQUIRE(reception.hellos.size() == 1);
+    CHECK(reception.hellos[0].frame.value == 3);
+    CHECK(reception.hellos[0].frame.payload == "host");
+    CHECK(reception.newcomers().count() == 0);
+    reception.hellos[0].link.send(FrameKind::welcome, 4, "welcome");
+    const std::vector<Frame> frames = link.receive();
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].payload == "welcome");
+}
+
+TEST_CASE("a newcomer that sends something else than one hello is closed", "[unit]") {
+    Reception reception;
+    FrameLink other = reception.proven();
+    other.send(FrameKind::deliver, 9);
+    FrameLink twice = reception.proven();
+    twice.send(FrameKind::hello, 1, "host");
+    twice.send(FrameKind::hello, 2, "host");
+    FrameLink huge = reception.proven();
+    huge.send(FrameKind::hello, 1, std::string(8193, 'x'));
+    const base::UniqueFd stranger = reception.connect();
+    const std::string request = "GET / HTTP/1.1\r\n\r\n";
+    REQUIRE(::send(stranger.value(), request.data(), request.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(request.size()));
+    reception.turn();
+    CHECK(reception.hellos.empty());
+    CHECK(reception.newcomers().count() == 0);
+    CHECK(is_closed(stranger.value()));
+    for (FrameLink* const link : {&other, &twice, &huge}) {
+        CHECK(link->receive().empty());
+        CHECK_FALSE(link->is_open());
+    }
+}
+
+TEST_CASE("the oldest newcomer without a proof makes room for a new one", "[unit]") {
+    Reception reception({.most = 3, .time = 10s});
+    const FrameLink proven = reception.proven();
+    const base::UniqueFd first = reception.connect();
+    const base::UniqueFd second = reception.connect();
+    CHECK(reception.newcomers().count() == 3);
+    const base::UniqueFd third = reception.connect();
+    CHECK(reception.newcomers().count() == 3);
+    CHECK(is_closed(first.value()));
+    CHECK_FALSE(is_closed(second.value()));
+    FrameLink supervisor = reception.proven();  // the second one makes room for this one
+    CHECK(is_closed(second.value()));
+    supervisor.send(FrameKind::hello, 1, "host");
+    reception.turn();
+    CHECK(reception.hellos.size() == 1);
+    CHECK_FALSE(is_closed(third.value()));
+    CHECK_FALSE(is_closed(proven.fd()));
+}
+
+TEST_CASE("if all newcomers have proved the secret, a new one is refused", "[unit]") {
+    Reception reception({.most = 2, .time = 10s});
+    const FrameLink one = reception.proven();
+    const FrameLink other = reception.proven();
+    const base::UniqueFd late = reception.connect();
+    CHECK(is_closed(late.value()));
+    CHECK_FALSE(is_closed(one.fd()));
+    CHECK_FALSE(is_closed(other.fd()));
+}
+
+TEST_CASE("a newcomer has a limited time, before and after its proof", "[unit]") {
+    Reception reception({.most = 10, .time = 10s});
+    const base::UniqueFd silent = reception.connect();
+    const FrameLink proven = reception.proven();
+    const auto now = std::chrono::steady_clock::now();
+    reception.newcomers().expire(now + 9s);
+    CHECK(reception.newcomers().count() == 2);
+    reception.newcomers().expire(now + 11s);
+    CHECK(reception.newcomers().count() == 0);
+    CHECK(is_closed(silent.value()));
+    CHECK(is_closed(proven.fd()));
+}
+
+}  // namespace
+}  // namespace rueda::launcher
