@@ -60,6 +60,7 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
+    "training": ["", "optimizers"],
     "launcher": [
         "options",
         "processes",
