@@ -11,6 +11,7 @@ endif()
 set_source_files_properties(
   ops/adasum_simd.cpp ops/compression.cpp ops/copy.cpp ops/reduce_floats.cpp ops/reduce_half_floats.cpp
   ops/reduce_integers.cpp DIRECTORY ops PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(training/optimizers/kernels_simd.cpp DIRECTORY training PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Each room is divided into units of equal size, with at most 24 sources. With more sources, g++ needs more than 1 GB of
 # memory.

@@ -36,6 +36,21 @@ void check(const SamplerOptions& options) {
     }
 }
 
+void check_shares(const SamplerOptions& options) {
+    const std::int64_t remainder = options.samples % options.batch;
+    const bool keeps = options.remainder == Remainder::keep && remainder != 0;
+    const std::int64_t smallest = keeps ? remainder : options.batch;
+    if (options.empty_shares == EmptyShares::allow || smallest >= options.size) {
+        return;
+    }
+    const bool is_last = smallest != options.batch;
+    throw InvalidArgument(fmt::format(
+        "sampler: {} of {} samples has {} for {} ranks, so {} would get no sample; choose "
+        "{}, or EmptyShares::allow",
+        is_last ? "the last batch" : "a batch", options.samples, smallest, options.size, options.size - smallest,
+        is_last ? "Remainder::pad, Remainder::drop, another batch size" : "a batch of at least one sample per rank"));
+}
+
 }  // namespace
 
 Range shard(std::int64_t count, int rank, int size) {
@@ -53,8 +68,9 @@ Range shard(std::int64_t count, int rank, int size) {
 
 Sampler::Sampler(const SamplerOptions& options) : options_(options) {
     check(options);
+    check_shares(options);
     batches_ = options.samples / options.batch;
-    if (options.remainder == Remainder::keep && options.samples % options.batch != 0) {
+    if (options.remainder != Remainder::drop && options.samples % options.batch != 0) {
         ++batches_;
     }
     permutation_.resize(static_cast<std::size_t>(options.samples));
@@ -66,6 +82,24 @@ void Sampler::start_epoch(std::int64_t epoch) {
     Random random(options_.seed, static_cast<std::uint64_t>(epoch));
     for (std::size_t left = permutation_.size(); left > 1; --left) {
         std::swap(permutation_[left - 1], permutation_[random.below(left)]);
+    }
+    pad_last_batch();
+}
+
+void Sampler::pad_last_batch() {
+    const Range last = global_batch(batches_ - 1);
+    padded_share_.clear();
+    if (options_.remainder != Remainder::pad || last.size() == options_.batch) {
+        return;
+    }
+    // Every rank gets an equal part of the samples that count, and then padding up to its part of a full batch. The
+    // ranks' padding together is the beginning of the epoch, which is repeated if it is too short.
+    const Range counts = shard(last.size(), options_.rank, options_.size);
+    const Range full = shard(options_.batch, options_.rank, options_.size);
+    const auto begin = permutation_.begin() + static_cast<std::ptrdiff_t>(last.begin);
+    padded_share_.assign(begin + counts.begin, begin + counts.end);
+    for (std::int64_t place = full.begin - counts.begin; place < full.end - counts.end; ++place) {
+        padded_share_.push_back(permutation_[static_cast<std::size_t>(place) % permutation_.size()]);
     }
 }
 
@@ -82,9 +116,20 @@ std::int64_t Sampler::batch_size(std::int64_t batch) const { return global_batch
 
 std::span<const std::int64_t> Sampler::share(std::int64_t batch) const {
     const Range whole = global_batch(batch);
+    if (!padded_share_.empty() && batch == batches_ - 1) {
+        return padded_share_;
+    }
     const Range mine = shard(whole.size(), options_.rank, options_.size);
     return std::span(permutation_)
         .subspan(static_cast<std::size_t>(whole.begin + mine.begin), static_cast<std::size_t>(mine.size()));
+}
+
+std::int64_t Sampler::counted(std::int64_t batch) const {
+    return shard(batch_size(batch), options_.rank, options_.size).size();
+}
+
+double Sampler::average_weight(std::int64_t batch) const {
+    return static_cast<double>(counted(batch)) * options_.size / static_cast<double>(batch_size(batch));
 }
 
 }  // namespace rueda::training

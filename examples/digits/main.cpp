@@ -42,7 +42,8 @@ public:
                     .batch = options.batch,
                     .seed = static_cast<std::uint64_t>(options.seed),
                     .rank = rueda::rank(),
-                    .size = rueda::size()}),
+                    .size = rueda::size(),
+                    .empty_shares = training::EmptyShares::allow}),  // without samples, the gradients are 0
           learning_rate_({.base = options.learning_rate,
                           .policy = options.policy,
                           .workers = rueda::size(),

@@ -66,6 +66,7 @@ class Tree(unittest.TestCase):
             "pytorch-distributed.md",
             "frameworks.md",
             "gpu.md",
+            "training.md",
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))

@@ -61,6 +61,7 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
+    "training": ["", "optimizers"],
     "launcher": [
         "options",
         "processes",

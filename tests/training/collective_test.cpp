@@ -8,19 +8,14 @@
 #include "rueda/training/agreement.hpp"
 #include "rueda/training/checkpoint.hpp"
 #include "tests/training/folder.hpp"
+#include "tests/training/job.hpp"
 #include "tests/training/messages.hpp"
 
 namespace rueda::training {
 namespace {
 using Catch::Matchers::Contains;
+using test::Job;
 using test::message_of;
-
-struct Job {
-    Job() { init(); }
-    Job(const Job&) = delete;
-    Job& operator=(const Job&) = delete;
-    ~Job() { rueda_shutdown(); }
-};
 
 TEST_CASE("an agreement passes errors on with class and text", "[training]") {
     const Job job;

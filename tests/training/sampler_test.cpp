@@ -70,7 +70,7 @@ TEST_CASE("the permutation of an epoch follows from seed and epoch alone", "[tra
 }
 
 TEST_CASE("a global batch is the same at any number of ranks", "[training]") {
-    const SamplerOptions options{.samples = 103, .batch = 10, .seed = 9};
+    const SamplerOptions options{.samples = 103, .batch = 10, .seed = 9, .empty_shares = EmptyShares::allow};
     for (const std::int64_t batch : {0, 5, 10}) {
         const Indices alone = gathered(options, 1, 2, batch);
         for (const int size : {2, 3, 4, 7, 16}) {
@@ -97,10 +97,78 @@ TEST_CASE("an epoch shows every sample once, or drops the remainder", "[training
     CHECK(Sampler(options).batches() == 10);
 }
 
-TEST_CASE("a batch smaller than the number of ranks leaves some without samples", "[training]") {
+TEST_CASE("ranks get no sample only if the program allows it", "[training]") {
     SamplerOptions options{.samples = 7, .batch = 3, .seed = 1, .rank = 3, .size = 4};
+    const auto refusal = [&] { return message_of<InvalidArgument>([&] { Sampler{options}; }); };
+    CHECK_THAT(refusal(), Contains("the last batch of 7 samples has 1 for 4 ranks, so 3 would get no sample") &&
+                              Contains("Remainder::pad"));
+    options.remainder = Remainder::pad;
+    CHECK_THAT(refusal(), Contains("a batch of 7 samples has 3 for 4 ranks, so 1 would get no sample"));
+    options.remainder = Remainder::keep;
+    options.empty_shares = EmptyShares::allow;
     CHECK(Sampler(options).share(0).empty());
+    CHECK(Sampler(options).counted(0) == 0);
+    CHECK(Sampler(options).average_weight(0) == 0.0);
     CHECK(gathered(options, 4, 0, 2).size() == 1);
+}
+
+TEST_CASE("a padded batch is full, and every sample counts once per epoch", "[training]") {
+    for (const int size : {1, 2, 3, 4, 7, 10}) {
+        for (const std::int64_t samples : {1, 4, 97, 103, 110}) {
+            SamplerOptions options{.samples = samples, .batch = 10, .seed = 3, .remainder = Remainder::pad};
+            options.size = size;
+            CAPTURE(size, samples);
+            Indices counted;
+            double weights = 0.0;
+            const std::int64_t last = Sampler(options).batches() - 1;
+            for (options.rank = 0; options.rank < size; ++options.rank) {
+                const Sampler sampler(options);
+                for (std::int64_t batch = 0; batch <= last; ++batch) {
+                    const auto share = sampler.share(batch);
+                    REQUIRE(static_cast<std::int64_t>(share.size()) == shard(10, options.rank, size).size());
+                    counted.insert(counted.end(), share.begin(), share.begin() + sampler.counted(batch));
+                    CHECK(std::all_of(share.begin(), share.end(), [&](auto i) { return i >= 0 && i < samples; }));
+                }
+                weights += sampler.average_weight(last);
+            }
+            std::sort(counted.begin(), counted.end());
+            Indices all(static_cast<std::size_t>(samples));
+            std::iota(all.begin(), all.end(), 0);
+            CHECK(counted == all);
+            CHECK(weights == Approx(size));
+        }
+    }
+}
+
+TEST_CASE("padding is the beginning of the epoch", "[training]") {
+    const SamplerOptions options{.samples = 7, .batch = 5, .seed = 1, .remainder = Remainder::pad};
+    const Sampler whole(options);
+    REQUIRE(whole.batches() == 2);
+    CHECK(whole.batch_size(1) == 2);
+    CHECK(whole.counted(1) == 2);
+    const auto first = whole.share(0);
+    const auto last = whole.share(1);
+    REQUIRE(last.size() == 5);
+    CHECK(Indices(last.begin() + 2, last.end()) == Indices(first.begin(), first.begin() + 3));
+}
+
+TEST_CASE("the weights make an average over ranks the mean over samples", "[training]") {
+    for (const Remainder remainder : {Remainder::keep, Remainder::pad}) {
+        SamplerOptions options{.samples = 17, .batch = 10, .seed = 2, .remainder = remainder};
+        options.size = 4;
+        for (const std::int64_t batch : {0, 1}) {
+            double average = 0.0;
+            double sum = 0.0;
+            for (options.rank = 0; options.rank < options.size; ++options.rank) {
+                const Sampler sampler(options);
+                const auto share = sampler.share(batch).first(static_cast<std::size_t>(sampler.counted(batch)));
+                const auto mine = static_cast<double>(std::accumulate(share.begin(), share.end(), std::int64_t{0}));
+                average += sampler.average_weight(batch) * mine / static_cast<double>(share.size()) / options.size;
+                sum += mine;
+            }
+            CHECK(average == Approx(sum / (batch == 0 ? 10 : 7)));
+        }
+    }
 }
 
 TEST_CASE("shards differ by at most one, and huge counts do not overflow", "[training]") {

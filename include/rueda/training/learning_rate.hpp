@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Learning rates for a job whose global batch grows with the number of workers. A policy scales the rate, and a
-/// warm-up leads from the base rate to the scaled rate. There is no communication and no state: the rate depends only
-/// on the step, so a resumed job has exactly the same rates.
+/// Learning rates for a job whose global batch grows with the number of workers. A policy scales the rate, a warm-up
+/// leads from the base rate to the scaled rate, and a schedule lowers the rate later. There is no communication. Except
+/// in Plateau, there is no state: the rate depends only on the step, so a resumed job has exactly the same rates.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "rueda/rueda.h"
+#include "rueda/training/parameters.hpp"
 
 namespace rueda::training {
 
@@ -21,13 +26,31 @@ enum class ScalingPolicy : std::int32_t {
              ///< section 5)
     capped,  ///< the factor is min(workers, cap): linear up to `cap`; base 0.001 and cap 1.5 give 0.0015 from 2 workers
              ///< on
+    adasum,  ///< the factor is 1, for ReduceOp::adasum. Adasum itself adds gradients that point in different directions
+             ///< and averages gradients that are equal (Maleki et al. 2021, arXiv:2006.02924, section 3)
 };
 
-/// Returns "none", "linear", "sqrt" or "capped".
+/// Returns "none", "linear", "sqrt", "capped" or "adasum".
 [[nodiscard]] RUEDA_API std::string_view name_of(ScalingPolicy policy) noexcept;
 
 /// Returns the policy with this name. Throws InvalidArgument, with the list of names, for any other text.
 [[nodiscard]] RUEDA_API ScalingPolicy parse_scaling_policy(std::string_view name);
+
+/// Multiplies the rate by `factor` at each milestone (torch.optim.lr_scheduler.MultiStepLR).
+struct StepDecay {
+    std::vector<std::int64_t> milestones;  ///< steps, ascending, ≥ 0; the rate of a milestone's step is already lower
+    double factor = 0.1;                   ///< finite and > 0
+};
+
+/// Lowers the rate along half a cosine wave, from the end of the warm-up to step `last_step` (Loshchilov and Hutter
+/// 2017, arXiv:1608.03983, equation 5, without restarts). From then on, the rate stays at floor × the scaled rate.
+struct CosineDecay {
+    std::int64_t last_step = 0;  ///< greater than the number of warm-up steps
+    double floor = 0.0;          ///< 0 ≤ floor ≤ 1
+};
+
+/// What lowers the rate after the warm-up; std::monostate: nothing.
+using Schedule = std::variant<std::monostate, StepDecay, CosineDecay>;
 
 struct LearningRateOptions {
     double base = 0.0;  ///< the learning rate for one worker; finite and > 0
@@ -35,11 +58,26 @@ struct LearningRateOptions {
     int workers = 1;                ///< usually rueda::size(); ≥ 1
     double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
     std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0: no warm-up
+    int scale_from = 1;             ///< with fewer workers, the policy's factor is 1; ≥ 1
+    Schedule schedule = {};
 };
 
-/// Computes the learning rate of every step: base × factor, after a gradual warm-up (Goyal et al. 2017, section 2.2).
-/// In the warm-up, the rate starts at the base rate and grows by the same amount in each step, until it reaches the
-/// scaled rate after `warmup_steps` steps. Threads: the object does not change, so any thread may use it.
+/// Sets policy, cap and scale_from from one text, for example from a setting of the program:
+/// POLICY[:CAP][@WORKERS]. "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and only
+/// from 4 workers on: 0.001 becomes 0.0015 with 4 or more workers, and stays 0.001 with fewer. Only capped has a cap.
+/// Throws InvalidArgument, with the text and the expected form, for any other text; then `options` do not change.
+RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
+
+/// Returns the factor by which a trainer must multiply its momentum when the rate changes, rate / previous_rate, if the
+/// momentum contains the rate: v ← m v + η g; w ← w − v (Goyal et al. 2017, section 3, equation 10). The momentum of
+/// Sgd and of PyTorch does not contain the rate and needs no correction. Throws InvalidArgument unless both rates are
+/// finite and > 0.
+[[nodiscard]] RUEDA_API double momentum_correction(double previous_rate, double rate);
+
+/// Computes the learning rate of every step: base × factor, after a gradual warm-up (Goyal et al. 2017, section 2.2),
+/// and lowered by the schedule. In the warm-up, the rate starts at the base rate and grows by the same amount in each
+/// step, until it reaches the scaled rate after `warmup_steps` steps. Threads: the object does not change, so any
+/// thread may use it.
 class RUEDA_API LearningRate {
 public:
     /// Throws InvalidArgument if an option is out of its range; the message names the option.
@@ -50,11 +88,45 @@ public:
     [[nodiscard]] double at(std::int64_t step) const noexcept;
     /// Returns the learning rate after the warm-up: base × factor.
     [[nodiscard]] double scaled() const noexcept { return scaled_; }
+    /// Returns one line for the log. It says from which to which value the rate is scaled, and why, for example
+    /// "learning rate: 0.001 becomes 0.0015 with 4 workers (policy capped: the factor is 1.5, the smaller of 4 workers
+    /// and the cap 1.5)".
+    [[nodiscard]] std::string summary() const;
 
 private:
-    double base_;
+    LearningRateOptions options_;
     double scaled_;
-    std::int64_t warmup_steps_;
+};
+
+struct PlateauOptions {
+    double factor = 0.1;            ///< the rate is multiplied by this number; 0 < factor < 1
+    std::int64_t patience = 10;     ///< number of observations without an improvement that are tolerated; ≥ 0
+    double threshold = 1e-4;        ///< a metric improves if it is better by more than this fraction of the best; ≥ 0
+    std::int64_t cooldown = 0;      ///< number of observations after a reduction that are not counted; ≥ 0
+    double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1
+    bool larger_is_better = false;  ///< true for an accuracy, false for a loss
+};
+
+/// Lowers the rate when a metric stops improving, as torch.optim.lr_scheduler.ReduceLROnPlateau does with a relative
+/// threshold. Multiply the rate by factor(). All ranks must observe the same metric, so reduce it first; otherwise the
+/// ranks' rates would differ. Threads: one thread at a time may call its functions.
+class RUEDA_API Plateau {
+public:
+    /// Throws InvalidArgument if an option is out of its range; the message names the option.
+    explicit Plateau(const PlateauOptions& options = {});
+
+    /// Takes the metric of the newest evaluation. Returns true if this lowered the factor. A NaN is no improvement.
+    bool observe(double metric);
+    [[nodiscard]] double factor() const noexcept { return state_[kFactor]; }
+    /// Returns the state, "learning_rate.plateau", for checkpoints. The view is valid as long as the object lives at
+    /// its place.
+    [[nodiscard]] NamedTensor state();
+
+private:
+    enum Entry : std::size_t { kFactor, kBest, kBad, kResting, kEntries };
+
+    PlateauOptions options_;
+    std::array<double, kEntries> state_{};
 };
 
 }  // namespace rueda::training

@@ -29,6 +29,14 @@ struct Range {
 enum class Remainder : std::int32_t {
     keep,  ///< they form a last, smaller batch, so every sample is used once per epoch
     drop,  ///< they are not used in this epoch; the next epoch has another permutation and leaves out other samples
+    pad,   ///< they form a last batch of full size; the rest of it are samples of the epoch's beginning, which must not
+           ///< count. So all batches have the same size, and every sample counts once per epoch
+};
+
+/// What happens if a batch has fewer samples than there are ranks, so that some ranks get none.
+enum class EmptyShares : std::int32_t {
+    refuse,  ///< the constructor throws InvalidArgument
+    allow,   ///< the ranks get empty shares. Batch normalisation would compute NaN from an empty share
 };
 
 struct SamplerOptions {
@@ -38,15 +46,20 @@ struct SamplerOptions {
     int rank = 0;              ///< usually rueda::rank()
     int size = 1;              ///< usually rueda::size()
     Remainder remainder = Remainder::keep;
+    EmptyShares empty_shares = EmptyShares::refuse;
 };
 
 /// Divides the data set among the ranks, with a new permutation in each epoch. A global batch (the samples of one step
 /// on all ranks) has the same samples in the same order for any number of ranks. Rank r gets the r-th contiguous piece
 /// of the batch; see shard(). The lengths of the pieces may differ by one sample.
 ///
-/// If a batch has fewer samples than there are ranks, some pieces are empty. A rank with an empty piece still takes
-/// part in the step, with gradients of zero. Divide sums over samples by batch_size(b), and reduce with ReduceOp::sum.
-/// With ReduceOp::average, samples in pieces of different lengths would get different weights.
+/// There are two ways to average gradients with the right weight of each sample:
+///
+/// - Divide sums over counted samples by batch_size(b), and reduce with ReduceOp::sum.
+/// - Multiply the mean over the rank's counted samples by average_weight(b), and reduce with ReduceOp::average. Without
+///   the weight, samples in shares of different lengths would get different weights.
+///
+/// A rank with an empty share (EmptyShares::allow) still takes part in the step, with gradients of zero.
 ///
 /// The permutation is Fisher and Yates' shuffle with Random(seed, epoch), so the permutation is the same on every
 /// platform. Threads: any thread may call const members; only one thread at a time may call start_epoch().
@@ -54,26 +67,34 @@ class RUEDA_API Sampler {
 public:
     /// Starts with epoch 0. Throws InvalidArgument if an option is out of its range; the message names the option. With
     /// Remainder::drop it also throws InvalidArgument if a batch is larger than the data set, because there would be no
-    /// batch.
+    /// batch. With EmptyShares::refuse it throws InvalidArgument if some batch has fewer samples than there are ranks.
     explicit Sampler(const SamplerOptions& options);
 
     /// Shuffles the samples for epoch `epoch`. The result does not depend on earlier epochs.
     void start_epoch(std::int64_t epoch);
     /// Returns the number of steps in an epoch.
     [[nodiscard]] std::int64_t batches() const noexcept { return batches_; }
-    /// Returns the number of samples in global batch `batch`, over all ranks. With Remainder::keep, the last batch may
-    /// be smaller than SamplerOptions::batch; all other batches have this size.
+    /// Returns the number of samples that count in global batch `batch`, over all ranks. With Remainder::keep and
+    /// Remainder::pad, this number may be smaller than SamplerOptions::batch in the last batch.
     [[nodiscard]] std::int64_t batch_size(std::int64_t batch) const;
     /// Returns this rank's samples of global batch `batch`. The result is valid until the next start_epoch(). Throws
     /// InvalidArgument unless 0 ≤ batch < batches().
     [[nodiscard]] std::span<const std::int64_t> share(std::int64_t batch) const;
+    /// Returns how many samples of share(batch) count: these are the first ones. The samples behind them are padding;
+    /// their weight in loss, gradient and metrics is 0. Only the last batch of Remainder::pad has padding.
+    [[nodiscard]] std::int64_t counted(std::int64_t batch) const;
+    /// Returns counted(batch) × size / batch_size(batch). The average over the ranks of (weight × mean over the rank's
+    /// counted samples) is the mean over all counted samples of the batch. The weight is 1 if the shares are equal.
+    [[nodiscard]] double average_weight(std::int64_t batch) const;
 
 private:
     [[nodiscard]] Range global_batch(std::int64_t batch) const;
+    void pad_last_batch();
 
     SamplerOptions options_;
     std::int64_t batches_ = 0;
     std::vector<std::int64_t> permutation_;
+    std::vector<std::int64_t> padded_share_;  ///< this rank's share of the last batch, if that batch has padding
 };
 
 }  // namespace rueda::training

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace rueda::training {
+
+/// The memory of one parameter. `first` and `second` are the rule's state; a rule that has less state ignores them.
+struct UpdateMemory {
+    float* values;
+    const float* gradient;
+    float* first;
+    float* second;
+    std::size_t count;
+};
+
+// The numbers of one step, which are the same for all elements. They are computed in float64 and rounded once.
+// `factor` multiplies the gradient before everything else.
+
+/// `first` is the momentum u. If it is null, there is no momentum.
+struct SgdUpdate {
+    float factor;
+    float rate;
+    float momentum;
+    float undamped;  ///< 1 − dampening; 1 in the first step
+    float decay;
+    bool nesterov;
+};
+
+/// Adam and AdamW. `first` and `second` are the moments m and v.
+struct AdamUpdate {
+    float factor;
+    float rate;         ///< η / (1 − β₁ᵗ)
+    float first_share;  ///< 1 − β₁
+    float beta2;
+    float second_share;       ///< 1 − β₂
+    float second_correction;  ///< 1 / √(1 − β₂ᵗ)
+    float epsilon;
+    float decay;   ///< Adam: λ
+    float shrink;  ///< AdamW: 1 − η λ; otherwise 1
+};
+
+/// `first` is the sum of squares n.
+struct AdagradUpdate {
+    float factor;
+    float rate;
+    float epsilon;
+    float decay;
+};
+
+/// `first` is z, `second` is the sum of squares n.
+struct FtrlUpdate {
+    float factor;
+    float inverse_rate;  ///< 1 / η
+    float beta;
+    float l1;
+    float l2;
+};
+
+/// `first` and `second` are the moments m and v.
+struct LambUpdate {
+    float factor;
+    double rate;        ///< η; the kernel multiplies it by the ratio of the norms in float64
+    float first_share;  ///< 1 − β₁
+    float beta2;
+    float second_share;       ///< 1 − β₂
+    float first_correction;   ///< 1 / (1 − β₁ᵗ)
+    float second_correction;  ///< 1 / √(1 − β₂ᵗ)
+    float epsilon;
+    float decay;
+    bool adapts;  ///< whether the ratio of the norms is used
+};
+
+void update_elements(const SgdUpdate& update, const UpdateMemory& memory);
+void update_elements(const AdamUpdate& update, const UpdateMemory& memory);
+void update_elements(const AdagradUpdate& update, const UpdateMemory& memory);
+void update_elements(const FtrlUpdate& update, const UpdateMemory& memory);
+void update_elements(const LambUpdate& update, const UpdateMemory& memory);
+
+/// Returns the sum of the squares, computed in float64 in eight lanes. It cannot overflow: the largest square is about
+/// 1.2e77. The result is not finite exactly if a value is not finite.
+[[nodiscard]] double sum_of_squares(std::span<const float> values);
+
+}  // namespace rueda::training
