@@ -35,6 +35,7 @@ Snapshot BackupAndRestore::snapshot(std::int64_t completed) const {
 void BackupAndRestore::complete(std::int64_t step) {
     const std::int64_t completed = step + 1;
     if (completed == steps_) {
+        const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this one
         manager_->wait();  // otherwise the last checkpoint could be skipped, because another one is being written
         manager_->save(snapshot(completed));
         manager_->wait();

@@ -70,6 +70,18 @@ void check_snapshot(const Snapshot& snapshot) {
     }
 }
 
+void check_rows_of(std::span<const TensorPart> parts) {
+    for (const TensorPart& part : parts) {
+        const std::int64_t rows = rows_of(part.tensor.shape());
+        if (part.rows.begin < 0 || part.rows.size() != rows || part.rows.end > part.whole_rows) {
+            throw InvalidArgument(fmt::format(
+                "checkpoint: tensor '{}' has {} rows on this rank, and they are called rows {} to {} of {}; the range "
+                "must have as many rows as the tensor, and lie inside the whole tensor",
+                part.name, rows, part.rows.begin, part.rows.end, part.whole_rows));
+        }
+    }
+}
+
 std::function<void(std::string_view)> warnings_to_the_log(int rank) {
     const Result<base::Config> config = base::read_config(base::process_environment());
     const base::Logger logger(config.is_ok() ? config.value() : base::Config(), rank);
@@ -149,6 +161,7 @@ public:
 
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot) {
         check_snapshot(snapshot);
+        check_rows_of(parts);
         std::array<std::int32_t, 1> busy = {is_busy() ? 1 : 0};
         allreduce("rueda.training.checkpoint.busy", TensorView(busy), {.op = ReduceOp::max});
         if (busy[0] != 0) {
@@ -358,8 +371,8 @@ private:
     const int exceptions_ = std::uncaught_exceptions();
     Clock::time_point last_save_ = Clock::now();
     Clock::time_point last_due_ = last_save_;  ///< when a save was last started or skipped
-    TensorCopies copies_;  ///< the thread reads it while the work is busy
-    Status outcome_;       ///< the thread writes it while the work is busy
+    TensorCopies copies_;                      ///< the thread reads it while the work is busy
+    Status outcome_;                           ///< the thread writes it while the work is busy
     std::atomic<bool> stop_{false};
     BackgroundWork work_;  ///< is destroyed first, because its thread uses the members above
 };
@@ -396,6 +409,7 @@ std::optional<CheckpointInfo> CheckpointManager::restore(std::span<const NamedTe
 std::optional<CheckpointInfo> CheckpointManager::restore_parts(std::span<const TensorPart> parts,
                                                                std::span<const NamedTensor> state,
                                                                WhichCheckpoint which) {
+    check_rows_of(parts);
     wait();
     return restore_in_parts(implementation_->restore_request(which), parts, state);
 }

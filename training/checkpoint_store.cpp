@@ -221,16 +221,16 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
     const std::size_t oldest = std::min(complete.size(), static_cast<std::size_t>(max_to_keep)) - 1;
     const Result<std::vector<SaveFolder>> folders = save_folders(store);
     RUEDA_RETURN_IF_FAILED(folders.status());
-    const auto number_of = [&](std::size_t position) {
+    const auto number_at = [&](std::size_t position) {
         const std::optional<SaveFolder> folder = parse_save_folder(complete[position].folder);
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
         // A checkpoint that cannot be read may be damaged, or the disk may have failed only for this moment. It is
         // therefore kept as long as a good checkpoint with its number.
-        const bool is_old = folder.number < number_of(oldest);
-        const bool was_left_behind = folder.number < number_of(0) && !has_index(folder.path);
-        const bool is_best = best && folder.number == number_of(*best);
+        const bool is_old = folder.number < number_at(oldest);
+        const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
+        const bool is_best = best && folder.number == number_at(*best);
         if (!is_best && (is_old || was_left_behind)) {
             remove_checkpoint(folder.path);
         }
