@@ -12,7 +12,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "base/system/atomic_file.hpp"
 #include "rueda/training/agreement.hpp"
 #include "training/checksum.hpp"
+#include "training/metadata_text.hpp"
 #include "training/safetensors.hpp"
 
 namespace rueda::training {
@@ -165,30 +165,6 @@ std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std:
     return found;
 }
 
-/// Parses metadata from a text that another rank sent.
-Metadata parse_metadata_text(const std::string& text) {
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_object() ||
-        !std::all_of(json.begin(), json.end(), [](const auto& value) { return value.is_string(); })) {
-        throw Internal(
-            fmt::format("the metadata that the root broadcast ({} bytes) are not a map of strings", text.size()));
-    }
-    return json.get<Metadata>();
-}
-
-Metadata broadcast_metadata(const Metadata& metadata, int root) {
-    std::string text = rank() == root ? nlohmann::json(metadata).dump() : std::string();
-    std::array<std::int64_t, 1> length = {static_cast<std::int64_t>(text.size())};
-    broadcast("rueda.training.checkpoint.metadata_length", TensorView(length), root);
-    if (length[0] < 0 || static_cast<std::uint64_t>(length[0]) > kMaxHeaderBytes) {
-        throw Internal(fmt::format("the root announced {} bytes of metadata; at most {} are possible", length[0],
-                                   kMaxHeaderBytes));
-    }
-    text.resize(static_cast<std::size_t>(length[0]));
-    broadcast("rueda.training.checkpoint.metadata", TensorView(text.data(), DType::uint8, Shape{length[0]}), root);
-    return parse_metadata_text(text);
-}
-
 }  // namespace
 
 struct Checkpoint::File {
@@ -289,6 +265,19 @@ void Checkpoint::read(std::span<const NamedTensor> model) const {
                                          [&](const NamedTensor& each) { return each.name == stored.info.name; });
         file_->throw_if_failed(file_->read(stored, static_cast<std::byte*>(target->tensor.data())));
     }
+}
+
+void Checkpoint::read_tensor(std::string_view name, const TensorView& target) const {
+    const auto stored = std::find_if(file_->stored.begin(), file_->stored.end(),
+                                     [&](const StoredTensor& each) { return each.info.name == name; });
+    if (stored == file_->stored.end() || !same(stored->info, target)) {
+        file_->throw_if_failed(
+            failure(ErrorCode::invalid_argument,
+                    "tensor '{}' is {} in it; the program expects {}: name a checkpoint of this model", name,
+                    stored == file_->stored.end() ? "not" : text_of(stored->info.dtype, stored->info.shape),
+                    text_of(target.dtype(), target.shape())));
+    }
+    file_->throw_if_failed(file_->read(*stored, static_cast<std::byte*>(target.data())));
 }
 
 void write_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,

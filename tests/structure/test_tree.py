@@ -59,6 +59,7 @@ class Tree(unittest.TestCase):
         documents = (
             "operations.md",
             "cpp.md",
+            "checkpoints.md",
             "python.md",
             "compression.md",
             "pytorch.md",

@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rueda/rueda.hpp"
@@ -83,6 +84,9 @@ public:
     /// Throws InvalidArgument if the file cannot be read, or if a tensor's data do not match their checksum. After such
     /// an error, the contents of `model` are undefined.
     void read(std::span<const NamedTensor> model) const;
+    /// Copies the tensor `name` of the file into `target`, which must have the same dtype and shape. Throws
+    /// InvalidArgument as read() does, and also if the file has no such tensor.
+    void read_tensor(std::string_view name, const TensorView& target) const;
 
 private:
     struct File;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Lets a job that was killed continue where it stopped. One line of the training program is enough:
+///
+///     for (const std::int64_t step : rueda::training::BackupAndRestore(steps, {.checkpoints = {.folder = "backup",
+///             .every_steps = 100}, .model = model, .state = optimizer})) { … }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "rueda/training/checkpoint_manager.hpp"
+
+namespace rueda::training {
+
+struct BackupOptions {
+    CheckpointManagerOptions checkpoints;  ///< the folder, and after how many steps or how much time to save
+    std::vector<NamedTensor> model;
+    std::vector<NamedTensor> state = {};  ///< optimizer, random numbers (Random::state()), counters
+    /// Returns values of the program to save beside the tensors. Rank 0 calls this function when a checkpoint is due.
+    std::function<Metadata()> values = nullptr;
+    /// Receives these values on all ranks, if a checkpoint was restored.
+    std::function<void(const Metadata&)> restored = nullptr;
+};
+
+/// The steps that remain of a training run, as a range for a `for` loop. All ranks must use it, with the same options
+/// and tensors with the same names.
+///
+/// The constructor restores the newest checkpoint. If there is none, it sends the tensors of rank 0 to all ranks. The
+/// loop then begins at the first step that the checkpoint does not contain. After each step, a checkpoint is saved if
+/// one is due. After the last step, a checkpoint is saved in any case, and rank 0 waits until it is complete. A loop
+/// that is left early saves nothing more.
+///
+/// A run that was resumed computes the same values as an uninterrupted run if everything that a step uses is a function
+/// of the step's number, or is in `model`, `state` or `values`. For data, use Sampler: epoch step / sampler.batches(),
+/// batch step % sampler.batches(). The job may have another number of ranks than before; the sums of gradients are then
+/// rounded in another order. Threads: as CheckpointManager.
+class RUEDA_API BackupAndRestore {
+public:
+    /// `steps` is the number of steps of the whole run. Throws as CheckpointManager and restore() do. Also throws
+    /// InvalidArgument if `steps` is negative.
+    BackupAndRestore(std::int64_t steps, BackupOptions options);
+
+    /// Returns the number of the first step that remains; 0 if nothing was restored.
+    [[nodiscard]] std::int64_t first_step() const noexcept { return first_step_; }
+    /// Returns the checkpoint that was restored, if any.
+    [[nodiscard]] const std::optional<CheckpointInfo>& restored() const noexcept { return restored_; }
+    [[nodiscard]] CheckpointManager& manager() noexcept { return *manager_; }
+
+    /// Says that a step is complete, for programs with a loop of their own. Saves a checkpoint if one is due.
+    void complete(std::int64_t step);
+
+    /// The position of the loop.
+    class Iterator {
+    public:
+        Iterator(BackupAndRestore* owner, std::int64_t step) : owner_(owner), step_(step) {}
+        [[nodiscard]] std::int64_t operator*() const noexcept { return step_; }
+        Iterator& operator++() {
+            owner_->complete(step_++);
+            return *this;
+        }
+        [[nodiscard]] bool operator==(const Iterator& other) const noexcept { return step_ == other.step_; }
+
+    private:
+        BackupAndRestore* owner_;
+        std::int64_t step_;
+    };
+    [[nodiscard]] Iterator begin() noexcept { return {this, first_step_}; }
+    [[nodiscard]] Iterator end() noexcept { return {this, steps_}; }
+
+private:
+    [[nodiscard]] Snapshot snapshot(std::int64_t completed) const;
+
+    std::int64_t steps_;
+    BackupOptions options_;
+    std::unique_ptr<CheckpointManager> manager_;
+    std::optional<CheckpointInfo> restored_;
+    std::int64_t first_step_ = 0;
+};
+
+}  // namespace rueda::training

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Keeps the checkpoints of a job in one folder, and writes them in the background. Each checkpoint is a folder with
+/// the name save-<number>-step-<step>. It contains the model in safetensors files (rueda/training/checkpoint.hpp) and
+/// the file state.safetensors. This file has the job's other tensors, and the index: the step, the number of ranks, the
+/// metric, the program's values, and the names and sizes of the model's files. state.safetensors is written last, so a
+/// folder without this file is incomplete and is ignored.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rueda/training/checkpoint.hpp"
+#include "rueda/training/sampler.hpp"
+
+namespace rueda::training {
+
+/// Which of two metrics is better, for example `lower` for a loss and `higher` for an accuracy.
+enum class BetterMetric : std::int32_t { lower, higher };
+
+/// What save() does while this manager is still writing the previous checkpoint.
+enum class WhenBusy : std::int32_t {
+    skip,  ///< it saves nothing and prints a warning, so training never waits
+    wait,  ///< it waits until the previous checkpoint is complete
+};
+
+struct CheckpointManagerOptions {
+    std::filesystem::path folder;   ///< is created if it does not exist
+    std::int64_t every_steps = 0;   ///< save_when_due() saves after every n-th step; 0: not by steps
+    std::chrono::seconds every{0};  ///< save_when_due() saves if this time has passed since the last save; 0: never
+    int max_to_keep = 3;            ///< number of newest complete checkpoints that are kept; ≥ 1
+    BetterMetric better = BetterMetric::lower;  ///< the checkpoint with the best metric is kept in addition
+    WhenBusy when_busy = WhenBusy::skip;
+    std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
+    /// Is called with one line if a checkpoint was not saved, or was damaged and left out. The line has no newline. The
+    /// manager's thread calls this function, or the thread that restores. By default the line is logged as a warning.
+    std::function<void(std::string_view)> warn = nullptr;
+};
+
+/// Rows of a tensor that this rank holds. A tensor is divided along its first dimension. A scalar counts as one row.
+struct TensorPart {
+    std::string name;             ///< the same name on all ranks that hold rows of the tensor
+    TensorView tensor;            ///< the rows of this rank
+    Range rows;                   ///< which rows of the whole tensor these are
+    std::int64_t whole_rows = 0;  ///< the number of rows of the whole tensor
+};
+
+/// Divides the rows of tensors that are equal on all ranks, so that each rank writes a part of them. Rank `rank` gets
+/// the rows shard(rows, rank, size); a scalar goes to rank 0. Throws InvalidArgument unless 0 ≤ rank < size.
+[[nodiscard]] RUEDA_API std::vector<TensorPart> split_rows(std::span<const NamedTensor> tensors, int rank, int size);
+
+/// What save() writes. The tensors must be in host memory.
+struct Snapshot {
+    std::int64_t step = 0;                    ///< the number of completed steps
+    std::span<const NamedTensor> model = {};  ///< the model; empty for save_parts()
+    std::span<const NamedTensor> state = {};  ///< other tensors that are equal on all ranks: optimizer, random numbers
+    Metadata values = {};                     ///< texts of the program; the keys must not begin with "rueda."
+    std::optional<double> metric = {};        ///< for the best checkpoint, for example the loss of an evaluation
+};
+
+/// A complete checkpoint in the folder of a manager.
+struct CheckpointInfo {
+    std::filesystem::path folder;  ///< the checkpoint's own folder
+    std::int64_t step = 0;         ///< the number of completed steps
+    int size = 0;                  ///< the number of ranks of the job that saved it
+    std::optional<double> metric;
+    Metadata values;
+};
+
+/// Which checkpoint restore() takes.
+enum class WhichCheckpoint : std::int32_t { newest, best };
+
+/// Saves and restores checkpoints of a job. Create it after rueda::init(), on all ranks, with the same options.
+///
+/// save() copies the tensors and returns; a thread writes the copy. If writing fails, for example because the disk is
+/// full, training continues, the reason is printed in one line, and the earlier checkpoints stay. restore() checks the
+/// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the one before it.
+///
+/// Threads: one thread at a time may use an object. The object starts one thread for each checkpoint.
+class RUEDA_API CheckpointManager {
+public:
+    /// Creates the folder on rank 0. All ranks must construct the object. Throws InvalidArgument on all ranks if an
+    /// option is out of its range, or if the folder cannot be created.
+    explicit CheckpointManager(const CheckpointManagerOptions& options);
+    CheckpointManager(const CheckpointManager&) = delete;
+    CheckpointManager& operator=(const CheckpointManager&) = delete;
+    /// Waits until the checkpoint that is being written is complete. If an exception is being handled, rank 0 does not
+    /// wait for parts of other ranks.
+    ~CheckpointManager();
+
+    /// Returns whether a checkpoint is due after `step` completed steps. The result for CheckpointManagerOptions::every
+    /// depends on this rank's clock.
+    [[nodiscard]] bool is_due(std::int64_t step) const;
+    /// Starts to save a checkpoint. Rank 0 copies the tensors, and its thread writes them; the other ranks return at
+    /// once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a value whose
+    /// key begins with "rueda.", and for a metric that is not finite. All failures of the file system are warnings.
+    bool save(const Snapshot& snapshot);
+    /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. Rank 0's clock decides about
+    /// CheckpointManagerOptions::every.
+    bool save_when_due(const Snapshot& snapshot);
+
+    /// Starts to save a checkpoint to which each rank contributes its parts. All ranks must call this function, and
+    /// must share the folder. Each rank copies its parts, and its thread writes them. Rank 0 also writes
+    /// `snapshot.state`, after it has found the parts of all ranks, with all rows of each tensor. This call exchanges a
+    /// few bytes among the ranks. Returns whether a save was started; the result is the same on all ranks.
+    bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot);
+    /// Calls save_parts() if a checkpoint is due. If CheckpointManagerOptions::every is set, rank 0 broadcasts its
+    /// decision in each call.
+    bool save_parts_when_due(std::span<const TensorPart> parts, const Snapshot& snapshot);
+
+    /// Waits until the thread of this rank has written its checkpoint. On rank 0, the checkpoint is then complete.
+    void wait();
+    /// Waits as wait() does. Returns why the last save of this rank failed, or an empty text if it succeeded.
+    [[nodiscard]] std::string last_failure();
+
+    /// Returns the complete checkpoints in the folder, newest first. The headers of all files were checked, but not the
+    /// data. This function looks only at this rank's file system.
+    [[nodiscard]] std::vector<CheckpointInfo> checkpoints() const;
+
+    /// Restores a checkpoint that any number of ranks saved, with save() or with save_parts(). Rank 0 reads, and then
+    /// broadcasts the tensors. All ranks must call this function. If `state` is empty, the state's tensors are not
+    /// read. Returns nothing, and leaves the tensors unchanged, if the folder has no complete checkpoint. Throws
+    /// InvalidArgument on all ranks if the checkpoint belongs to another model, or if all checkpoints are damaged.
+    /// After an error, the contents of the tensors are undefined.
+    std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
+                                          WhichCheckpoint which = WhichCheckpoint::newest);
+    /// Does the same for parts: each rank reads the rows that it needs, and needs the folder. The parts may be divided
+    /// in another way than when they were saved.
+    std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
+                                                std::span<const NamedTensor> state = {},
+                                                WhichCheckpoint which = WhichCheckpoint::newest);
+
+private:
+    class Implementation;
+    std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace rueda::training

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Makes every system call of a save fail, one after the other. The last good checkpoint must always load.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <mutex>
+#include <set>
+
+#include "tests/training/folder.hpp"
+#include "tests/training/saved_values.hpp"
+#include "tests/training/system_calls.hpp"
+
+namespace rueda::training {
+namespace {
+using Catch::Matchers::Contains;
+using test::Fault;
+using test::Folder;
+
+constexpr int kSaved = 0;
+constexpr int kRefused = 1;
+constexpr int kKilled = 2;
+
+/// Saves step 2 in a forked child whose n-th call is faulty. `all_calls` is set to whether the fault was never reached.
+int save_with_fault(const std::filesystem::path& store, int parts, Fault fault, int call, bool& beyond_the_end) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        test::set_fault(fault, call);
+        const bool saved = test::save_in_store(store, 2, parts, 1).is_ok();
+        const bool was_reached = test::counted_calls() >= call;
+        ::_exit((saved ? kSaved : kRefused) + (was_reached ? 0 : 10));
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    if (WIFSIGNALED(status)) {
+        REQUIRE(WTERMSIG(status) == SIGKILL);
+        return kKilled;
+    }
+    beyond_the_end = WEXITSTATUS(status) >= 10;
+    return WEXITSTATUS(status) % 10;
+}
+
+/// Returns the number of folders in the store.
+std::ptrdiff_t folders_in(const std::filesystem::path& store) {
+    return std::distance(std::filesystem::directory_iterator(store), std::filesystem::directory_iterator());
+}
+
+/// Runs a save once for each of its calls. Returns the number of calls.
+int try_every_call(int parts, Fault fault) {
+    bool beyond_the_end = false;
+    int call = 0;
+    while (!beyond_the_end) {
+        ++call;
+        REQUIRE(call < 1000);
+        const Folder store;
+        REQUIRE(test::save_in_store(store.path(), 1, parts, 1).is_ok());
+        const int outcome = save_with_fault(store.path(), parts, fault, call, beyond_the_end);
+        const std::int64_t step = test::newest_readable_step(store.path());
+        INFO("fault " << static_cast<int>(fault) << " at call " << call << ", outcome " << outcome);
+        CHECK((outcome == kSaved ? step == 2 : step == 1 || step == 2));
+        CHECK((fault != Fault::short_write || outcome == kSaved));
+        // The next save works. It removes what the faulty save left behind, and step 1, if that could not be removed.
+        REQUIRE(test::save_in_store(store.path(), 3, parts, 1).is_ok());
+        CHECK(test::newest_readable_step(store.path()) == 3);
+        CHECK(folders_in(store.path()) == 1);
+    }
+    return call - 1;
+}
+
+TEST_CASE("whichever call of a save fails, the last good checkpoint loads", "[checkpoint_faults]") {
+    const int parts = GENERATE(0, 3);
+    const int calls = try_every_call(parts, Fault::input_output_error);
+    CHECK(calls > (parts == 0 ? 40 : 80));
+    CHECK(try_every_call(parts, Fault::no_space) > 40);
+    CHECK(try_every_call(parts, Fault::short_write) > 40);
+}
+
+TEST_CASE("wherever a process is killed while it saves, the last good checkpoint loads", "[checkpoint_faults]") {
+    const int parts = GENERATE(0, 3);
+    CHECK(try_every_call(parts, Fault::death) > 40);
+    CHECK(try_every_call(parts, Fault::death_in_write) > 40);
+}
+
+TEST_CASE("whichever call fails while checkpoints are read, no damaged values are taken", "[checkpoint_faults]") {
+    const Folder store;
+    REQUIRE(test::save_in_store(store.path(), 1, 0, 2).is_ok());
+    REQUIRE(test::save_in_store(store.path(), 2, 0, 2).is_ok());
+    std::set<std::int64_t> steps;
+    int call = 0;
+    do {
+        ++call;
+        REQUIRE(call < 1000);
+        test::set_fault(Fault::input_output_error, call);
+        steps.insert(test::newest_readable_step(store.path()));
+    } while (test::counted_calls() >= call);
+    test::set_fault(Fault::none, 0);
+    CHECK(call > 20);
+    // −1 is the failure to read the store's folder. Other faults lead to the checkpoint before, or do not matter.
+    CHECK(steps == std::set<std::int64_t>{-1, 1, 2});
+}
+
+/// Returns the position of the first record that begins with `text`, or a number past the end.
+std::size_t position(const std::vector<std::string>& record, const std::string& text, std::size_t from = 0) {
+    std::size_t place = from;
+    while (place < record.size() && !record[place].starts_with(text)) {
+        ++place;
+    }
+    return place;
+}
+
+TEST_CASE("files are flushed before they are renamed, folders after, and the index comes last", "[checkpoint_faults]") {
+    const Folder store;
+    REQUIRE(test::save_in_store(store.path(), 1, 0, 1).is_ok());
+    test::start_recording();
+    REQUIRE(test::save_in_store(store.path(), 2, 0, 1).is_ok());
+    const std::vector<std::string> record = test::stop_recording();
+    const std::string folder = (store.path() / "save-000002-step-2").string();
+    const std::vector<std::string> order = {
+        "fsync " + store.path().string(),
+        "fsync " + folder + "/model.safetensors.partial",
+        "rename " + folder + "/model.safetensors.partial " + folder + "/model.safetensors",
+        "fsync " + folder,
+        "fsync " + folder + "/state.safetensors.partial",
+        "rename " + folder + "/state.safetensors.partial " + folder + "/state.safetensors",
+        "fsync " + folder,
+        "unlink " + (store.path() / "save-000001-step-1" / "state.safetensors").string(),
+    };
+    std::size_t place = 0;
+    for (const std::string& each : order) {
+        INFO(each);
+        place = position(record, each, place);
+        REQUIRE(place < record.size());
+        CHECK(record[place] == each);
+        ++place;
+    }
+}
+
+/// A job of one process, a manager, and the warnings.
+struct Managed {
+    explicit Managed(const std::filesystem::path& folder, WhenBusy when_busy = WhenBusy::skip)
+        : options{.folder = folder, .when_busy = when_busy, .warn = [this](std::string_view text) {
+                      const std::lock_guard lock(mutex);
+                      warnings.emplace_back(text);
+                  }} {
+        init();
+    }
+    Managed(const Managed&) = delete;
+    Managed& operator=(const Managed&) = delete;
+    ~Managed() { rueda_shutdown(); }
+
+    std::mutex mutex;
+    std::vector<std::string> warnings;
+    CheckpointManagerOptions options;
+    test::SavedValues values;
+};
+
+TEST_CASE("a full disk does not stop training, and each failed save prints one line", "[checkpoint_faults]") {
+    const Folder store;
+    Managed job(store.path());
+    CheckpointManager manager(job.options);
+    const auto save = [&](std::int64_t step) {
+        job.values.set(step);
+        const bool started = manager.save({.step = step, .model = job.values.model(), .state = job.values.state()});
+        manager.wait();
+        return started;
+    };
+    CHECK(save(1));
+    CHECK(job.warnings.empty());
+    test::set_disk_full(true);
+    CHECK(save(2));
+    CHECK_THAT(manager.last_failure(), Contains("model.safetensors.partial: write failed: No space left on device"));
+    CHECK(save(3));
+    test::set_disk_full(false);
+    REQUIRE(job.warnings.size() == 2);
+    CHECK_THAT(job.warnings[0],
+               Contains("The checkpoint of step 2 was not saved: ") && Contains("(errno 28)") &&
+                   Contains("make room there") &&
+                   Contains("Training continues; the newest complete checkpoint is the one of step 1"));
+    CHECK(job.warnings[0].find('\n') == std::string::npos);
+    CHECK(folders_in(store.path()) == 1);
+    job.values.set(0);
+    CHECK(manager.restore(job.values.model(), job.values.state())->step == 1);
+    CHECK(job.values.are_of(1));
+    CHECK(save(4));
+    CHECK(manager.last_failure().empty());
+    CHECK(manager.checkpoints().front().step == 4);
+}
+
+TEST_CASE("save() returns while its thread writes, and the copy is of that moment", "[checkpoint_faults]") {
+    const Folder store;
+    Managed job(store.path());
+    CheckpointManager manager(job.options);
+    const auto save = [&](std::int64_t step) {
+        job.values.set(step);
+        return manager.save({.step = step, .model = job.values.model(), .state = job.values.state()});
+    };
+    test::hold_writes(true);
+    CHECK(save(1));
+    CHECK_FALSE(save(2));  // the thread still holds the checkpoint of step 1
+    CHECK_FALSE(save(3));
+    test::hold_writes(false);
+    manager.wait();
+    REQUIRE(job.warnings.size() == 2);
+    CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 2 is skipped") && Contains("Save less often"));
+    CHECK(test::newest_readable_step(store.path()) == 1);
+    CHECK(save(4));
+    manager.wait();
+    CHECK(test::newest_readable_step(store.path()) == 4);
+}
+
+TEST_CASE("a manager that waits skips nothing", "[checkpoint_faults]") {
+    const Folder store;
+    Managed job(store.path(), WhenBusy::wait);
+    CheckpointManager manager(job.options);
+    for (std::int64_t step = 1; step <= 5; ++step) {
+        job.values.set(step);
+        CHECK(manager.save({.step = step, .model = job.values.model(), .state = job.values.state()}));
+    }
+    manager.wait();
+    CHECK(job.warnings.empty());
+    CHECK(manager.checkpoints().size() == 3);
+    CHECK(test::newest_readable_step(store.path()) == 5);
+}
+
+}  // namespace
+}  // namespace rueda::training

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Replaces the C library's functions for files in the whole test program, including those that the C++ library calls.
+/// A test can make the n-th call fail or end the process there, and can see the order of the calls.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace rueda::training::test {
+
+enum class Fault : std::uint8_t {
+    none,
+    input_output_error,  ///< the call fails with EIO
+    no_space,            ///< the call fails with ENOSPC
+    short_write,         ///< a write takes only half of the bytes; other calls work
+    death,               ///< the process is killed before the call, as by SIGKILL
+    death_in_write,      ///< a write takes half of the bytes, and then the process is killed
+};
+
+/// Makes the n-th call from now on fail, counted from 1. Threads: only while no other thread uses files.
+void set_fault(Fault fault, int call);
+/// Makes every write fail with ENOSPC, or lets writes work again. Threads: any.
+void set_disk_full(bool is_full);
+/// Holds every write until it is called with false. Threads: any.
+void hold_writes(bool hold);
+
+/// Returns the number of calls since set_fault().
+int counted_calls();
+
+/// Records calls such as "fsync /path/of/the/file" and "rename /from /to". Only one test at a time may do so.
+void start_recording();
+std::vector<std::string> stop_recording();
+
+}  // namespace rueda::training::test

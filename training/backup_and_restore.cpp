@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "rueda/training/backup_and_restore.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda::training {
+
+BackupAndRestore::BackupAndRestore(std::int64_t steps, BackupOptions options)
+    : steps_(steps), options_(std::move(options)) {
+    if (steps < 0) {
+        throw InvalidArgument(fmt::format("backup and restore: steps is {}; it must be 0 or more", steps));
+    }
+    manager_ = std::make_unique<CheckpointManager>(options_.checkpoints);
+    restored_ = manager_->restore(options_.model, options_.state);
+    if (!restored_) {
+        broadcast_parameters(options_.model);
+        broadcast_parameters(options_.state);
+        return;
+    }
+    // A checkpoint may have more steps than this run, if the program was started again with a smaller number of steps.
+    first_step_ = std::min(restored_->step, steps_);
+    if (options_.restored) {
+        options_.restored(restored_->values);
+    }
+}
+
+Snapshot BackupAndRestore::snapshot(std::int64_t completed) const {
+    return {completed, options_.model, options_.state, options_.values ? options_.values() : Metadata(), std::nullopt};
+}
+
+void BackupAndRestore::complete(std::int64_t step) {
+    const std::int64_t completed = step + 1;
+    if (completed == steps_) {
+        const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this one
+        manager_->wait();  // otherwise the last checkpoint could be skipped, because another one is being written
+        manager_->save(snapshot(completed));
+        manager_->wait();
+    } else if (manager_->is_due(completed)) {
+        manager_->save(snapshot(completed));
+    }
+}
+
+}  // namespace rueda::training

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "training/checkpoint_store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/system/atomic_file.hpp"
+#include "training/checkpoint_index.hpp"
+
+namespace rueda::training {
+namespace {
+
+namespace fs = std::filesystem;
+using base::file_failure;
+
+constexpr std::string_view kSavePrefix = "save-";
+constexpr std::string_view kStepInfix = "-step-";
+
+/// Flushes a folder, so that the names in it survive a power failure.
+Status flush_store_folder(const fs::path& folder) {
+    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) {
+        return file_failure(folder, "open", errno);
+    }
+    const int result = ::fsync(descriptor);
+    const int error = errno;
+    ::close(descriptor);
+    // EINVAL means that the file system has no fsync for folders; see base/system/atomic_file.cpp.
+    return result == 0 || error == EINVAL ? Status() : file_failure(folder, "fsync", error);
+}
+
+/// A folder in the store, with the number and the step in its name.
+struct SaveFolder {
+    fs::path path;
+    std::uint64_t number = 0;
+    std::int64_t step = 0;
+};
+
+template <class Number>
+bool take_number(std::string_view& text, Number& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || number < Number{0}) {
+        return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+}
+
+std::optional<SaveFolder> parse_save_folder(const fs::path& path) {
+    SaveFolder folder{path};
+    const std::string name = path.filename().string();
+    std::string_view rest = name;
+    if (!rest.starts_with(kSavePrefix)) {
+        return std::nullopt;
+    }
+    rest.remove_prefix(kSavePrefix.size());
+    if (!take_number(rest, folder.number) || !rest.starts_with(kStepInfix)) {
+        return std::nullopt;
+    }
+    rest.remove_prefix(kStepInfix.size());
+    return take_number(rest, folder.step) && rest.empty() ? std::optional(folder) : std::nullopt;
+}
+
+/// Returns the checkpoints' folders in the store, newest first, complete or not.
+Result<std::vector<SaveFolder>> save_folders(const fs::path& store) {
+    std::vector<SaveFolder> folders;
+    std::error_code error;
+    fs::directory_iterator entry(store, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+        if (const std::optional<SaveFolder> folder = parse_save_folder(entry->path())) {
+            folders.push_back(*folder);
+        }
+    }
+    if (error && error != std::errc::no_such_file_or_directory) {
+        return file_failure(store, "reading the folder", error.value());
+    }
+    std::sort(folders.begin(), folders.end(), [](const SaveFolder& a, const SaveFolder& b) {
+        return std::pair(a.number, a.step) > std::pair(b.number, b.step);
+    });
+    return folders;
+}
+
+/// Returns false only if the file system says that there is no index.
+bool has_index(const fs::path& folder) {
+    return ::access((folder / kStateFile).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/// Returns why a checkpoint is damaged, or a success if it is complete. Returns nothing if it has no index.
+std::optional<Result<CheckpointInfo>> look_at(const fs::path& folder) {
+    if (!has_index(folder)) {
+        return std::nullopt;
+    }
+    Result<OpenedCheckpoint> opened = OpenedCheckpoint::open(folder);
+    return opened.is_ok() ? Result<CheckpointInfo>(opened.value().info()) : Result<CheckpointInfo>(opened.status());
+}
+
+std::string part_name(int rank, int size) { return fmt::format("part-{}-of-{}.safetensors", rank, size); }
+
+bool is_better(double metric, double other, BetterMetric better) {
+    return better == BetterMetric::lower ? metric < other : metric > other;
+}
+
+}  // namespace
+
+Status create_store(const fs::path& store) {
+    std::error_code error;
+    fs::create_directories(store, error);
+    if (error) {
+        return file_failure(store, "mkdir", error.value());
+    }
+    const fs::path parent = fs::absolute(store / ".").parent_path().parent_path();
+    return flush_store_folder(parent.empty() ? "/" : parent);
+}
+
+Result<fs::path> begin_checkpoint(const fs::path& store, std::int64_t step) {
+    const Result<std::vector<SaveFolder>> folders = save_folders(store);
+    RUEDA_RETURN_IF_FAILED(folders.status());
+    const std::uint64_t number = folders.value().empty() ? 1 : folders.value().front().number + 1;
+    fs::path folder = store / fmt::format("{}{:06}{}{}", kSavePrefix, number, kStepInfix, step);
+    if (::mkdir(folder.c_str(), 0777) != 0) {
+        return file_failure(folder, "mkdir", errno);
+    }
+    if (Status flushed = flush_store_folder(store); !flushed.is_ok()) {
+        remove_checkpoint(folder);
+        return flushed;
+    }
+    return folder;
+}
+
+Status write_model(const fs::path& folder, std::span<const NamedTensor> model, std::int64_t step) {
+    return status_of([&] {
+        write_checkpoint(folder / model_files(0).front(), model, {{std::string(kStepKey), std::to_string(step)}});
+    });
+}
+
+Status write_part(const fs::path& folder, std::span<const TensorPart> parts, std::int64_t step, int rank, int size) {
+    std::vector<NamedTensor> tensors;
+    nlohmann::json rows = nlohmann::json::object();
+    for (const TensorPart& part : parts) {
+        tensors.push_back({part.name, part.tensor});
+        rows[part.name] = {part.rows.begin, part.rows.end, part.whole_rows};
+    }
+    return status_of([&] {
+        write_checkpoint(folder / part_name(rank, size), tensors,
+                         {{std::string(kStepKey), std::to_string(step)}, {std::string(kRowsKey), rows.dump()}});
+    });
+}
+
+std::vector<std::string> model_files(int parts) {
+    if (parts == 0) {
+        return {"model.safetensors"};
+    }
+    std::vector<std::string> names;
+    for (int rank = 0; rank < parts; ++rank) {
+        names.push_back(part_name(rank, parts));
+    }
+    return names;
+}
+
+Status complete_checkpoint(const fs::path& folder, const CheckpointFacts& facts, std::span<const NamedTensor> state,
+                           int parts) {
+    const std::vector<std::string> names = model_files(parts);
+    OpenedCheckpoint model;
+    model.info_.folder = folder;
+    model.info_.step = facts.step;
+    RUEDA_RETURN_IF_FAILED(model.open_model(names));
+    const Result<Metadata> index = make_index(folder, facts, names);
+    RUEDA_RETURN_IF_FAILED(index.status());
+    return status_of([&] { write_checkpoint(folder / kStateFile, state, index.value()); });
+}
+
+void remove_checkpoint(const fs::path& folder) noexcept {
+    ::unlink((folder / kStateFile).c_str());
+    // A failure leaves an incomplete checkpoint behind, which is ignored and which the next pruning removes.
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+}
+
+Result<StoreListing> list_store(const fs::path& store) {
+    const Result<std::vector<SaveFolder>> folders = save_folders(store);
+    RUEDA_RETURN_IF_FAILED(folders.status());
+    StoreListing listing;
+    for (const SaveFolder& folder : folders.value()) {
+        const std::optional<Result<CheckpointInfo>> found = look_at(folder.path);
+        if (found && found->is_ok()) {
+            listing.complete.push_back(found->value());
+        } else if (found) {
+            listing.damaged.push_back(found->status().message());
+        }
+    }
+    return listing;
+}
+
+std::optional<std::size_t> position_of_best(std::span<const CheckpointInfo> checkpoints, BetterMetric better) {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < checkpoints.size(); ++i) {
+        if (checkpoints[i].metric && (!best || is_better(*checkpoints[i].metric, *checkpoints[*best].metric, better))) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) {
+    const Result<StoreListing> listing = list_store(store);
+    RUEDA_RETURN_IF_FAILED(listing.status());
+    const std::vector<CheckpointInfo>& complete = listing.value().complete;
+    if (complete.empty()) {
+        return {};
+    }
+    const std::optional<std::size_t> best = position_of_best(complete, better);
+    const std::size_t oldest = std::min(complete.size(), static_cast<std::size_t>(max_to_keep)) - 1;
+    const Result<std::vector<SaveFolder>> folders = save_folders(store);
+    RUEDA_RETURN_IF_FAILED(folders.status());
+    const auto number_at = [&](std::size_t position) {
+        const std::optional<SaveFolder> folder = parse_save_folder(complete[position].folder);
+        return folder ? folder->number : 0;
+    };
+    for (const SaveFolder& folder : folders.value()) {
+        // A checkpoint that cannot be read may be damaged, or the disk may have failed only for this moment. It is
+        // therefore kept as long as a good checkpoint with its number.
+        const bool is_old = folder.number < number_at(oldest);
+        const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
+        const bool is_best = best && folder.number == number_at(*best);
+        if (!is_best && (is_old || was_left_behind)) {
+            remove_checkpoint(folder.path);
+        }
+    }
+    return {};
+}
+
+}  // namespace rueda::training

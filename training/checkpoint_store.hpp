@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// The folder of a CheckpointManager: it makes, completes, lists and removes checkpoints. These functions work in one
+/// process and start no thread, so tests can make each of their system calls fail.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "rueda/training/checkpoint_manager.hpp"
+
+namespace rueda::training {
+
+/// Values of the program must not have keys that begin with this text.
+inline constexpr std::string_view kReservedPrefix = "rueda.";
+
+/// Runs `body`, and returns the exception that it throws as a Status.
+template <class Body>
+Status status_of(Body&& body) {
+    try {
+        body();
+        return {};
+    } catch (const Error& error) {
+        return {error.code(), error.what()};
+    } catch (const std::bad_alloc&) {
+        return {ErrorCode::resource_exhausted, "the memory is used up; free memory or use fewer ranks on this host"};
+    } catch (const std::exception& error) {
+        return {ErrorCode::internal, error.what()};
+    }
+}
+
+/// What the index of a checkpoint contains besides the files.
+struct CheckpointFacts {
+    std::int64_t step = 0;
+    int size = 1;
+    std::optional<double> metric;
+    Metadata values;
+};
+
+/// Creates the folder and its parents, and makes them durable.
+Status create_store(const std::filesystem::path& store);
+/// Creates the folder of the next checkpoint. Its number is higher than all numbers in the store, so it is always
+/// empty.
+Result<std::filesystem::path> begin_checkpoint(const std::filesystem::path& store, std::int64_t step);
+/// Writes the complete model as one file.
+Status write_model(const std::filesystem::path& folder, std::span<const NamedTensor> model, std::int64_t step);
+/// Writes the part of rank `rank`.
+Status write_part(const std::filesystem::path& folder, std::span<const TensorPart> parts, std::int64_t step, int rank,
+                  int size);
+/// The names of the model's files: one file for each part, or a single file if `parts` is 0.
+[[nodiscard]] std::vector<std::string> model_files(int parts);
+/// Writes the state and the index, which completes the checkpoint. `parts` is 0 for a model in one file. Fails if a
+/// file of the model is missing or damaged, or if rows of a tensor are missing.
+Status complete_checkpoint(const std::filesystem::path& folder, const CheckpointFacts& facts,
+                           std::span<const NamedTensor> state, int parts);
+/// Removes a checkpoint. The index goes first, so a checkpoint that is removed only in part counts as incomplete.
+void remove_checkpoint(const std::filesystem::path& folder) noexcept;
+
+struct StoreListing {
+    std::vector<CheckpointInfo> complete;  ///< newest first
+    std::vector<std::string> damaged;      ///< one line for each checkpoint that has an index but cannot be opened
+};
+/// Opens the files of all checkpoints, and checks their headers. A store that does not exist has no checkpoints.
+Result<StoreListing> list_store(const std::filesystem::path& store);
+/// Removes all checkpoints except the newest `max_to_keep` complete ones and the one with the best metric. Also removes
+/// what killed processes left behind. Removes nothing if no checkpoint is complete.
+Status prune_store(const std::filesystem::path& store, int max_to_keep, BetterMetric better);
+/// Returns the position of the checkpoint with the best metric, or nothing if none has a metric.
+[[nodiscard]] std::optional<std::size_t> position_of_best(std::span<const CheckpointInfo> checkpoints,
+                                                          BetterMetric better);
+
+/// A complete checkpoint whose files are open. If the checkpoint is removed, the object stays usable. Threads: any
+/// thread may call const members.
+class OpenedCheckpoint {
+public:
+    /// Opens the checkpoint, and checks the headers and that all rows of all tensors are there.
+    static Result<OpenedCheckpoint> open(const std::filesystem::path& folder);
+
+    [[nodiscard]] const CheckpointInfo& info() const noexcept { return info_; }
+    /// Checks that the checkpoint has the tensors of `parts`, with their dtypes and shapes.
+    [[nodiscard]] Status check_parts(std::span<const TensorPart> parts) const;
+    /// Checks that `model` has all tensors of the checkpoint.
+    [[nodiscard]] Status check_nothing_else(std::span<const NamedTensor> model) const;
+    [[nodiscard]] Status check_state(std::span<const NamedTensor> state) const;
+    [[nodiscard]] Status read_parts(std::span<const TensorPart> parts) const;
+    [[nodiscard]] Status read_state(std::span<const NamedTensor> state) const;
+
+private:
+    friend Status complete_checkpoint(const std::filesystem::path& folder, const CheckpointFacts& facts,
+                                      std::span<const NamedTensor> state, int parts);
+    /// Rows of a tensor in one file.
+    struct Piece {
+        std::size_t file = 0;  ///< an index into files_
+        TensorInfo info;
+        Range rows;
+    };
+    struct StoredParts {
+        std::int64_t whole_rows = 0;
+        std::vector<Piece> pieces;  ///< ordered by their first rows
+    };
+
+    /// Opens the named files of the model, and collects their rows.
+    Status open_model(const std::vector<std::string>& names);
+    Status add_file(const std::filesystem::path& path);
+    [[nodiscard]] Status check_rows() const;
+    [[nodiscard]] Status read_part(const TensorPart& part) const;
+
+    CheckpointInfo info_;
+    std::vector<Checkpoint> files_;
+    std::optional<Checkpoint> state_;
+    std::map<std::string, StoredParts, std::less<>> tensors_;
+};
+
+/// Returns tensors as parts that have all rows.
+[[nodiscard]] std::vector<TensorPart> as_whole_parts(std::span<const NamedTensor> tensors);
+
+}  // namespace rueda::training
