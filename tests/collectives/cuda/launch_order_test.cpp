@@ -21,6 +21,7 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     const int b = 0;
     CHECK_FALSE(order.is_next(&a));
     CHECK(order.enter(&a, 1) == 1);
+    CHECK_FALSE(order.is_next(&a));  // the members have not agreed on its number
     CHECK(order.enter(&b, 2) == 2);
     order.agree(&b, 2);
     CHECK_FALSE(order.is_next(&b));  // a's number may become 1
