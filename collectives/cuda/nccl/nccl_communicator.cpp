@@ -66,6 +66,7 @@ Participant NcclDeviceCommunicator::participant() {
                     .host = identity_.host,
                     .process = identity_.process,
                     .shares_device = identity_.shares_device,
+                    .has_kernels = device_->kernels().load().is_ok(),
                     .uuid = device_->uuid()};
     if (!nccl_.is_ok()) {
         own.refusal = nccl_.status().message();
@@ -96,11 +97,11 @@ Status NcclDeviceCommunicator::connect(std::span<const Offer> offers) {
     RUEDA_RETURN_IF_FAILED(failure_);
     // Only this member knows about a failure here. is_connected() reports it, and then the job must end, because the
     // other members wait.
-    failure_ = begin_to_connect(id.value());
+    failure_ = begin_to_connect(id.value(), all_have_kernels(offers) ? Packing::on : Packing::off);
     return {};
 }
 
-Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {
+Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id, Packing packing) {
     RUEDA_RETURN_IF_FAILED(device_->stream().status());
     const NcclApi& api = nccl_.value()->api;
     const RelaxedCapture relaxed(device_->api());
@@ -115,7 +116,7 @@ Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {
     if (!was_accepted(result) || communicator_ == nullptr) {
         return nccl_failure(api, "ncclCommInitRankConfig", result, communicator_, where_);
     }
-    task_.set_communicator(api, communicator_);
+    task_.set_communicator(api, communicator_, packing);
     return {};
 }
 

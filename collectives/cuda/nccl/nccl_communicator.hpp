@@ -54,7 +54,7 @@ public:
 
 private:
     [[nodiscard]] Participant participant();
-    [[nodiscard]] Status begin_to_connect(const NcclUniqueId& id);
+    [[nodiscard]] Status begin_to_connect(const NcclUniqueId& id, Packing packing);
     /// Returns whether NCCL works on something, or NCCL's error.
     [[nodiscard]] Result<bool> is_busy();
     [[nodiscard]] bool finalize() noexcept;

@@ -54,10 +54,12 @@ Result<NcclUniqueId> decide_all(const std::vector<Participant>& all) {
 TEST_CASE("an offer is read as it was written", "[unit]") {
     Participant one = member_of(0, 3);
     one.shares_device = true;
+    one.has_kernels = true;
     const auto read = read_offer(write_offer(one), 0, 3);
     REQUIRE(read.is_ok());
     CHECK(read.value().device == 0);
     CHECK(read.value().nccl_version == 22809);
+    CHECK(read.value().has_kernels);
     CHECK(read.value().host == 77);
     CHECK(read.value().process == 1000);
     CHECK(read.value().shares_device);
@@ -165,6 +167,27 @@ TEST_CASE("two members on one device need a newer NCCL, its variable, and two pr
     CHECK(contains(decide_all(all).status(), "in one process"));
     all[2].host = 78;  // the number of a process is only compared within a host
     CHECK(decide_all(all).is_ok());
+}
+
+TEST_CASE("the members use kernels only if all of them have kernels", "[unit]") {
+    std::vector<Participant> all = members_of(3);
+    const auto offered = [&] {
+        std::vector<Offer> offers;
+        for (const Participant& one : all) {
+            offers.push_back(write_offer(one));
+        }
+        return offers;
+    };
+    CHECK_FALSE(all_have_kernels(offered()));
+    for (Participant& one : all) {
+        CHECK_FALSE(all_have_kernels(offered()));
+        one.has_kernels = true;
+    }
+    CHECK(all_have_kernels(offered()));
+    CHECK(decide(offered()).is_ok());
+    auto damaged = offered();
+    damaged[1][0] ^= std::byte{1};
+    CHECK_FALSE(all_have_kernels(damaged));
 }
 
 }  // namespace
