@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "collectives/cuda/nccl/packing.hpp"
 #include "collectives/rows.hpp"
 
 namespace rueda::collectives::cuda {
@@ -20,14 +21,17 @@ std::byte* moved(std::byte* address, std::size_t offset) { return address == nul
 /// Fills one plan. NCCL takes inputs as pointers to constant memory, so the cast that removes const is harmless.
 class Planner {
 public:
-    Planner(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, CallPlan& plan)
-        : batch_(batch), member_(member), members_(members), plan_(plan) {}
+    Planner(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, Packing packing, CallPlan& plan)
+        : batch_(batch), member_(member), members_(members), packing_(packing), plan_(plan) {}
 
     Status plan();
 
 private:
     [[nodiscard]] static std::byte* input_of(const Segment& segment) { return const_cast<std::byte*>(segment.input); }
-    Status plan_allreduce(const Segment& segment);
+    Status plan_allreduces();
+    void plan_allreduce(const Segment& segment, NcclCall call);
+    void plan_packed(const Segment& segment, std::size_t offset);
+    void fill_neutral(const Segment& segment, std::size_t offset, std::size_t bytes);
     void plan_broadcast(const Segment& segment);
     Status plan_reduce(const Segment& segment);
     Status plan_allgather();
@@ -51,16 +55,14 @@ private:
     const DeviceBatch& batch_;
     const std::uint32_t member_;
     const std::uint32_t members_;
+    const Packing packing_;
     CallPlan& plan_;
 };
 
 Status Planner::plan() {
     switch (batch_.operation) {
         case Operation::allreduce:
-            for (const Segment& segment : batch_.segments) {
-                RUEDA_RETURN_IF_FAILED(plan_allreduce(segment));
-            }
-            return {};
+            return plan_allreduces();
         case Operation::broadcast:
             for (const Segment& segment : batch_.segments) {
                 plan_broadcast(segment);
@@ -112,21 +114,64 @@ Result<NcclCall> Planner::reduction_call(Kind kind, const Segment& segment) {
     return call;
 }
 
+Status Planner::plan_allreduces() {
+    std::vector<NcclCall> calls;
+    calls.reserve(batch_.segments.size());
+    Packs packs;
+    for (const Segment& segment : batch_.segments) {
+        auto made = reduction_call(Kind::all_reduce, segment);
+        RUEDA_RETURN_IF_FAILED(made.status());
+        calls.push_back(made.value());
+        if (packing_ == Packing::on) {
+            packs.add(made.value(), segment);
+        }
+    }
+    packs.place([this](std::size_t bytes) { return reserve_scratch(bytes).offset; });
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        const Segment& segment = batch_.segments[i];
+        if (const auto offset = packs.take(calls[i], segment)) {
+            plan_packed(segment, *offset);
+        } else {
+            plan_allreduce(segment, calls[i]);
+        }
+    }
+    for (const Pack& pack : packs.all()) {
+        add(pack.call);
+    }
+    return {};
+}
+
 /// A member that has joined contributes neutral elements from scratch memory. The result replaces them there, because
 /// NCCL may read its output while it works, so outputs of different tensors must not overlap.
-Status Planner::plan_allreduce(const Segment& segment) {
-    auto made = reduction_call(Kind::all_reduce, segment);
-    RUEDA_RETURN_IF_FAILED(made.status());
-    NcclCall call = made.value();
+void Planner::plan_allreduce(const Segment& segment, NcclCall call) {
     call.count = segment.count;
     call.input = {input_of(segment)};
     call.output = {segment.output};
     if (segment.input == nullptr && segment.count > 0) {
         call.input = call.output = reserve_scratch(segment.bytes());
-        plan_.fills.push_back({call.input.offset, segment.bytes(), segment.dtype, segment.reduce_op});
+        fill_neutral(segment, call.input.offset, segment.bytes());
     }
     add(call);
-    return {};
+}
+
+void Planner::plan_packed(const Segment& segment, std::size_t offset) {
+    if (segment.input == nullptr) {
+        fill_neutral(segment, offset, packed_size(segment.bytes()));
+    } else {
+        plan_.packed.push_back({segment.input, segment.output, offset, segment.bytes()});
+    }
+}
+
+/// Neighbours in scratch memory with the same pattern are filled together, so that a pack needs one fill.
+void Planner::fill_neutral(const Segment& segment, std::size_t offset, std::size_t bytes) {
+    const auto before = std::find_if(plan_.fills.begin(), plan_.fills.end(), [&](const NeutralFill& fill) {
+        return fill.offset + fill.bytes == offset && fill.dtype == segment.dtype && fill.op == segment.reduce_op;
+    });
+    if (before != plan_.fills.end()) {
+        before->bytes += bytes;
+    } else {
+        plan_.fills.push_back({offset, bytes, segment.dtype, segment.reduce_op});
+    }
 }
 
 void Planner::plan_broadcast(const Segment& segment) {
@@ -256,14 +301,16 @@ void Planner::exchange(std::span<const std::int64_t> to, std::span<const std::in
 void CallPlan::clear() {
     calls.clear();
     factors.clear();
+    packed.clear();
     fills.clear();
     copies.clear();
     scratch_bytes = 0;
 }
 
-Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, CallPlan& plan) {
+Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, Packing packing,
+                  CallPlan& plan) {
     plan.clear();
-    return batch.segments.empty() ? Status() : Planner(batch, member, members, plan).plan();
+    return batch.segments.empty() ? Status() : Planner(batch, member, members, packing, plan).plan();
 }
 
 }  // namespace rueda::collectives::cuda

@@ -13,7 +13,8 @@
 
 /// Translates a batch into calls of NCCL. Pure functions, which never read tensors.
 ///
-/// The words: a *call* is one function of NCCL, for one tensor or for one message to or from one member. All calls of a
+/// The words: a *call* is one function of NCCL, for one tensor, for one pack of small tensors, or for one message to or
+/// from one member. All calls of a
 /// batch are in one group, so NCCL runs them together. Calls of zero bytes are left out; all members agree about them.
 namespace rueda::collectives::cuda {
 
@@ -58,9 +59,22 @@ struct OwnCopy {
     std::size_t bytes = 0;
 };
 
+/// A small tensor that kernels copy into scratch memory before NCCL's calls, and out of it after them. A member that
+/// has joined has no tensor, and is not in the list.
+struct PackedTensor {
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    std::size_t offset = 0;  ///< in scratch memory
+    std::size_t bytes = 0;
+};
+
+/// Whether small tensors are packed. All members of a process set must have the same value.
+enum class Packing : std::uint8_t { off, on };
+
 struct CallPlan {
     std::vector<NcclCall> calls;
     std::vector<NcclFactor> factors;
+    std::vector<PackedTensor> packed;
     std::vector<NeutralFill> fills;
     std::vector<OwnCopy> copies;
     std::size_t scratch_bytes = 0;
@@ -86,8 +100,10 @@ struct NcclReductionPlan {
 /// - float16 and bfloat16 are rounded after every addition.
 [[nodiscard]] Result<NcclReductionPlan> plan_reduction(const Segment& segment, std::uint32_t members);
 
-/// Fills `plan`. `member` is this rank's number among `members`. Returns Unsupported for an operation that NCCL cannot
+/// Fills `plan`. `member` is this rank's number among `members`. With packing, small tensors of an allreduce that have
+/// the same call share one call (packing.hpp). Returns Unsupported for an operation that NCCL cannot
 /// do, on all members alike, and Internal if the batch's lists are too short.
-[[nodiscard]] Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, CallPlan& plan);
+[[nodiscard]] Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, Packing packing,
+                                CallPlan& plan);
 
 }  // namespace rueda::collectives::cuda

@@ -2,22 +2,25 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/cuda/nccl/launch_task.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
 #include "ops/neutral.hpp"
 
 namespace rueda::collectives::cuda {
 
-void LaunchTask::set_communicator(const NcclApi& nccl, NcclCommunicator communicator) {
+void LaunchTask::set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing) {
     nccl_ = &nccl;
     communicator_ = communicator;
+    packing_ = packing;
 }
 
 void LaunchTask::begin(const DeviceBatch& batch) {
     batch_ = batch;
     end_.reset();
-    planned_ = plan_calls(batch, where_.member, where_.members, plan_);
+    planned_ = plan_calls(batch, where_.member, where_.members, packing_, plan_);
     if (failure_.is_ok()) {
         phase_ = Phase::waits_for_turn;
     }
@@ -79,6 +82,7 @@ Status LaunchTask::launch() {
     }
     RUEDA_RETURN_IF_FAILED(wait_for_tensors(stream.value()));
     RUEDA_RETURN_IF_FAILED(prepare_memory(stream.value()));
+    RUEDA_RETURN_IF_FAILED(copy_packed(Direction::pack, stream.value()));
     if (plan_.calls.empty()) {
         return {};
     }
@@ -116,6 +120,27 @@ Status LaunchTask::prepare_memory(CudaStream stream) {
         if (result != kCudaSuccess) {
             return device_.failure_of("cuMemcpyAsync", result);
         }
+    }
+    return {};
+}
+
+/// Copies all packed tensors into scratch memory, or the results out of it. The kernel moves bytes and does not look at
+/// types, so tensors of different types share a launch.
+Status LaunchTask::copy_packed(Direction direction, CudaStream stream) {
+    items_.clear();
+    for (const PackedTensor& tensor : plan_.packed) {
+        std::byte* const packed = at({nullptr, true, tensor.offset});
+        if (direction == Direction::pack) {
+            items_.push_back({tensor.input, packed, tensor.bytes});
+        } else {
+            items_.push_back({packed, tensor.output, tensor.bytes});
+        }
+    }
+    constexpr ops::cuda::Conversion kBytes{.from = DType::uint8, .to = DType::uint8};
+    for (std::span<const ops::cuda::BatchItem> left = items_; !left.empty();) {
+        const auto part = left.first(std::min<std::size_t>(left.size(), ops::cuda::kMostItems));
+        RUEDA_RETURN_IF_FAILED(device_.kernels().launch(ops::cuda::batch_launch(kBytes, part), stream));
+        left = left.subspan(part.size());
     }
     return {};
 }
@@ -206,6 +231,7 @@ Status LaunchTask::finish() {
         }
     }
     reductions_.clear();
+    RUEDA_RETURN_IF_FAILED(copy_packed(Direction::unpack, stream.value()));
     auto end = device_.record(stream.value());
     RUEDA_RETURN_IF_FAILED(end.status());
     end_ = std::move(end).value();

@@ -12,15 +12,18 @@
 #include "collectives/cuda/nccl/nccl_failure.hpp"
 #include "collectives/cuda/nccl_api.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "ops/cuda/launch.hpp"
 
 namespace rueda::collectives::cuda {
 
 /// Gives one batch to the device. It goes through these phases:
 ///
 ///     waits_for_turn   another communicator of the device puts its work into the stream
-///     launching        our stream waits for the tensors' events; then one group with all calls of NCCL
+///     launching        our stream waits for the tensors' events; then a kernel packs small tensors; then one group
+///     with
+///                      all calls of NCCL
 ///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
-///     done             the end event stands behind NCCL's work
+///     done             a kernel that unpacks, and then the end event, stand behind NCCL's work
 ///     has_failed       no way leads on
 ///
 /// Nothing may be put into the stream, and no function of NCCL may be called on this communicator, while NCCL is in
@@ -32,8 +35,8 @@ class LaunchTask final : public Task {
 public:
     LaunchTask(Device& device, FailedMember where) : device_(device), where_(where) {}
 
-    /// Must be called before begin().
-    void set_communicator(const NcclApi& nccl, NcclCommunicator communicator);
+    /// Must be called before begin(). Packing needs kernels on this device, and all members must have the same value.
+    void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
     void begin(const DeviceBatch& batch);
     StepResult step() override;
 
@@ -52,6 +55,8 @@ private:
     [[nodiscard]] Status launch();
     [[nodiscard]] Status wait_for_tensors(CudaStream stream);
     [[nodiscard]] Status prepare_memory(CudaStream stream);
+    enum class Direction : std::uint8_t { pack, unpack };
+    [[nodiscard]] Status copy_packed(Direction direction, CudaStream stream);
     [[nodiscard]] Status create_reductions();
     [[nodiscard]] Status call_nccl(CudaStream stream);
     [[nodiscard]] NcclResult call(const NcclCall& one, CudaStream stream, const char*& function);
@@ -64,12 +69,14 @@ private:
     const FailedMember where_;
     const NcclApi* nccl_ = nullptr;
     NcclCommunicator communicator_ = nullptr;
+    Packing packing_ = Packing::off;
 
     Phase phase_ = Phase::done;
     DeviceBatch batch_;
     CallPlan plan_;
     DeviceAddress scratch_ = 0;
     std::vector<NcclReduction> reductions_;  // one for each factor of the plan
+    std::vector<ops::cuda::BatchItem> items_;
     Status planned_;
     Status failure_;
     DeviceEventPtr end_;

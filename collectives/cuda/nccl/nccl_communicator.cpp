@@ -59,6 +59,7 @@ NcclDeviceCommunicator::NcclDeviceCommunicator(std::shared_ptr<Device> device,
       task_(*device_, where_) {}
 
 void NcclDeviceCommunicator::describe(Participant& own) {
+    own.has_kernels = device_->kernels().load().is_ok();
     if (!nccl_.is_ok()) {
         own.refusal = nccl_.status().message();
         return;
@@ -79,9 +80,11 @@ void NcclDeviceCommunicator::describe(Participant& own) {
     }
 }
 
-void NcclDeviceCommunicator::connect(const NcclUniqueId& id) { failure_ = begin_to_connect(id); }
+void NcclDeviceCommunicator::connect(const NcclUniqueId& id, Packing packing) {
+    failure_ = begin_to_connect(id, packing);
+}
 
-Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {
+Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id, Packing packing) {
     RUEDA_RETURN_IF_FAILED(device_->stream().status());
     const NcclApi& api = nccl_.value()->api;
     const RelaxedCapture relaxed(device_->api());
@@ -96,7 +99,7 @@ Status NcclDeviceCommunicator::begin_to_connect(const NcclUniqueId& id) {
     if (!was_accepted(result) || communicator_ == nullptr) {
         return nccl_failure(api, "ncclCommInitRankConfig", result, communicator_, where_);
     }
-    task_.set_communicator(api, communicator_);
+    task_.set_communicator(api, communicator_, packing);
     return {};
 }
 

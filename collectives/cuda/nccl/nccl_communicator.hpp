@@ -47,7 +47,7 @@ public:
     void describe(Participant& own);
     /// Begins to connect the members. Only this member knows about a failure here. is_connected() returns it, and then
     /// the job must end, because the other members wait.
-    void connect(const NcclUniqueId& id);
+    void connect(const NcclUniqueId& id, Packing packing);
     [[nodiscard]] Result<bool> is_connected();
     [[nodiscard]] Status check(Operation operation, const Segment& segment) const;
     [[nodiscard]] Task& start(const DeviceBatch& batch);
@@ -59,7 +59,7 @@ public:
     void abort() noexcept;
 
 private:
-    [[nodiscard]] Status begin_to_connect(const NcclUniqueId& id);
+    [[nodiscard]] Status begin_to_connect(const NcclUniqueId& id, Packing packing);
     /// Returns whether NCCL works on something, or NCCL's error.
     [[nodiscard]] Result<bool> is_busy();
     [[nodiscard]] bool finalize() noexcept;

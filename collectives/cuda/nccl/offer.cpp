@@ -22,6 +22,7 @@ constexpr std::uint32_t kOfferMagic = 0x6e637561;
 constexpr std::uint32_t kOfferVersion = 2;
 constexpr std::uint32_t kSharesDevice = 1;
 constexpr std::uint32_t kHasId = 2;
+constexpr std::uint32_t kHasKernels = 4;
 
 /// The bytes of an offer. All fields have fixed widths, and there is no padding.
 struct OfferBytes {
@@ -186,7 +187,8 @@ DeviceCommunicator::Offer write_offer(const Participant& participant) {
     bytes.members = participant.members;
     bytes.device = participant.device;
     bytes.nccl_version = participant.nccl_version;
-    bytes.flags = (participant.shares_device ? kSharesDevice : 0) | (participant.has_id ? kHasId : 0);
+    bytes.flags = (participant.shares_device ? kSharesDevice : 0) | (participant.has_id ? kHasId : 0) |
+                  (participant.has_kernels ? kHasKernels : 0);
     bytes.refusal_bytes = static_cast<std::uint32_t>(std::min(participant.refusal.size(), kMostRefusal));
     bytes.host = participant.host;
     bytes.process = participant.process;
@@ -215,7 +217,7 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
     if (bytes.member != member || bytes.members != members) {
         return wrong("another member's number");
     }
-    if ((bytes.flags & ~(kSharesDevice | kHasId)) != 0 || bytes.refusal_bytes > kMostRefusal ||
+    if ((bytes.flags & ~(kSharesDevice | kHasId | kHasKernels)) != 0 || bytes.refusal_bytes > kMostRefusal ||
         std::any_of(bytes.reserved.begin(), bytes.reserved.end(), [](std::byte b) { return b != std::byte{0}; })) {
         return wrong("fields that have no meaning");
     }
@@ -237,6 +239,7 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
                        .host = bytes.host,
                        .process = bytes.process,
                        .shares_device = (bytes.flags & kSharesDevice) != 0,
+                       .has_kernels = (bytes.flags & kHasKernels) != 0,
                        .has_id = (bytes.flags & kHasId) != 0,
                        .uuid = bytes.uuid,
                        .id = bytes.id,
@@ -267,6 +270,14 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
         return nccl;
     }
     return Decision{.reason = nccl.message()};
+}
+
+bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers) {
+    std::uint32_t member = 0;
+    return std::all_of(offers.begin(), offers.end(), [&](const DeviceCommunicator::Offer& offer) {
+        const auto one = read_offer(offer, member++, static_cast<std::uint32_t>(offers.size()));
+        return one.is_ok() && one.value().has_kernels;
+    });
 }
 
 }  // namespace rueda::collectives::cuda

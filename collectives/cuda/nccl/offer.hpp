@@ -24,6 +24,7 @@ struct Participant {
     std::uint64_t host = 0;         ///< the same number for all processes of a host, and for no other host
     std::uint64_t process = 0;      ///< a random number of the process
     bool shares_device = false;     ///< NCCL_MULTI_RANK_GPU_ENABLE=1 is set
+    bool has_kernels = false;       ///< the device has Rueda's kernels
     bool has_id = false;            ///< `id` is set; only the first member has one
     CudaUuid uuid{};                ///< identifies the device, or the part of a divided device
     NcclUniqueId id{};
@@ -55,6 +56,10 @@ inline constexpr std::size_t kMostRefusal = 256;
 /// they allow NCCL only and it cannot connect them.
 [[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
                                       std::span<const std::int32_t> ranks = {});
+
+/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. Same
+/// rules as for decide().
+[[nodiscard]] bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers);
 
 /// For example "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi -L prints it.
 [[nodiscard]] std::string name_of_uuid(const CudaUuid& uuid);

@@ -115,7 +115,7 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     }
     RUEDA_RETURN_IF_FAILED(refusal_);
     if (uses_nccl_) {
-        parts_.nccl->connect(decision.value().id);
+        parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
     } else {
         say(decision.value());
     }

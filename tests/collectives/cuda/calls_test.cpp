@@ -130,9 +130,10 @@ struct Memory {
     std::array<std::byte, 4096> output{};
 };
 
-CallPlan planned(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members) {
+CallPlan planned(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members,
+                 Packing packing = Packing::off) {
     CallPlan plan;
-    const Status made = plan_calls(batch, member, members, plan);
+    const Status made = plan_calls(batch, member, members, packing, plan);
     INFO(made.message());
     REQUIRE(made.is_ok());
     return plan;
@@ -276,10 +277,10 @@ TEST_CASE("lists that are too short are a defect and no crash", "[unit]") {
     CallPlan plan;
     for (const Operation operation :
          {Operation::allgather, Operation::reducescatter, Operation::alltoall, Operation::barrier}) {
-        CHECK(plan_calls({.operation = operation, .segments = {&segment, 1}}, 0, 2, plan).code() ==
+        CHECK(plan_calls({.operation = operation, .segments = {&segment, 1}}, 0, 2, Packing::on, plan).code() ==
               ErrorCode::internal);
     }
-    CHECK(plan_calls({.operation = Operation::alltoall}, 0, 2, plan).is_ok());  // no tensors, no calls
+    CHECK(plan_calls({.operation = Operation::alltoall}, 0, 2, Packing::on, plan).is_ok());  // no tensors, no calls
     CHECK(plan.calls.empty());
 }
 

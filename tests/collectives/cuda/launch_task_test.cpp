@@ -111,6 +111,19 @@ CudaApi scripted_cuda() {
         script->calls.push_back("copy " + std::to_string(bytes));
         return kCudaSuccess;
     };
+    api.module_load_data = [](CudaModule* module, const void*) {
+        *module = new_pointer<CudaModule>();
+        return kCudaSuccess;
+    };
+    api.module_get_function = [](CudaFunction* function, CudaModule, const char*) {
+        *function = new_pointer<CudaFunction>();
+        return kCudaSuccess;
+    };
+    api.launch_kernel = [](CudaFunction, unsigned, unsigned rows, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           CudaStream, void**, void**) {
+        script->calls.push_back("kernel " + std::to_string(rows));
+        return kCudaSuccess;
+    };
     api.get_error_name = [](CudaResult, const char**) { return kCudaInvalidValue; };
     api.get_error_string = [](CudaResult, const char**) { return kCudaInvalidValue; };
     return api;
@@ -153,13 +166,13 @@ NcclApi scripted_nccl() {
 struct Fixture {
     Fixture() {
         script = &own;
-        auto opened = Device::open(scripted_cuda(), 1);
+        auto opened = Device::open(scripted_cuda(), 1, "kernels");
         REQUIRE(opened.is_ok());
         device = opened.value();
         task = std::make_unique<LaunchTask>(*device, FailedMember{1, 4, 1});
         other = std::make_unique<LaunchTask>(*device, FailedMember{0, 2, 1});
-        task->set_communicator(nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{7}));
-        other->set_communicator(nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{8}));
+        task->set_communicator(nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{7}), Packing::on);
+        other->set_communicator(nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{8}), Packing::on);
     }
     ~Fixture() {
         CHECK(own.contexts == 0);
@@ -224,6 +237,27 @@ TEST_CASE("a factor's reduction lives from before the group until NCCL is done",
     CHECK(fixture.task->step() == StepResult::done);
     CHECK(fixture.own.calls ==
           Calls{"wait", "create", "group start", "all_reduce 3 own", "group end", "look", "look", "destroy", "record"});
+}
+
+TEST_CASE("kernels pack after the wait for the tensors, and unpack after NCCL has launched everything", "[unit]") {
+    Fixture fixture;
+    fixture.own.states = {kNcclInProgress, kNcclInProgress};
+    const DeviceBatch one = fixture.batch();
+    const std::vector<Segment> segments(161, fixture.segment);
+    const std::vector<DeviceEventPtr> ready(161, fixture.event);
+    fixture.task->begin({.segments = segments, .ready = ready});
+    CHECK(fixture.task->step() == StepResult::polling);
+    CHECK(fixture.task->step() == StepResult::polling);
+    const Calls before{"wait",           "allocate",  "kernel 160", "kernel 1", "group start",
+                       "all_reduce 644", "group end", "look",       "look"};
+    CHECK(fixture.own.calls == before);
+    fixture.other->begin(one);
+    CHECK(fixture.other->step() == StepResult::polling);  // the memory belongs to the first task
+    CHECK(fixture.own.calls == before);
+    CHECK(fixture.task->step() == StepResult::done);
+    Calls after = before;
+    after.insert(after.end(), {"look", "kernel 160", "kernel 1", "record"});
+    CHECK(fixture.own.calls == after);
 }
 
 TEST_CASE("a batch without elements waits for its tensors and calls nothing", "[unit]") {

@@ -67,10 +67,12 @@ TEST_CASE("an offer is read as it was written", "[unit]") {
     one.shares_device = true;
     one.path = DevicePath::nccl;
     one.busy_set = 7;
+    one.has_kernels = true;
     const auto read = read_offer(write_offer(one), 0, 3);
     REQUIRE(read.is_ok());
     CHECK(read.value().device == 0);
     CHECK(read.value().nccl_version == 22809);
+    CHECK(read.value().has_kernels);
     CHECK(read.value().host == 77);
     CHECK(read.value().process == 1000);
     CHECK(read.value().shares_device);
@@ -222,6 +224,27 @@ TEST_CASE("members whose setting excludes NCCL need none", "[unit]") {
     all[1] = member_of(1, 2);
     CHECK(decision_of(all).status().code() == ErrorCode::mismatch);
     CHECK(contains(decision_of(all).status(), "rank 0 has 'host', but rank 1 has 'auto'"));
+}
+
+TEST_CASE("the members use kernels only if all of them have kernels", "[unit]") {
+    std::vector<Participant> all = members_of(3);
+    const auto offered = [&] {
+        std::vector<Offer> offers;
+        for (const Participant& one : all) {
+            offers.push_back(write_offer(one));
+        }
+        return offers;
+    };
+    CHECK_FALSE(all_have_kernels(offered()));
+    for (Participant& one : all) {
+        CHECK_FALSE(all_have_kernels(offered()));
+        one.has_kernels = true;
+    }
+    CHECK(all_have_kernels(offered()));
+    CHECK(decide(offered()).is_ok());
+    auto damaged = offered();
+    damaged[1][0] ^= std::byte{1};
+    CHECK_FALSE(all_have_kernels(damaged));
 }
 
 }  // namespace

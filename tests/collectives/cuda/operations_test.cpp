@@ -12,92 +12,13 @@
 #include <vector>
 
 #include "collectives/rows.hpp"
-#include "ops/reduce.hpp"
+#include "tests/collectives/cuda/allreduces.hpp"
 #include "tests/collectives/cuda/elements.hpp"
 #include "tests/collectives/cuda/members.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
 namespace rueda::tests {
 namespace {
-
-constexpr DType kReducible[] = {DType::uint8,   DType::int8,    DType::int32,   DType::int64,
-                                DType::uint32,  DType::uint64,  DType::float16, DType::bfloat16,
-                                DType::float32, DType::float64, DType::boolean};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
-
-bool is_unsigned(DType dtype) {
-    return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
-}
-
-/// The value of element `i` of a member's tensor. Results are exact in every type, except for averages.
-double value_of(DType dtype, ReduceOp op, std::uint32_t member, std::size_t i) {
-    const std::size_t mixed = member * 5 + i * 3 + i / 7;
-    if (dtype == DType::boolean) {
-        return static_cast<double>(mixed % 3 == 0 ? 0 : 1);
-    }
-    if (op == ReduceOp::product) {
-        return mixed % 4 == 0 ? 2 : 1;
-    }
-    return static_cast<double>(mixed % 7) - (is_unsigned(dtype) ? 0 : 3);
-}
-
-std::vector<double> values_of(DType dtype, ReduceOp op, std::uint32_t member, std::size_t count,
-                              std::size_t begin = 0) {
-    std::vector<double> values(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        values[i] = value_of(dtype, op, member, begin + i);
-    }
-    return values;
-}
-
-/// The result of a reduction of the given members' elements.
-double expected_of(const Segment& segment, const std::vector<std::uint32_t>& contributing, std::uint32_t members,
-                   std::size_t i) {
-    double result = value_of(segment.dtype, segment.reduce_op, contributing[0], i);
-    for (std::size_t m = 1; m < contributing.size(); ++m) {
-        const double next = value_of(segment.dtype, segment.reduce_op, contributing[m], i);
-        switch (segment.reduce_op) {
-            case ReduceOp::min:
-                result = std::min(result, next);
-                break;
-            case ReduceOp::max:
-                result = std::max(result, next);
-                break;
-            case ReduceOp::product:
-                result *= next;
-                break;
-            default:
-                result += next;
-        }
-    }
-    result *= segment.prescale * segment.postscale;
-    if (segment.reduce_op == ReduceOp::average) {
-        result /= members - segment.uncounted;
-        return ops::is_floating_point(segment.dtype) ? result : std::trunc(result);
-    }
-    return result;
-}
-
-/// How much a result may differ: factors are rounded to the type, and 16-bit sums are rounded at every step.
-double tolerance_of(const Segment& segment) {
-    const bool is_exact = segment.reduce_op != ReduceOp::average && segment.prescale == 1.0 && segment.postscale == 1.0;
-    if (is_exact || !ops::is_floating_point(segment.dtype)) {
-        return 0;
-    }
-    return segment.dtype == DType::bfloat16 ? 0.3 : segment.dtype == DType::float16 ? 0.03 : 1e-5;
-}
-
-void require_equal(const std::string& what, double found, double expected, double tolerance) {
-    if (!(std::fabs(found - expected) <= tolerance)) {
-        throw std::runtime_error(what + ": " + std::to_string(found) + " instead of " + std::to_string(expected));
-    }
-}
-
-void require_ok(const Status& status) {
-    if (!status.is_ok()) {
-        throw std::runtime_error(status.message());
-    }
-}
 
 /// Checks `bytes` against the values of a member's tensor, from element `begin` on.
 void require_values(const std::string& what, DType dtype, const std::vector<std::byte>& bytes, std::uint32_t member,
@@ -107,76 +28,6 @@ void require_values(const std::string& what, DType dtype, const std::vector<std:
     for (std::size_t i = 0; i < found.size(); ++i) {
         require_equal(what + " element " + std::to_string(i), found[i], expected[i], 0);
     }
-}
-
-/// One allreduce of several tensors. The members in `joined` contribute nothing.
-void allreduce(Member& member, DeviceCommunicator& communicator, std::vector<Segment> segments,
-               const std::vector<std::uint32_t>& joined, bool in_place) {
-    const bool has_joined = std::find(joined.begin(), joined.end(), member.number()) != joined.end();
-    std::vector<std::uint32_t> contributing;
-    for (std::uint32_t m = 0; m < member.members(); ++m) {
-        if (std::find(joined.begin(), joined.end(), m) == joined.end()) {
-            contributing.push_back(m);
-        }
-    }
-    std::vector<Location> locations(segments.size() * member.members());
-    for (std::size_t i = 0; i < locations.size(); ++i) {
-        const auto m = static_cast<std::uint32_t>(i % member.members());
-        locations[i].absent = std::find(joined.begin(), joined.end(), m) != joined.end();
-    }
-    for (Segment& segment : segments) {
-        require_ok(communicator.check(Operation::allreduce, segment));
-        segment.absent = static_cast<std::uint32_t>(joined.size());
-        if (has_joined) {
-            continue;
-        }
-        std::byte* const input = member.put(
-            encode(segment.dtype, values_of(segment.dtype, segment.reduce_op, member.number(), segment.count)));
-        segment.input = input;
-        segment.output = in_place ? input : member.garbage(segment.bytes());
-    }
-    const std::vector<DeviceEventPtr> no_events(segments.size());
-    require_ok(member.run(
-        communicator,
-        {.segments = segments,
-         .ready = has_joined ? std::span(no_events) : std::span<const DeviceEventPtr>(),
-         .host = {.operation = Operation::allreduce, .segments = segments, .locations = locations, .splits = {}}}));
-    for (const Segment& segment : segments) {
-        if (has_joined) {
-            continue;
-        }
-        const auto found = decode(segment.dtype, member.get(segment.output, segment.bytes()));
-        for (std::size_t i = 0; i < segment.count; ++i) {
-            require_equal(std::string(name_of(segment.dtype)) + " " + name_of(segment.reduce_op) + " element " +
-                              std::to_string(i),
-                          found[i], expected_of(segment, contributing, member.members(), i), tolerance_of(segment));
-        }
-    }
-}
-
-std::vector<Segment> every_reduction(std::uint32_t uncounted, bool with_factors) {
-    std::vector<Segment> segments;
-    std::uint64_t count = 0;
-    for (const DType dtype : kReducible) {
-        for (const ReduceOp op : kOps) {
-            const bool is_sum = op == ReduceOp::sum || op == ReduceOp::average;
-            if (dtype == DType::boolean && is_sum) {
-                continue;
-            }
-            if (op == ReduceOp::average && uncounted > 0 && !ops::is_floating_point(dtype)) {
-                continue;
-            }
-            const bool scales = with_factors && is_sum && ops::is_floating_point(dtype);
-            segments.push_back({.dtype = dtype,
-                                .reduce_op = op,
-                                .prescale = scales ? 0.5 : 1.0,
-                                .postscale = scales ? 3.0 : 1.0,
-                                .count = count,
-                                .uncounted = uncounted});
-            count = count * 3 % 1000 + 1;
-        }
-    }
-    return segments;
 }
 
 TEST_CASE("allreduce of all types and operations", "[gpu]") {

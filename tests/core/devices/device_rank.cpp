@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/operations/requests.hpp"
+#include "tests/support/gpu_kernels.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
@@ -178,7 +179,7 @@ void DeviceRank::meet(const std::string& phase) {
 
 void begin_devices() {
     // The plugin keeps its streams until the process ends, so the stand-in can begin anew only once.
-    static const bool once = (gpu::reset(Catch::rngSeed(), 8), true);
+    static const bool once = (gpu::reset(Catch::rngSeed(), 8), gpu::register_kernels(), true);
     static_cast<void>(once);
     gpu::clear_violations();
 }

@@ -16,6 +16,7 @@
 #include "rueda/rueda.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
 #ifndef RUEDA_ON_A_REAL_GPU
+#include "tests/support/gpu_kernels.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 #endif
 
@@ -103,6 +104,28 @@ void broadcast_in_a_group(Gpu& gpu) {
     const rueda::TensorView view = view_of(b, 1);
     rueda::broadcast("b", view, 0, rueda::Options{.device = gpu.stream()});
     check(gpu.get(b, 1) == std::vector<float>{2.0F}, "the broadcast is wrong");
+}
+
+/// A group is one batch, so its small tensors are packed, with different sizes and alignments.
+void add_small_gradients(Gpu& gpu, bool uses_nccl) {
+    constexpr std::int64_t kTensors = 200;
+    std::vector<rueda::TensorView> gradients;
+    for (std::int64_t i = 0; i < kTensors; ++i) {
+        std::vector<float> values(static_cast<std::size_t>(i % 4 + i + 1), static_cast<float>(rueda::rank() + i));
+        gradients.push_back(view_of(gpu.put(values) + i % 4, i + 1));
+    }
+    rueda::grouped_allreduce("small gradients", gradients,
+                             rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .device = gpu.stream()});
+    const std::int64_t ranks = rueda::size();
+    for (std::int64_t i = 0; i < kTensors; ++i) {
+        const std::vector<float> expected(static_cast<std::size_t>(i + 1),
+                                          static_cast<float>(ranks * (ranks - 1) / 2 + ranks * i));
+        const auto* const memory = static_cast<const float*>(gradients[static_cast<std::size_t>(i)].data());
+        check(gpu.get(memory, expected.size()) == expected, "a small gradient's sum is wrong");
+    }
+#ifdef RUEDA_HAS_KERNELS
+    check(!uses_nccl || rueda::tests::gpu::calls("cuLaunchKernel") == 4, "the small gradients were not packed");
+#endif
 }
 
 /// NCCL has neither Adasum nor factors for integers, so these tensors move through the host's memory.
@@ -204,6 +227,7 @@ void loses_a_rank(Gpu& gpu) {
 int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
+    rueda::tests::gpu::register_kernels();
 #endif
     rueda::init();
     const std::string sharing = argc > 1 ? argv[1] : "own";
@@ -222,6 +246,7 @@ int main(int argc, char** argv) {
     });
     average_gradients(gpu);
     broadcast_in_a_group(gpu);
+    add_small_gradients(gpu, sharing == "own");
     uses_what_nccl_does_not_have(gpu);
     waits_on_a_stream(gpu);
     scatters_few_rows(gpu);
