@@ -107,7 +107,7 @@ void broadcast_in_a_group(Gpu& gpu) {
 }
 
 /// A group is one batch, so its small tensors are packed, with different sizes and alignments.
-void add_small_gradients(Gpu& gpu, bool uses_nccl) {
+void add_small_gradients(Gpu& gpu, [[maybe_unused]] bool uses_nccl) {
     constexpr std::int64_t kTensors = 200;
     std::vector<rueda::TensorView> gradients;
     for (std::int64_t i = 0; i < kTensors; ++i) {
