@@ -17,6 +17,7 @@
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
 #include "base/unique_fd.hpp"
+#include "launcher/connection/control_address.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/doctor/gpu_facts.hpp"
 #include "launcher/doctor/look_for_plugins.hpp"
@@ -24,7 +25,6 @@
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/captured_run.hpp"
-#include "launcher/connection/control_address.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {
