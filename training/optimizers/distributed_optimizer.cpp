@@ -30,16 +30,16 @@ void check_distribution(const DistributedOptimizerOptions& options) {
     }
 }
 
-/// The gradient of one parameter in the current step.
-struct Reduction {
-    std::string name;         ///< of the allreduce
-    std::int64_t passes = 0;  ///< the calls of gradient_ready() in this step
-    Handle handle;            ///< empty before the allreduce starts and after it was waited for
-};
-
 }  // namespace
 
 struct DistributedOptimizer::State {
+    /// The gradient of one parameter in the current step.
+    struct Reduction {
+        std::string name;         ///< of the allreduce
+        std::int64_t passes = 0;  ///< the calls of gradient_ready() in this step
+        Handle handle;            ///< empty before the allreduce starts and after it was waited for
+    };
+
     State(const OptimizerRule& rule, std::vector<Parameter> parameters, const DistributedOptimizerOptions& how)
         : optimizer(rule, std::move(parameters)), options(how) {
         for (const Parameter& each : optimizer.parameters()) {
@@ -114,7 +114,7 @@ void DistributedOptimizer::gradient_ready(std::size_t index) {
             fmt::format("distributed optimizer: parameter number {} does not exist; there are {} parameters", index,
                         state_->reductions.size()));
     }
-    Reduction& reduction = state_->reductions[index];
+    State::Reduction& reduction = state_->reductions[index];
     const DistributedOptimizerOptions& options = state_->options;
     const Parameter& parameter = parameters()[index];
     if (reduction.passes == options.passes_per_step) {
