@@ -3,9 +3,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace rueda::training {
+
+/// The step's number and the arguments of begin_step().
+struct StepNumbers {
+    std::int64_t number = 0;
+    double rate = 0.0;
+    double factor = 1.0;
+};
 
 /// The memory of one parameter. `first` and `second` are the rule's state; a rule that has less state ignores them.
 struct UpdateMemory {

@@ -131,13 +131,6 @@ StateLayout layout_of(const Ftrl& rule) {
     return {.names = {"linear", "squares"}, .initial_second = static_cast<float>(rule.initial_accumulator)};
 }
 
-/// The step's number and the arguments of begin_step().
-struct StepNumbers {
-    std::int64_t number = 0;
-    double rate = 0.0;
-    double factor = 1.0;
-};
-
 /// 1 − beta^step. expm1() keeps the digits for a beta near 1.
 double bias_correction(double beta, std::int64_t step) {
     return beta == 0.0 ? 1.0 : -std::expm1(static_cast<double>(step) * std::log(beta));

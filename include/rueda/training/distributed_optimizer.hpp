@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// An optimizer that reduces each gradient as soon as the backward pass has computed it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+#include "rueda/training/optimizer.hpp"
+#include "rueda/training/parameters.hpp"
+
+namespace rueda::training {
+
+struct DistributedOptimizerOptions {
+    ReduceOp op = ReduceOp::average;  ///< average, sum or adasum
+    /// Number of backward passes per step, ≥ 1 (gradient accumulation). The passes add to the gradients, and the
+    /// reduction divides by this number. Only the last pass communicates.
+    std::int64_t passes_per_step = 1;
+    /// The largest norm of all gradients together, above 0; see clip_factor(). A finite norm makes step() wait for all
+    /// gradients before the first update.
+    double max_norm = std::numeric_limits<double>::infinity();
+    Compression compression = Compression::none;  ///< the format between hosts
+    ProcessSet process_set = world();
+};
+
+/// Combines an Optimizer with allreduces that run during the backward pass:
+///
+///     for each layer, from the last to the first:
+///         compute its gradient
+///         optimizer.gradient_ready(index)     // starts the allreduce, does not wait
+///     optimizer.step(rate)                    // updates each parameter when its gradient is reduced
+///
+/// All members of the process set must make the same calls with the same parameters; the order of gradient_ready() may
+/// differ. If the gradients are in memory from rueda::allocate() or rueda::Allocator, the ranks of a host reduce them
+/// in place. Threads: one thread at a time may call its functions.
+class RUEDA_API DistributedOptimizer {
+public:
+    /// Throws like Optimizer's constructor, and if an option is out of its range. Does not communicate.
+    DistributedOptimizer(const OptimizerRule& rule, std::vector<Parameter> parameters,
+                         const DistributedOptimizerOptions& options = {});
+    DistributedOptimizer(DistributedOptimizer&& other) noexcept;
+    DistributedOptimizer& operator=(DistributedOptimizer&& other) noexcept;
+    /// Does not wait. Reductions that were started continue, so the gradients' memory must stay until they end.
+    ~DistributedOptimizer();
+
+    /// Copies the parameters and the optimizer's state from rank `root` to all ranks of the job. All ranks must call
+    /// this function. Use it with the process set of all ranks, at the beginning or after the root restored a
+    /// checkpoint. Throws like broadcast_parameters().
+    void broadcast(int root = 0);
+
+    /// Says that a backward pass has written (or added) the gradient of parameter `index`. In the last pass of the
+    /// step, this starts the allreduce in place; from then on until synchronize() or step(), the gradient must not be
+    /// changed. Does not block. Throws InvalidArgument if there is no such parameter, or if it was ready
+    /// `passes_per_step` times in this step already.
+    void gradient_ready(std::size_t index);
+
+    /// Waits until all gradients are reduced. Needed only if the program reads the gradients before the step, for
+    /// example to skip a step whose gradients are not finite. Throws InvalidArgument if a gradient is missing in this
+    /// step, with the parameter's name. If reductions fail, waits for all of them and throws the first error.
+    void synchronize();
+
+    /// Waits for the gradients and updates each parameter as soon as its gradient is reduced, so the updates overlap
+    /// with the reductions that are still running. The gradients are first multiplied by `gradient_factor`, for example
+    /// LossScale::gradient_factor(), and then clipped to `max_norm`. Throws like synchronize(), and like
+    /// Optimizer::step(). If a reduction fails, all members have updated the same parameters: those whose reduction
+    /// succeeded; with a finite max_norm, none. With a finite max_norm, throws InvalidArgument if the norm is not
+    /// finite; then skip() can end the step.
+    void step(double learning_rate, double gradient_factor = 1.0);
+
+    /// Ends the step without an update. All members must skip the same steps; see LossScale::keep_step(). Waits and
+    /// throws like synchronize().
+    void skip();
+
+    /// The parameters, the number of steps and the state, for checkpoints.
+    [[nodiscard]] Optimizer& optimizer() noexcept;
+    [[nodiscard]] std::span<const Parameter> parameters() const noexcept;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace rueda::training
