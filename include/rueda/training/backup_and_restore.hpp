@@ -19,7 +19,7 @@ namespace rueda::training {
 
 /// Texts of the program that are saved beside the tensors, for example a position in a file.
 struct BackupValues {
-    /// Returns the texts. Rank 0 calls this function when a checkpoint is due.
+    /// Returns the texts when a checkpoint is due. Any rank may call it; the texts of rank 0 are saved.
     std::function<Metadata()> save = nullptr;
     /// Receives the texts on all ranks, if a checkpoint was restored.
     std::function<void(const Metadata&)> restored = nullptr;
