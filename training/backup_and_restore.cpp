@@ -9,27 +9,29 @@
 
 namespace rueda::training {
 
-BackupAndRestore::BackupAndRestore(std::int64_t steps, BackupOptions options)
-    : steps_(steps), options_(std::move(options)) {
+BackupAndRestore::BackupAndRestore(std::int64_t steps, const CheckpointManagerOptions& checkpoints,
+                                   std::vector<NamedTensor> model, std::vector<NamedTensor> state,
+                                   const BackupValues& values)
+    : steps_(steps), model_(std::move(model)), state_(std::move(state)), values_(values) {
     if (steps < 0) {
         throw InvalidArgument(fmt::format("backup and restore: steps is {}; it must be 0 or more", steps));
     }
-    manager_ = std::make_unique<CheckpointManager>(options_.checkpoints);
-    restored_ = manager_->restore(options_.model, options_.state);
+    manager_ = std::make_unique<CheckpointManager>(checkpoints);
+    restored_ = manager_->restore(model_, state_);
     if (!restored_) {
-        broadcast_parameters(options_.model);
-        broadcast_parameters(options_.state);
+        broadcast_parameters(model_);
+        broadcast_parameters(state_);
         return;
     }
     // A checkpoint may have more steps than this run, if the program was started again with a smaller number of steps.
     first_step_ = std::min(restored_->step, steps_);
-    if (options_.restored) {
-        options_.restored(restored_->values);
+    if (values_.restored) {
+        values_.restored(restored_->values);
     }
 }
 
 Snapshot BackupAndRestore::snapshot(std::int64_t completed) const {
-    return {completed, options_.model, options_.state, options_.values ? options_.values() : Metadata(), std::nullopt};
+    return {completed, model_, state_, values_.save ? values_.save() : Metadata(), std::nullopt};
 }
 
 void BackupAndRestore::complete(std::int64_t step) {

@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
         training::Random random(7);  // the same numbers on all ranks
         const std::vector<training::NamedTensor> model = {{"mean", mean}};
         const std::vector<training::NamedTensor> state = {{"random", random.state()}};
-        for (const std::int64_t step : training::BackupAndRestore(
-                 100, {.checkpoints = {.folder = folder, .every_steps = 20}, .model = model, .state = state})) {
+        for (const std::int64_t step :
+             training::BackupAndRestore(100, {.folder = folder, .every_steps = 20}, model, state)) {
             std::vector<double> gradient = {mean[0] - 3.0 - 0.001 * random.uniform()};
             rueda::allreduce("gradient", gradient);
             mean[0] -= 0.1 * gradient[0];

@@ -282,19 +282,17 @@ TEST_CASE("a loop continues where an earlier one stopped", "[training]") {
     Random random(1);
     std::vector<std::uint64_t> numbers;
     std::string seen;
-    const auto options = [&] {
+    const auto backup = [&](std::int64_t steps) {
         CheckpointManagerOptions checkpoints = job.options();
         checkpoints.every_steps = 2;
-        return BackupOptions{.checkpoints = checkpoints,
-                             .model = job.values.model(),
-                             .state = {{"random", random.state()}},
-                             .values =
-                                 [] {
-                                     return Metadata{{"epoch", "3"}};
-                                 },
-                             .restored = [&](const Metadata& values) { seen = values.at("epoch"); }};
+        return BackupAndRestore(steps, checkpoints, job.values.model(), {{"random", random.state()}},
+                                {.save =
+                                     [] {
+                                         return Metadata{{"epoch", "3"}};
+                                     },
+                                 .restored = [&](const Metadata& values) { seen = values.at("epoch"); }});
     };
-    for (const std::int64_t step : BackupAndRestore(10, options())) {
+    for (const std::int64_t step : backup(10)) {
         numbers.push_back(random.next());
         if (step == 6) {
             break;  // the newest checkpoint is the one after six steps
@@ -303,19 +301,19 @@ TEST_CASE("a loop continues where an earlier one stopped", "[training]") {
     const std::vector<std::uint64_t> first(numbers.begin(), numbers.end());
     random = Random(99);
     std::vector<std::int64_t> steps;
-    for (const std::int64_t step : BackupAndRestore(10, options())) {
+    for (const std::int64_t step : backup(10)) {
         steps.push_back(step);
         numbers.push_back(random.next());
     }
     CHECK(steps == std::vector<std::int64_t>{6, 7, 8, 9});
     CHECK(numbers[7] == first[6]);
     CHECK(seen == "3");
-    BackupAndRestore done(10, options());
+    BackupAndRestore done = backup(10);
     CHECK(done.first_step() == 10);
     CHECK(done.begin() == done.end());
-    BackupAndRestore shorter(8, options());
+    BackupAndRestore shorter = backup(8);
     CHECK(shorter.begin() == shorter.end());
-    CHECK_THAT(message_of<InvalidArgument>([&] { BackupAndRestore(-1, options()); }), Contains("steps is -1"));
+    CHECK_THAT(message_of<InvalidArgument>([&] { (void)backup(-1); }), Contains("steps is -1"));
 }
 
 }  // namespace

@@ -117,10 +117,8 @@ void say_where_it_begins(std::int64_t step) {
 
 void train_whole(Trainer& trainer, const Arguments& arguments) {
     training::BackupAndRestore backup(
-        arguments.steps,
-        {.checkpoints = {.folder = arguments.folder, .every_steps = 1, .when_busy = training::WhenBusy::wait},
-         .model = trainer.model(),
-         .state = trainer.state()});
+        arguments.steps, {.folder = arguments.folder, .every_steps = 1, .when_busy = training::WhenBusy::wait},
+        trainer.model(), trainer.state());
     say_where_it_begins(backup.first_step());
     for (const std::int64_t step : backup) {
         trainer.run_step(step);

@@ -3,8 +3,8 @@
 /// @file
 /// Lets a job that was killed continue where it stopped. One line of the training program is enough:
 ///
-///     for (const std::int64_t step : rueda::training::BackupAndRestore(steps, {.checkpoints = {.folder = "backup",
-///             .every_steps = 100}, .model = model, .state = optimizer})) { … }
+///     for (const std::int64_t step : rueda::training::BackupAndRestore(
+///              1000, {.folder = "backup", .every_steps = 100}, model, optimizer)) { … }
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,11 @@
 
 namespace rueda::training {
 
-struct BackupOptions {
-    CheckpointManagerOptions checkpoints;  ///< the folder, and after how many steps or how much time to save
-    std::vector<NamedTensor> model;
-    std::vector<NamedTensor> state = {};  ///< optimizer, random numbers (Random::state()), counters
-    /// Returns values of the program to save beside the tensors. Rank 0 calls this function when a checkpoint is due.
-    std::function<Metadata()> values = nullptr;
-    /// Receives these values on all ranks, if a checkpoint was restored.
+/// Texts of the program that are saved beside the tensors, for example a position in a file.
+struct BackupValues {
+    /// Returns the texts when a checkpoint is due. Any rank may call it; the texts of rank 0 are saved.
+    std::function<Metadata()> save = nullptr;
+    /// Receives the texts on all ranks, if a checkpoint was restored.
     std::function<void(const Metadata&)> restored = nullptr;
 };
 
@@ -41,9 +39,11 @@ struct BackupOptions {
 /// rounded in another order. Threads: as CheckpointManager.
 class RUEDA_API BackupAndRestore {
 public:
-    /// `steps` is the number of steps of the whole run. Throws as CheckpointManager and restore() do. Also throws
-    /// InvalidArgument if `steps` is negative.
-    BackupAndRestore(std::int64_t steps, BackupOptions options);
+    /// `steps` is the number of steps of the whole run. `checkpoints` says where and how often to save. `state` has the
+    /// tensors of the optimizer, random numbers (Random::state()) and counters. The tensors must live as long as the
+    /// object. Throws as CheckpointManager and restore() do. Also throws InvalidArgument if `steps` is negative.
+    BackupAndRestore(std::int64_t steps, const CheckpointManagerOptions& checkpoints, std::vector<NamedTensor> model,
+                     std::vector<NamedTensor> state = {}, const BackupValues& values = {});
 
     /// Returns the number of the first step that remains; 0 if nothing was restored.
     [[nodiscard]] std::int64_t first_step() const noexcept { return first_step_; }
@@ -76,7 +76,9 @@ private:
     [[nodiscard]] Snapshot snapshot(std::int64_t completed) const;
 
     std::int64_t steps_;
-    BackupOptions options_;
+    std::vector<NamedTensor> model_;
+    std::vector<NamedTensor> state_;
+    BackupValues values_;
     std::unique_ptr<CheckpointManager> manager_;
     std::optional<CheckpointInfo> restored_;
     std::int64_t first_step_ = 0;
