@@ -38,17 +38,20 @@ class ErrorTest(unittest.TestCase):
         np.testing.assert_array_equal(total, np.full(3, sum(rank + 0.5 for rank in process_set.ranks)))
 
 
-class OfGpu:
-    """A fake tensor. Its DLPack description claims that it is in a GPU's memory."""
+class OfDevice:
+    """A fake tensor. Its DLPack description claims that it is in the memory of a device of this kind."""
+
+    def __init__(self, kind):
+        self.kind = kind
 
     def __dlpack__(self):
         capsule = np.ones(3).__dlpack__()
         pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
         pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        # The fields are the pointer to the elements, and then the kind of device: 1 is the CPU, 2 is CUDA.
+        # The fields are the pointer to the elements, and then the kind of device: 1 is the CPU, 2 is CUDA, 8 is Metal.
         device = ctypes.c_int32.from_address(pointer_of(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p))
         assert device.value == 1
-        device.value = 2
+        device.value = self.kind
         return capsule
 
 
@@ -61,7 +64,7 @@ class OnOneRank(ErrorTest):
         self.number = getattr(self, "number", 0) + 1
         name = f"refused.{self.number}"
         if rueda.rank() == rueda.size() - 1:
-            with self.subTest(text=text), self.assertRaisesRegex(TypeError, text):
+            with self.subTest(text=text), self.assertRaisesRegex((TypeError, rueda.InvalidArgument), text):
                 wrong(name)
         right(name)
         self.works(name)
@@ -99,16 +102,14 @@ class OnOneRank(ErrorTest):
         self.assertEqual(received.tolist(), [float(rank)] * size)
 
     def test_memory_that_is_not_the_cpu_s(self):
-        for call in (
-            lambda name: rueda.allreduce_(OfGpu(), name),
-            lambda name: rueda.allgather(OfGpu(), name),
-            lambda name: rueda.grouped_allreduce_([np.ones(3), OfGpu()], name),
+        metal, cuda = OfDevice(8), OfDevice(2)
+        for text, call in (
+            (r"the tensor lies on a device \(DLPack device type 8\)", lambda name: rueda.allreduce_(metal, name)),
+            (r"the tensor lies on a device \(DLPack device type 8\)", lambda name: rueda.allgather(metal, name)),
+            ("another is on CUDA device 0", lambda name: rueda.grouped_allreduce_([np.ones(3), cuda], name)),
+            ("allocates nothing", lambda name: rueda.allreduce(cuda, name)),
         ):
-            self.refused(
-                r"the tensor lies on a device \(DLPack device type 2\)",
-                call,
-                lambda name: rueda.allreduce(np.ones(3), name),
-            )
+            self.refused(text, call, lambda name: rueda.allreduce(np.ones(3), name))
 
     def test_a_name_that_is_pending(self):
         tensor = np.ones(1)

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from rueda.torch import _basics
-from rueda.torch.operations.allgather import allgather
+from rueda.torch.operations.allgather import allgather_row
 from rueda.torch.operations.allreduce import allreduce
 from rueda.types import Sum
 
@@ -143,7 +143,7 @@ def _of_all_ranks(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tenso
     if count > 0:
         variance, mean = torch.var_mean(x.detach(), along, unbiased=False)
         mine = torch.cat([mean.double(), variance.double() * count, mine.new_tensor([float(count)])])
-    everyones = allgather(mine[None], name=name)
+    everyones = allgather_row(mine, name)
     means, spreads, counts = everyones[:, :channels], everyones[:, channels:-1], everyones[:, -1:]
     total = float(counts.sum())
     if total <= 1:

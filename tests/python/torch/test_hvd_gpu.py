@@ -10,6 +10,7 @@ import unittest
 import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
 import rueda.torch as hvd
 import torch
+from rueda.torch.operations.allgather import allgather_row
 from simulated_cuda import SimulatedTensor, Stream, cuda, on_stream, to_cpu
 
 
@@ -74,6 +75,16 @@ class Operations(Case):
         for name in ("first", "second"):
             self.assertSame(hvd.synchronize(handles[name]), torch.ones(int(total()) + hvd.size()))
 
+    def test_rows_of_batch_norm(self):
+        everyones = allgather_row(cuda(torch.full((3,), hvd.rank())), "row")
+        self.assertSame(everyones, torch.arange(hvd.size())[:, None].expand(-1, 3).contiguous())
+
+    def test_sparse(self):
+        """A sparse allreduce consists of two allgathers; simulated tensors cannot be parts of a sparse tensor."""
+        handles = [hvd.allgather_async(cuda(torch.full((hvd.rank(), 2), 1.0)), f"sparse.{part}") for part in range(2)]
+        for handle in handles:
+            self.assertSame(hvd.synchronize(handle), torch.ones(int(total()), 2))
+
     def test_broadcast(self):
         mine = cuda(torch.full((4,), hvd.rank()))
         self.assertSame(hvd.broadcast(mine, hvd.size() - 1), torch.full((4,), hvd.size() - 1))
@@ -110,6 +121,36 @@ class Operations(Case):
             hvd.grouped_allgather([cuda(torch.ones(2)), torch.ones(2)], name="mixed")
         with self.assertRaisesRegex(ValueError, "contiguous"):
             hvd.allgather(cuda(torch.ones(2, 3)).t())
+
+
+class Optimizers(Case):
+    def parameters(self):
+        made = [torch.full((4, 2), 1.0 + hvd.rank()), torch.full((3,), 2.0 + hvd.rank())]
+        return [cuda(one, requires_grad=True) for one in made]
+
+    def test_broadcast_parameters(self):
+        weight, bias = self.parameters()
+        hvd.broadcast_parameters({"weight": weight.detach(), "bias": bias.detach()}, root_rank=hvd.size() - 1)
+        self.assertSame(weight.detach(), torch.full((4, 2), float(hvd.size())))
+        self.assertSame(bias.detach(), torch.full((3,), float(hvd.size() + 1)))
+
+    def test_gradients_are_reduced(self):
+        mean = total() / hvd.size()
+        for kind in ({}, {"compression": hvd.Compression.fp16}, {"groups": 1}):
+            with self.subTest(str(kind)):
+                parameters = self.parameters()
+                sgd = torch.optim.SGD(parameters, lr=1.0, foreach=False)
+                optimizer = hvd.DistributedOptimizer(sgd, [("weight", parameters[0]), ("bias", parameters[1])], **kind)
+                for step in range(3):
+                    for parameter in parameters:
+                        parameter.grad = cuda(torch.full(tuple(parameter.shape), float(hvd.rank() + step)))
+                    optimizer.synchronize()
+                    for parameter in parameters:
+                        self.assertTrue(torch.allclose(to_cpu(parameter.grad), torch.tensor(mean + step), atol=1e-3))
+                    with optimizer.skip_synchronize():
+                        optimizer.step()
+                expected = 1.0 + hvd.rank() - 3 * mean - 3
+                self.assertTrue(torch.allclose(to_cpu(parameters[0].detach()), torch.tensor(expected), atol=1e-2))
 
 
 class Streams(Case):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from rueda import _native
+from rueda._native import size
 from rueda.errors import InvalidArgument
 from rueda.torch._deferred import DeferredOperation
 from rueda.torch._tensors import tensor_of, tensors_of
@@ -41,6 +42,18 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
             "allgather", name, [tensor], process_set, lambda unique: _on_device([tensor], unique, process_set, False)
         )
     return start("allgather", process_set, _native.allgather_async, tensor, None, wire, tensor_of)
+
+
+def allgather_row(row: torch.Tensor, name: str) -> torch.Tensor:
+    """Gathers one row of each rank. In contrast to allgather(), the ranks need not exchange the numbers of rows first if
+    the row is on a GPU.
+    """
+    if not row.is_cuda:
+        return allgather(row[None], name=name)
+    output = row.new_empty((size(), *row.shape))
+    wire = wire_name("allgather", name)
+    started = start("allgather", global_process_set, _native.allgather_async, row[None], output, wire, output)
+    return synchronize(started)  # type: ignore[no-any-return]
 
 
 def _on_device(
