@@ -106,7 +106,7 @@ int rueda_process_set_leave(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        return runtime.value()->process_sets().leave(process_set);
+        return runtime.value()->leave_set(process_set);
     });
 }
 

@@ -232,6 +232,17 @@ void Runtime::release_devices(ProcessSet& set) {
     device_set_.compare_exchange_strong(set_id, kNoSet, std::memory_order_relaxed);
 }
 
+Status Runtime::leave_set(std::int32_t id) {
+    const auto set = process_sets_.find(id);  // leave() reports an unknown set
+    RUEDA_RETURN_IF_FAILED(process_sets_.leave(id));
+    // If operations are pending, they can still be launched after operations of the next set. Then the claim stays.
+    if (set.is_ok() && set.value()->pending_tensors().empty() && !set.value()->oldest_launched()) {
+        std::int32_t claimed = id;
+        device_set_.compare_exchange_strong(claimed, kNoSet, std::memory_order_relaxed);
+    }
+    return {};
+}
+
 Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, const rueda_device_stream& given) {
     const auto devices = open_devices(config_, logger_);
     RUEDA_RETURN_IF_FAILED(devices.status());

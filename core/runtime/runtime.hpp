@@ -97,6 +97,9 @@ public:
     /// Call this when a process set has been removed. Disconnects its GPUs, for which all members must come here within
     /// two seconds. This rank may then use GPUs in another set.
     void release_devices(ProcessSet& set);
+    /// Lets this rank leave a set that its members made among themselves. If no operation of the set is pending on this
+    /// rank, this rank may then use GPUs in another set.
+    [[nodiscard]] Status leave_set(std::int32_t id);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
     /// for the operation's end. For an operation in the CPU's memory, waits for its end.
     Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);

@@ -78,6 +78,7 @@ Status LaunchTask::launch() {
         return device_.failure_of("cuCtxPushCurrent", scope.error());
     }
     RUEDA_RETURN_IF_FAILED(wait_for_tensors(stream.value()));
+    begun_ = measures_ ? device_.begin_timed(stream.value()) : TimedBegin();
     RUEDA_RETURN_IF_FAILED(prepare_memory(stream.value()));
     if (plan_.calls.empty()) {
         return {};
@@ -206,7 +207,8 @@ Status LaunchTask::finish() {
         }
     }
     reductions_.clear();
-    auto end = device_.record(stream.value());
+    auto end = begun_.event != nullptr ? device_.end_timed(std::exchange(begun_, {}), stream.value())
+                                       : device_.record(stream.value());
     RUEDA_RETURN_IF_FAILED(end.status());
     end_ = std::move(end).value();
     return {};

@@ -48,6 +48,7 @@ public:
     Result<bool> is_connected() override;
     Status check(Operation operation, const Segment& segment) const override;
     Task& start(const DeviceBatch& batch) override;
+    void measure(bool measures) override { task_.measure(measures); }
     LaunchPhase launch_phase() const override {
         return task_.waits_for_turn() ? LaunchPhase::waits_for_turn : LaunchPhase::launching;
     }

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/cuda/cuda_api.hpp"
@@ -165,14 +168,51 @@ void mistakes(Gpu& gpu) {
     }
 }
 
+#ifndef RUEDA_ON_A_REAL_GPU
+/// Rank 1 is killed while the GPUs of all ranks work on an operation that cannot end. The other ranks must learn of it
+/// within seconds.
+int dies_with_work_in_flight(Gpu& gpu) {
+    average_gradients(gpu);
+    const rueda::TensorView view = view_of(gpu.put({1.0F}), 1);
+    rueda::barrier();
+    if (rueda::rank() == 1) {
+        rueda::tests::gpu::hold_device(gpu.stream().index);
+    }
+    const rueda::Handle handle =
+        rueda::allreduce_async("in flight", view, rueda::AllreduceOptions{.device = gpu.stream()});
+    handle.wait_on_stream(gpu.stream());  // launched on all ranks
+    rueda::barrier();
+    if (rueda::rank() == 1) {
+        static_cast<void>(std::raise(SIGKILL));
+    }
+    const auto began = std::chrono::steady_clock::now();
+    expect_error(rueda::ErrorCode::aborted, "rank 1", [&] { handle.wait(); });
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    check(took.count() < 5, "the end of rank 1 was noticed too late");
+    try {
+        rueda::shutdown();
+    } catch (const rueda::Error&) {  // the reason of the abort, again
+    }
+    std::printf("survived\n");
+    return 0;
+}
+#endif
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
 #endif
     rueda::init();
     Gpu gpu(rueda::rank());
+#ifndef RUEDA_ON_A_REAL_GPU
+    if (argc > 1 && std::string_view(argv[1]) == "killed") {
+        return dies_with_work_in_flight(gpu);
+    }
+#endif
+    static_cast<void>(argc);
+    static_cast<void>(argv);
     expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
         rueda::allreduce("x", view_of(gpu.put({1.0F}), 1),
                          rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
