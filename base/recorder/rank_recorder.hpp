@@ -133,6 +133,19 @@ enum class PartKind : std::uint8_t {
     wait,            ///< waited for another rank of this host
     wait_for_hosts,  ///< waited for other hosts
     rest,            ///< all parts that came after the first 16, together
+    /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
+    gpu,
+};
+
+/// The tag of a part of the kind PartKind::gpu.
+struct GpuPart {
+    std::int32_t device = 0;      ///< the GPU's number in the process, below 4096
+    std::int32_t operations = 0;  ///< the number of operations in the batch, at most 2^19 - 1
+
+    [[nodiscard]] static constexpr GpuPart of(std::int32_t tag) { return {tag & 0xFFF, tag >> 12}; }
+    [[nodiscard]] constexpr std::int32_t tag() const {
+        return (device & 0xFFF) | (operations < 0x7FFFF ? operations : 0x7FFFF) << 12;
+    }
 };
 
 /// A name of a tensor in a process set. The names are in a ring too, so a newer name may have replaced the name of a

@@ -95,6 +95,9 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
         operation.ended_ns = ns_of(ended);
     }
     operation.is_launched = (state & RecordState::kLaunched) != 0;
+    if (operation.is_launched && !operation.ended_ns) {
+        operation.launched_ns = ns_of(ended);
+    }
     const bool is_part = operation.kind == RecordKind::kPart;
     if (is_part) {
         operation.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns(operation.bytes), 0));

@@ -41,6 +41,9 @@ struct RecordedOperation {
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
     bool is_launched = false;  ///< whether a GPU got the work of the operation
+    /// For an operation whose work a GPU has got and not done: when the GPU got it. The operation occupied the rank
+    /// until then.
+    std::optional<std::int64_t> launched_ns = {};
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
 };

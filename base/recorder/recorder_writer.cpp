@@ -49,20 +49,39 @@ void RecorderWriter::begin_step(std::int64_t step) const {
     add(counters.steps, 1);
 }
 
-void RecorderWriter::note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const {
-    if (recorder_ == nullptr) {
-        return;
-    }
+/// Converts times of CLOCK_MONOTONIC. A time before begin() becomes the time of that call.
+RecorderWriter::Span RecorderWriter::ticks_at(std::int64_t began_ns, std::int64_t ended_ns) const {
     const ClockPair now = ClockPair::now();
     const ClockPair begin{recorder_->begin_ticks.load(std::memory_order_relaxed),
                           recorder_->begin_ns.load(std::memory_order_relaxed)};
     const double ticks_per_ns =
         now.ns > begin.ns ? static_cast<double>(now.ticks - begin.ticks) / static_cast<double>(now.ns - begin.ns) : 1.0;
-    const auto ticks_at = [&](std::int64_t ns) {
+    const auto convert = [&](std::int64_t ns) {
         const std::int64_t before = now.ns - std::clamp(ns, begin.ns, std::max(begin.ns, now.ns));
         return now.ticks - static_cast<std::uint64_t>(static_cast<double>(before) * ticks_per_ns);
     };
-    note_ended({.kind = RecordKind::kScope, .name = name}, ticks_at(began_ns), ticks_at(ended_ns));
+    return {convert(began_ns), convert(ended_ns)};
+}
+
+void RecorderWriter::note_gpu_part(std::int32_t set_id, std::uint8_t kind, GpuPart gpu, std::int64_t began_ns,
+                                   std::int64_t ended_ns) const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    const auto [begin, end] = ticks_at(began_ns, ended_ns);
+    note_part(set_id, {.kind = PartKind::gpu,
+                       .awaited = kind,
+                       .steps = static_cast<std::uint32_t>(gpu.tag()),
+                       .begin_ticks = begin,
+                       .end_ticks = end});
+}
+
+void RecorderWriter::note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const {
+    if (recorder_ == nullptr) {
+        return;
+    }
+    const auto [begin, end] = ticks_at(began_ns, ended_ns);
+    note_ended({.kind = RecordKind::kScope, .name = name}, begin, end);
     add(recorder_->counters.scopes, 1);
 }
 

@@ -57,6 +57,10 @@ public:
     };
     /// Records a part of the execution of a batch. Threads: the thread that drives progress.
     void note_part(std::int32_t set_id, const Part& part) const;
+    /// Records that a GPU worked on a batch between these times of CLOCK_MONOTONIC. `kind` is the RecordKind of the
+    /// batch's operations. Threads: as for note_part().
+    void note_gpu_part(std::int32_t set_id, std::uint8_t kind, GpuPart gpu, std::int64_t began_ns,
+                       std::int64_t ended_ns) const;
 
     /// Whether the names still contain the name to which note_name() gave this number.
     [[nodiscard]] bool knows(std::uint64_t name) const {
@@ -220,6 +224,11 @@ private:
         return number;
     }
 
+    struct Span {
+        std::uint64_t begin = 0;
+        std::uint64_t end = 0;
+    };
+    [[nodiscard]] Span ticks_at(std::int64_t began_ns, std::int64_t ended_ns) const;
     void note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const;
     /// `state` is the state of the record before the bits of the end are added.
     void end(OperationRecord& record, std::uint64_t state, std::uint64_t ticks, ErrorCode code) const {

@@ -15,15 +15,19 @@ namespace {
 /// At most this many messages, or operations without a name, are drawn in rows of their own at the same time. Further
 /// ones share the first of these rows.
 constexpr std::size_t kMostLanes = 8;
-static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kFirstName);
+static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kGpus);
 
-void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name) {
+/// `category`: "part" for a row of parts. `rueda timeline` copies the events of this category as they are.
+void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name,
+                     std::string_view category = "") {
     append_event(text, {.name = R"("thread_name")",
+                        .category = category,
                         .phase = 'M',
                         .pid = pid,
                         .tid = tid,
                         .args = fmt::format(R"({{"name":{}}})", json_text(name))});
     append_event(text, {.name = R"("thread_sort_index")",
+                        .category = category,
                         .phase = 'M',
                         .pid = pid,
                         .tid = tid,
@@ -65,6 +69,7 @@ std::string name_of_part(PartKind kind, std::int32_t awaited) {
             return "waiting for other hosts";
         case PartKind::rest:
             return "FURTHER_CHUNKS";
+        case PartKind::gpu:
         case PartKind::work:
             break;
     }
@@ -197,8 +202,38 @@ void RankRows::add_scope(const RecordedOperation& record, std::string& text) con
                         .end_ns = record.ended_ns.value_or(record.announced_ns)});
 }
 
-void RankRows::add_part(const RecordedOperation& record, std::string& text) const {
+/// The work of a GPU lies outside of the batch's span, because the batch ends when it is launched. A stream does its
+/// work in order, so the spans of a GPU do not overlap.
+void RankRows::add_gpu_part(const RecordedOperation& record, std::string& text) {
+    constexpr std::size_t kMostGpus = kFirstName - kGpus;
+    const GpuPart gpu = GpuPart::of(record.message.tag);
+    auto row = std::find(gpus_.begin(), gpus_.end(), gpu.device);
+    if (row == gpus_.end()) {
+        if (gpus_.size() == kMostGpus) {
+            return;
+        }
+        row = gpus_.insert(gpus_.end(), gpu.device);
+        append_row_name(text, rank_, kGpus + static_cast<std::int32_t>(row - gpus_.begin()),
+                        fmt::format("GPU {}", gpu.device), "part");
+    }
+    const std::string kind = upper_name_of_kind(static_cast<std::uint8_t>(record.message.peer));
+    append_event(
+        text,
+        {.name = json_text(gpu.operations == 1 ? kind : fmt::format("{} of {} tensors", kind, gpu.operations)),
+         .category = "part",
+         .pid = rank_,
+         .tid = kGpus + static_cast<std::int32_t>(row - gpus_.begin()),
+         .begin_ns = record.announced_ns,
+         .end_ns = record.ended_ns.value_or(record.announced_ns),
+         .args = fmt::format(R"({{"set":{},"gpu":{},"operations":{}}})", record.set_id, gpu.device, gpu.operations)});
+}
+
+void RankRows::add_part(const RecordedOperation& record, std::string& text) {
     const auto kind = static_cast<PartKind>(record.dtype);
+    if (kind == PartKind::gpu) {
+        add_gpu_part(record, text);
+        return;
+    }
     std::string args = fmt::format(R"({{"set":{},"steps":{})", record.set_id, record.message.tag);
     if (kind == PartKind::wait) {
         args += fmt::format(R"(,"rank":{})", record.message.peer);

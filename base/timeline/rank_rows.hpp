@@ -26,6 +26,7 @@ public:
     static constexpr std::int32_t kBatches = 4;
     static constexpr std::int32_t kMessages = 5;  ///< some rows after this one are for messages that are pending at the
                                                   ///< same time
+    static constexpr std::int32_t kGpus = 13;     ///< up to three GPUs of the rank; a rank rarely uses more than one
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
 
@@ -50,7 +51,7 @@ public:
     void add_execution(const RecordedOperation& record);
 
     /// Adds a part of the execution of a batch. The part lies inside of the batch's span.
-    void add_part(const RecordedOperation& record, std::string& text) const;
+    void add_part(const RecordedOperation& record, std::string& text);
 
     /// Appends the spans of waits and batches that are complete.
     void settle(std::string& text, bool marks_cycles);
@@ -87,6 +88,7 @@ private:
     [[nodiscard]] static std::int32_t lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns,
                                                bool may_add, MakeRow&& make_row);
     [[nodiscard]] std::int32_t row_of_message(const RecordedOperation& record, std::int64_t end_ns, std::string& text);
+    void add_gpu_part(const RecordedOperation& record, std::string& text);
     void settle_waits(std::string& text);
     void append_wait(const Wait& wait, std::string& text) const;
     void append_batch(const Batch& batch, std::string& text, bool marks_cycles) const;
@@ -102,6 +104,7 @@ private:
     std::optional<Wait> wait_;  // the last span of waits, which may still grow
     std::vector<Batch> batches_;
     std::vector<Lane> messages_;
+    std::vector<std::int32_t> gpus_;  // the GPUs that have a row, in the order of the rows
 };
 
 /// Returns the kind's name in capitals, for example "ALLREDUCE".

@@ -7,6 +7,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/system/clock.hpp"
 #include "collectives/cuda/load_cuda.hpp"
 
 namespace rueda::collectives::cuda {
@@ -81,13 +82,53 @@ private:
     std::atomic<bool> is_done_{false};
 };
 
+/// The end of measured work. Its events are destroyed: only a timeline needs them.
+class TimedEvent final : public DeviceEvent {
+public:
+    TimedEvent(std::shared_ptr<Device> device, TimedBegin begin, CudaEvent measured, DeviceEventPtr end)
+        : device_(std::move(device)), begin_(begin), measured_(measured), end_(std::move(end)) {}
+    ~TimedEvent() override {
+        const CudaApi& api = device_->api();
+        const RelaxedCapture relaxed(api);
+        const ContextScope scope(api, device_->context());
+        static_cast<void>(api.event_destroy(begin_.event));
+        static_cast<void>(api.event_destroy(measured_));
+    }
+    TimedEvent(const TimedEvent&) = delete;
+    TimedEvent& operator=(const TimedEvent&) = delete;
+
+    Result<bool> is_done() override { return end_->is_done(); }
+    Status make_wait(DeviceStream stream) override { return end_->make_wait(stream); }
+    std::optional<Times> times() override {
+        const CudaApi& api = device_->api();
+        const ContextScope scope(api, device_->context());
+        float before_begin = 0;
+        float before_end = 0;
+        if (api.event_elapsed_time(&before_begin, begin_.reference, begin_.event) != kCudaSuccess ||
+            api.event_elapsed_time(&before_end, begin_.reference, measured_) != kCudaSuccess) {
+            return std::nullopt;
+        }
+        const auto at = [this](float milliseconds) {
+            constexpr double kNsPerMs = 1e6;
+            return begin_.reference_ns + static_cast<std::int64_t>(static_cast<double>(milliseconds) * kNsPerMs);
+        };
+        return Times{at(before_begin), at(before_end)};
+    }
+
+private:
+    const std::shared_ptr<Device> device_;
+    const TimedBegin begin_;
+    const CudaEvent measured_;
+    const DeviceEventPtr end_;
+};
+
 Status PooledEvent::make_wait(DeviceStream stream) {
     const CudaApi& api = device_->api();
     // A null stream belongs to the current context. Other streams know their context, so it does not matter to them
     // that this context may be the one of another device.
     std::shared_ptr<Device> other;
     if (stream.stream == nullptr && stream.device != device_->ordinal()) {
-        auto opened = Device::open(api, stream.device);
+        auto opened = device_->other(stream.device);
         RUEDA_RETURN_IF_FAILED(opened.status());
         other = std::move(opened).value();
     }
@@ -103,7 +144,7 @@ Status PooledEvent::make_wait(DeviceStream stream) {
     if (result == kCudaCaptureIsolation || result == kCudaCaptureUnsupported || result == kCaptureImplicit) {
         return capture_refusal(stream.device, "make the stream wait for an operation");
     }
-    return result == kCudaSuccess ? Status() : current.failure_of("cuStreamWaitEvent", result);
+    return result == kCudaSuccess ? Status() : current.failure_of_stream("cuStreamWaitEvent", result);
 }
 
 Device::Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name,
@@ -156,6 +197,29 @@ Status Device::failure_of(const char* call, CudaResult error) const {
                         ordinal_, error);
 }
 
+/// For a call with a stream of the program.
+Status Device::failure_of_stream(const char* call, CudaResult error) const {
+    if (error == kCudaInvalidHandle || error == kCudaInvalidContext || error == kCudaInvalidValue) {
+        return failure(ErrorCode::invalid_argument,
+                       "the stream of the call is not a stream of GPU {}, or it was destroyed ({} returned {}); give "
+                       "each stream with the number of its own GPU",
+                       ordinal_, call, error);
+    }
+    return failure_of(call, error);
+}
+
+Result<std::shared_ptr<Device>> Device::other(int ordinal) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = others_.find(ordinal); found != others_.end()) {
+        return found->second;
+    }
+    auto opened = open(api_, ordinal);
+    if (opened.is_ok()) {
+        others_.emplace(ordinal, opened.value());
+    }
+    return opened;
+}
+
 Status Device::check_not_capturing(CudaStream stream, const char* purpose) const {
     const ContextScope scope(api_, context_);
     if (scope.error() != kCudaSuccess) {
@@ -166,7 +230,7 @@ Status Device::check_not_capturing(CudaStream stream, const char* purpose) const
     if (result == kCaptureImplicit || (result == kCudaSuccess && capture != kCaptureNone)) {
         return capture_refusal(ordinal_, purpose);
     }
-    return result == kCudaSuccess ? Status() : failure_of("cuStreamIsCapturing", result);
+    return result == kCudaSuccess ? Status() : failure_of_stream("cuStreamIsCapturing", result);
 }
 
 Result<CudaEvent> Device::take_event() {
@@ -205,9 +269,66 @@ Result<DeviceEventPtr> Device::record(CudaStream stream) {
     auto event = std::make_shared<PooledEvent>(shared_from_this(), taken.value());
     const CudaResult result = api_.event_record(taken.value(), stream);
     if (result != kCudaSuccess) {
-        return failure_of("cuEventRecord", result);
+        return failure_of_stream("cuEventRecord", result);
     }
     return DeviceEventPtr(std::move(event));
+}
+
+CudaEvent Device::make_timed_event() {
+    CudaEvent event = nullptr;
+    return api_.event_create(&event, 0) == kCudaSuccess ? event : nullptr;
+}
+
+/// Measures the device's clock against the host's: records an event in a stream without other work, and reads the
+/// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. Its precision is 4
+/// microseconds after a minute, so the clock is then measured again.
+void Device::take_reference() {
+    constexpr std::int64_t kValidNs = 60'000'000'000;
+    constexpr std::int64_t kPatienceNs = 5'000'000;  // a device that hangs must not stop the thread
+    if (reference_ != nullptr && base::monotonic_ns() - reference_ns_ < kValidNs) {
+        return;
+    }
+    if (clock_stream_ == nullptr) {
+        auto made = make_stream();
+        if (!made.is_ok()) {
+            return;
+        }
+        clock_stream_ = made.value();
+    }
+    const CudaEvent event = make_timed_event();
+    const std::int64_t before_ns = base::monotonic_ns();
+    if (event == nullptr || api_.event_record(event, clock_stream_) != kCudaSuccess) {
+        return;
+    }
+    std::int64_t now_ns = before_ns;
+    while (api_.event_query(event) == kCudaNotReady && now_ns - before_ns < kPatienceNs) {
+        now_ns = base::monotonic_ns();
+    }
+    if (api_.event_query(event) == kCudaSuccess) {
+        reference_ = event;
+        reference_ns_ = (before_ns + base::monotonic_ns()) / 2;
+    }
+}
+
+TimedBegin Device::begin_timed(CudaStream stream) {
+    take_reference();
+    const CudaEvent event = reference_ != nullptr ? make_timed_event() : nullptr;
+    if (event == nullptr || api_.event_record(event, stream) != kCudaSuccess) {
+        return {};
+    }
+    return {event, reference_, reference_ns_};
+}
+
+Result<DeviceEventPtr> Device::end_timed(TimedBegin begin, CudaStream stream) {
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context_);
+    const CudaEvent measured = make_timed_event();
+    if (measured == nullptr || api_.event_record(measured, stream) != kCudaSuccess) {
+        return record(stream);
+    }
+    auto end = record(stream);
+    RUEDA_RETURN_IF_FAILED(end.status());
+    return DeviceEventPtr(std::make_shared<TimedEvent>(shared_from_this(), begin, measured, std::move(end).value()));
 }
 
 Result<CudaStream> Device::stream() {

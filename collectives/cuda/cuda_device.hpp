@@ -53,6 +53,13 @@ private:
     bool is_exchanged_;
 };
 
+/// Where measured work begins: an event with a time, and an earlier event whose time on the host is known.
+struct TimedBegin {
+    CudaEvent event = nullptr;  ///< null: the work is not measured
+    CudaEvent reference = nullptr;
+    std::int64_t reference_ns = 0;  ///< CLOCK_MONOTONIC
+};
+
 /// One device of the process: its primary context, a pool of events, Rueda's own stream, and scratch memory.
 ///
 /// The primary context is retained at the first use and never released, because NCCL and the program use it, too. The
@@ -76,6 +83,10 @@ public:
 
     /// Records an event at the end of the work in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
+    /// Records where measured work begins, and where it ends. A device that cannot measure now returns no begin; then
+    /// the work is not measured. Threads: the owner of the turn.
+    [[nodiscard]] TimedBegin begin_timed(CudaStream stream);
+    [[nodiscard]] Result<DeviceEventPtr> end_timed(TimedBegin begin, CudaStream stream);
     /// Returns Unsupported if `stream` captures a graph.
     [[nodiscard]] Status check_not_capturing(CudaStream stream, const char* purpose) const;
 
@@ -106,11 +117,20 @@ public:
     void give_up_nccl(const void* owner) noexcept;
 
     [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
+    /// The same for a call that failed on a stream of the program. If the stream cannot be one of this device, returns
+    /// InvalidArgument.
+    [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error) const;
+    /// Another device, which this object opens once. An event of this device needs it for the other device's null
+    /// stream.
+    [[nodiscard]] Result<std::shared_ptr<Device>> other(int ordinal);
 
 private:
     friend class PooledEvent;
+    friend class TimedEvent;
     [[nodiscard]] Result<CudaEvent> take_event();
     void give_back(CudaEvent event) noexcept;
+    [[nodiscard]] CudaEvent make_timed_event();
+    void take_reference();
     [[nodiscard]] Result<CudaStream> make_stream();
     [[nodiscard]] Result<const std::byte*> pattern(unsigned key, const std::function<void(std::byte* to)>& write);
 
@@ -121,11 +141,17 @@ private:
     const std::string name_;
     Kernels kernels_;
 
-    std::mutex mutex_;  // guards the next four
+    std::mutex mutex_;  // guards the next five
+    std::map<int, std::shared_ptr<Device>> others_;
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;
     const void* nccl_owner_ = nullptr;
     std::int32_t nccl_set_ = -1;  // the process set of the owner
+
+    // The clock of measured work; used by the owner of the turn.
+    CudaStream clock_stream_ = nullptr;
+    CudaEvent reference_ = nullptr;  // never destroyed, because events of measured work use it later
+    std::int64_t reference_ns_ = 0;
 
     /// The owner of the turn. take_turn() acquires what end_turn() of the previous owner released: the scratch memory.
     std::atomic<const void*> turn_{nullptr};

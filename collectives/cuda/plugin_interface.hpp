@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,14 @@ public:
     [[nodiscard]] virtual Result<bool> is_done() = 0;
     /// Makes the later work in `stream` wait for the event. The host does not wait.
     [[nodiscard]] virtual Status make_wait(DeviceStream stream) = 0;
+    /// When the device did the work of a batch, in nanoseconds of CLOCK_MONOTONIC.
+    struct Times {
+        std::int64_t begin_ns = 0;
+        std::int64_t end_ns = 0;
+    };
+    /// For DeviceCommunicator::end(), if measure(true) was called before the batch was started. Valid when is_done()
+    /// has returned true. Returns nothing if the times are not known.
+    [[nodiscard]] virtual std::optional<Times> times() { return std::nullopt; }
 };
 using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
 
@@ -120,6 +129,9 @@ public:
     /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of it may be in
     /// progress. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
+    /// Whether end() of the next batches is to know the times of their work, for a timeline. Costs two events with
+    /// times for each batch.
+    virtual void measure(bool /*measures*/) {}
     /// How far the last task is that was started and is not done.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
     /// Returns the event after the work of the last task that was done.

@@ -30,7 +30,7 @@ constexpr int kLookedAtThreads = 64;
 bool is_pending(const base::RecordedOperation& operation) {
     const bool occupies_rank = base::RecordKind::is_collective(operation.kind) ||
                                (base::RecordKind::is_message(operation.kind) && operation.is_blocking);
-    return occupies_rank && !operation.ended_ns;
+    return occupies_rank && !operation.ended_ns && !operation.launched_ns;
 }
 
 bool runs(char state) { return state != 'S' && state != 'D'; }

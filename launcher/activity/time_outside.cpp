@@ -59,7 +59,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
         // A receive that the program has started, but does not wait for, does not occupy the program.
         const bool is_waited_for = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
         if (base::RecordKind::is_collective(operation.kind) || is_waited_for || is_scope(operation)) {
-            spans.push_back({operation.announced_ns, operation.ended_ns.value_or(to_ns)});
+            const std::int64_t end = operation.launched_ns.value_or(to_ns);
+            spans.push_back({operation.announced_ns, operation.ended_ns.value_or(end)});
         }
     }
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);

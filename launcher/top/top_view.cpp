@@ -76,7 +76,8 @@ std::string long_wait(const std::vector<base::RecordedOperation>& operations, st
     if (oldest == operations.end() || now_ns - oldest->announced_ns < kLongWaitNs) {
         return "";
     }
-    return fmt::format("{} for {:.0f} s", describe_pending(*oldest), seconds(now_ns - oldest->announced_ns));
+    return fmt::format("{}{} for {:.0f} s", describe_pending(*oldest), oldest->launched_ns ? " on the GPU" : "",
+                       seconds(now_ns - oldest->launched_ns.value_or(oldest->announced_ns)));
 }
 
 void fill_from_recorder(RankRow& row, const base::RecordedCounters& before, const base::RecordedCounters& after,

@@ -30,6 +30,30 @@ struct Recorder {
 
 }  // namespace
 
+TEST_CASE("an operation on a GPU is launched, and ends later", "[recorder]") {
+    const Recorder recorder;
+    const std::uint64_t first = recorder.writer.announce({.kind = RecordKind::kAllreduce});
+    const std::uint64_t second = recorder.writer.announce({.kind = RecordKind::kAllreduce});
+    recorder.writer.start(first, ticks_now(), 1);
+    recorder.writer.start(second, ticks_now(), 1);
+    recorder.writer.launch(first, ticks_now());
+    recorder.writer.launch(second, ticks_now());
+    const std::int64_t launched_ns = monotonic_ns();
+    CHECK(recorder.read()[0].is_launched);
+    CHECK_FALSE(recorder.read()[0].ended_ns);
+    CHECK(recorder.read()[0].launched_ns.value_or(0) <= launched_ns);
+    recorder.writer.end_launched(first, ErrorCode::ok);
+    while (monotonic_ns() < launched_ns + 5'000'000) {
+    }
+    recorder.writer.end_launched(second, ErrorCode::aborted);
+    const auto ended = recorder.read();
+    CHECK(ended[0].is_launched);
+    CHECK(*ended[0].ended_ns < launched_ns + 1'000'000);  // the time of the launch
+    CHECK(*ended[1].ended_ns > launched_ns + 4'000'000);
+    CHECK(ended[1].status == static_cast<std::uint8_t>(ErrorCode::aborted));
+    CHECK(RecorderReader(*recorder.memory).counters().ended == 1);
+}
+
 TEST_CASE("a recorder gives back what was recorded", "[recorder]") {
     const Recorder recorder;
     const std::int64_t before = monotonic_ns();

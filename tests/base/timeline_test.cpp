@@ -285,6 +285,43 @@ TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
     CHECK(read.value().others.size() == 10);
 }
 
+TEST_CASE("the work of GPUs lies in rows of its own", "[timeline]") {
+    TraceEvents trace(false);
+    std::string text;
+    trace.add_rank(2, "vm", text);
+    const auto add = [&](std::int32_t device, std::int32_t operations, std::int64_t at) {
+        TimelineOperation part =
+            message(RecordKind::kPart, {RecordKind::kAllreduce, GpuPart{device, operations}.tag()}, at, {}, at + 10);
+        part.record.dtype = static_cast<std::uint8_t>(PartKind::gpu);
+        trace.add_alone(part, 0, text);
+    };
+    add(3, 1, 100);
+    add(3, 12, 200);
+    add(7, 1, 300);
+    const std::vector<Json> events = events_of(text);
+    const Json many = only(events, 2, "ALLREDUCE of 12 tensors");
+    CHECK(many["tid"] == RankRows::kGpus);
+    CHECK(many["args"]["gpu"] == 3);
+    CHECK(begin_of(many) == 200);
+    CHECK(end_of(many) == 210);
+    REQUIRE(find(events, 2, "ALLREDUCE").size() == 2);
+    CHECK(find(events, 2, "ALLREDUCE")[1]["tid"] == RankRows::kGpus + 1);
+    std::vector<std::string> rows;
+    for (const Json& event : find(events, 2, "thread_name")) {
+        if (event["tid"] >= RankRows::kGpus) {
+            rows.push_back(event["args"]["name"]);
+        }
+    }
+    CHECK(rows == std::vector<std::string>{"GPU 3", "GPU 7"});
+    // When files are merged, the rows keep their names.
+    const std::string whole =
+        "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
+    const Result<TimelinePart> read = parse_timeline(whole);
+    REQUIRE(read.is_ok());
+    CHECK(read.value().others.size() == 3 + 2 * 2);
+    CHECK(GpuPart::of(GpuPart{4095, 1'000'000}.tag()).operations == 0x7FFFF);
+}
+
 TEST_CASE("operations without a name get rows side by side", "[timeline]") {
     TraceEvents trace(false);
     std::string text;

@@ -168,6 +168,10 @@ public:
                                    int root) {
         return call_scatter(Form::blocks, name, in, splits, out, root);
     }
+    /// Whether Rueda can allocate outputs.
+    [[nodiscard]] virtual bool allocates_outputs() const { return true; }
+    /// Whether results are rounded after each rank, and not only at the end.
+    [[nodiscard]] virtual bool rounds_every_step() const { return local_size() < size(); }
     virtual Status barrier() = 0;
     /// Joins in the world, and returns the rank that joined last. If `counted` is true, averages also count this rank
     /// in their divisor.

@@ -113,7 +113,7 @@ void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::int64_t all = std::accumulate(splits.begin(), splits.end(), std::int64_t{0});
     const std::int64_t before = std::accumulate(splits.begin(), splits.begin() + client.rank(), std::int64_t{0});
     const bool is_root = client.rank() == of.root;
-    const bool gives_output = (of.round + client.rank()) % 2 == 0;
+    const bool gives_output = (of.round + client.rank()) % 2 == 0 || !client.allocates_outputs();
     const bool has_rows = is_root || of.round % 4 == 1;  // Rueda must read rows on the root only
     const Buffer mine(client, of.dtype, {has_rows ? all : 0, of.row},
                       is_resident(of.residency, client.rank(), of.round));

@@ -21,7 +21,7 @@ struct Among {
 
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): ranks of one host are a number
     Among(int count) : ranks(count) {}
-    explicit Among(const Client& client) : ranks(client.size()), several_hosts(client.local_size() < client.size()) {}
+    explicit Among(const Client& client) : ranks(client.size()), several_hosts(client.rounds_every_step()) {}
 };
 
 /// Returns the types for one round of many small trials: eight types that every round tests, and some other types in

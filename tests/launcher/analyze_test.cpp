@@ -138,6 +138,40 @@ TEST_CASE("an operation that failed because the job ended was pending", "[analyz
     CHECK(analysis.pending[0].calls[0].waited_ns == 2'000'000);
 }
 
+TEST_CASE("a GPU that does not end an operation is named", "[analyze]") {
+    Job job(3);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+        RecordedOperation& call = job.call(rank, "w", 100, rank == 1 ? -1 : 120);
+        call.started_ns = 110'000'000;
+        call.is_launched = true;
+    }
+    const Analysis analysis = analyze(job.ranks);
+    REQUIRE(analysis.pending.size() == 1);
+    CHECK(analysis.pending[0].calls[0].rank == 1);
+    CHECK(analysis.pending[0].calls[0].is_launched);
+    CHECK(analysis.pending[0].ended == Ranks{0, 2});
+    CHECK(contains(format_analysis(analysis),
+                   "allreduce 'w': rank 1 called it, and waited for up to 9.9 s; launched, and not done by the GPU of "
+                   "rank 1; it had ended on ranks 0, 2\n"));
+    CHECK(nlohmann::json::parse(format_analysis_json(analysis))["pending"][0]["calls"][0]["launched"] == true);
+
+    // A GPU that was still at work when the job ended is no finding.
+    Job other(2);
+    other.call(0, "w", 100, 120).is_launched = true;
+    RecordedOperation& aborted = other.call(1, "w", 100, 130);
+    aborted.is_launched = true;
+    aborted.status = static_cast<std::uint8_t>(ErrorCode::aborted);
+    CHECK(analyze(other.ranks).pending.empty());
+}
+
+TEST_CASE("a GPU that has not got an operation is named", "[analyze]") {
+    Job job(2);
+    job.call(0, "w", 100).is_launched = true;
+    job.call(1, "w", 100);
+    CHECK(contains(format_analysis(analyze(job.ranks)),
+                   "; launched, and not done by the GPU of rank 0; rank 1 had not launched it\n"));
+}
+
 TEST_CASE("a rank that calls nothing is missing, and does not diverge", "[analyze]") {
     Job job(3);
     job.call(0, "a", 7);

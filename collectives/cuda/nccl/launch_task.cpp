@@ -81,6 +81,7 @@ Status LaunchTask::launch() {
         return device_.failure_of("cuCtxPushCurrent", scope.error());
     }
     RUEDA_RETURN_IF_FAILED(wait_for_tensors(stream.value()));
+    begun_ = measures_ ? device_.begin_timed(stream.value()) : TimedBegin();
     RUEDA_RETURN_IF_FAILED(prepare_memory(stream.value()));
     RUEDA_RETURN_IF_FAILED(copy_packed(Direction::pack, stream.value()));
     if (plan_.calls.empty()) {
@@ -232,7 +233,8 @@ Status LaunchTask::finish() {
     }
     reductions_.clear();
     RUEDA_RETURN_IF_FAILED(copy_packed(Direction::unpack, stream.value()));
-    auto end = device_.record(stream.value());
+    auto end = begun_.event != nullptr ? device_.end_timed(std::exchange(begun_, {}), stream.value())
+                                       : device_.record(stream.value());
     RUEDA_RETURN_IF_FAILED(end.status());
     end_ = std::move(end).value();
     return {};

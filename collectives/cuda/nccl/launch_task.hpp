@@ -39,6 +39,8 @@ public:
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
     void begin(const DeviceBatch& batch);
     StepResult step() override;
+    /// Whether the ends of the next batches know the times of their work.
+    void measure(bool measures) { measures_ = measures; }
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
@@ -79,6 +81,8 @@ private:
     std::vector<ops::cuda::BatchItem> items_;
     Status planned_;
     Status failure_;
+    bool measures_ = false;
+    TimedBegin begun_;  // where the batch's work begins, if the batch is measured
     DeviceEventPtr end_;
 };
 

@@ -51,6 +51,7 @@ public:
     [[nodiscard]] Result<bool> is_connected();
     [[nodiscard]] Status check(Operation operation, const Segment& segment) const;
     [[nodiscard]] Task& start(const DeviceBatch& batch);
+    void measure(bool measures) { task_.measure(measures); }
     [[nodiscard]] LaunchPhase launch_phase() const {
         return task_.waits_for_turn() ? LaunchPhase::waits_for_turn : LaunchPhase::launching;
     }

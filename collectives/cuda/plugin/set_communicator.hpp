@@ -58,6 +58,11 @@ public:
     Result<bool> is_connected() override;
     Status check(Operation operation, const Segment& segment) const override;
     Task& start(const DeviceBatch& batch) override;
+    void measure(bool measures) override {
+        if (parts_.nccl != nullptr) {
+            parts_.nccl->measure(measures);
+        }
+    }
     LaunchPhase launch_phase() const override {
         return nccl_took_part_ ? parts_.nccl->launch_phase() : LaunchPhase::launching;
     }

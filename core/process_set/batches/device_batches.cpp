@@ -149,6 +149,7 @@ void DeviceBatches::start_on_device() {
         return;
     }
     batch_->own_splits(splits_);
+    communicator_->measure(ends_.has_timeline());
     const Operation operation = batch.operation;
     batch.operation = after_splits_ ? Operation::alltoall : operation;
     batch.segments = segments_;
@@ -289,7 +290,8 @@ void DeviceBatches::publish_oldest() {
     const std::lock_guard lock(oldest_mutex_);
     oldest_.reset();
     if (!launched_.empty()) {
-        oldest_ = launched_.front().about;
+        // The name is moved, because a copy could fail for lack of memory, also in abandon().
+        oldest_.emplace(std::move(launched_.front().about));
     }
 }
 
@@ -322,10 +324,18 @@ bool DeviceBatches::turn() {
             look_at_inputs(launched_.front());
             break;
         }
+        note_times(launched_.front());
         end_first({});
         any = true;
     }
     return any;
+}
+
+/// Records for a timeline when the device did the work of a batch.
+void DeviceBatches::note_times(const Launched& batch) {
+    if (const auto times = batch.end->times(); times) {
+        ends_.note_gpu(batch.about.operation, device_, batch.records.size(), times->begin_ns, times->end_ns);
+    }
 }
 
 /// Ends the operations of the batch that was launched first. Only afterwards the batch is no longer counted, so that

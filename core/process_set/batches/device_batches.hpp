@@ -110,6 +110,7 @@ private:
     void launch_operations(Launched& batch, std::span<TensorEntry* const> entries);
     [[nodiscard]] LaunchedBatch describe(std::span<TensorEntry* const> entries, std::uint64_t position) const;
     void look_at_inputs(Launched& batch);
+    void note_times(const Launched& batch);
     void publish(DeviceState::Phase phase);
     void publish_oldest();
 

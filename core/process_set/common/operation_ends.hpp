@@ -61,6 +61,13 @@ public:
         recording_.ended_launched(record, code);
         uncount_one();
     }
+    /// Whether a timeline is on, so that the work of devices is measured.
+    [[nodiscard]] bool has_timeline() const { return recording_.has_timeline(); }
+    /// Records, for a timeline, when a device did the work of a batch.
+    void note_gpu(collectives::Operation operation, std::int32_t device, std::size_t operations, std::int64_t begin_ns,
+                  std::int64_t end_ns) const {
+        recording_.note_gpu(operation, device, operations, begin_ns, end_ns);
+    }
     /// Removes the note about the last finished operation, if it was in `slot`. Called before the slot loses its name,
     /// because the note finds the name through the slot. The next store of this rank's cursor publishes the change.
     void forget_finished(std::uint32_t slot);

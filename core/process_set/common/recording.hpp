@@ -43,6 +43,14 @@ public:
     }
     /// Records the end of a launched operation, whose name may be in use again. `record` is its number in the recorder.
     void ended_launched(std::uint64_t record, ErrorCode code) const { writer_.end_launched(record, code); }
+    [[nodiscard]] bool has_timeline() const { return writer_.notes_parts(); }
+    /// See OperationEnds::note_gpu().
+    void note_gpu(collectives::Operation operation, std::int32_t device, std::size_t operations, std::int64_t begin_ns,
+                  std::int64_t end_ns) const {
+        writer_.note_gpu_part(set_id_, static_cast<std::uint8_t>(operation),
+                              {.device = device, .operations = static_cast<std::int32_t>(operations)}, begin_ns,
+                              end_ns);
+    }
     /// Records that a device has got all work of the operation. The operation ends when the device has done the work.
     void launched(const TensorEntry& entry, std::uint64_t ticks) const { writer_.launch(entry.recorded, ticks); }
     /// Records that the operation of `entry` was executed successfully between these times.

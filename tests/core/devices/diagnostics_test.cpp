@@ -4,10 +4,18 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "base/recorder/recorder_reader.hpp"
+#include "collectives/host/arena/arena.hpp"
 #include "tests/core/devices/device_rank.hpp"
 #include "tests/support/check_passed.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
+#include "tests/training/folder.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -33,11 +41,10 @@ TEST_CASE("a device that hangs ends the job after the shutdown time, and the rea
             const Status ended = rank.runtime().wait(completion, 20);
             const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
             RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted);
-            rank.context().report("error", ended.message());
             RUEDA_RANK_CHECK(has_text(ended,
                                       "the allreduce of tensor 'x' was launched on the GPUs of all ranks and is "
                                       "not done after"));
-            RUEDA_RANK_CHECK(has_text(ended, "; not done by the GPUs of: ranks 0, 1, 2; "));
+            RUEDA_RANK_CHECK(has_text(ended, "; not done by the GPUs of: ranks 0-2; "));
             RUEDA_RANK_CHECK(took.count() < 10);
             rank.meet("aborted");
             if (rank.rank() == 0) {
@@ -62,6 +69,7 @@ TEST_CASE("a program's own work that hangs on a device is named", "[diagnostics]
             rank.write(data, std::array{2.0F});  // rank 1's stream does not come to this copy
             core::Completion completion;
             rank.start_allreduce("y", data, 1, completion).throw_if_failed();
+            rank.wait_on_stream(completion).throw_if_failed();  // orders the memory's end behind the operation
             const Status ended = rank.runtime().wait(completion, 20);
             RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted);
             RUEDA_RANK_CHECK(has_text(ended,
@@ -73,6 +81,83 @@ TEST_CASE("a program's own work that hangs on a device is named", "[diagnostics]
             }
         },
         impatient());
+}
+
+TEST_CASE("the flight recorder knows launched operations", "[diagnostics]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        core::Completion completion;
+        rank.launch_while_held(/*device=*/0, data, completion);
+        const auto last = [&] {
+            const collectives::Arena& arena = *rank.runtime().arena();
+            return base::RecorderReader(*arena.recorder(arena.rank())).operations(1).back();
+        };
+        RUEDA_RANK_CHECK(last().name == "x" && last().is_launched && !last().ended_ns);
+        rank.meet("seen");
+        if (rank.rank() == 0) {
+            gpu::release_device(0);
+        }
+        rank.runtime().wait(completion, 20).throw_if_failed();
+        RUEDA_RANK_CHECK(last().ended_ns.has_value() && last().status == 0 && last().is_launched);
+    });
+}
+
+/// The spans in the rows of the ranks' GPUs, by rank.
+std::map<int, std::vector<nlohmann::json>> spans_of_gpus(const std::string& path) {
+    std::ifstream file(path);
+    const auto events = nlohmann::json::parse(file);
+    std::map<std::pair<int, int>, std::string> rows;
+    std::map<int, std::vector<nlohmann::json>> spans;
+    for (const auto& event : events) {
+        if (event.value("name", "") == "thread_name") {
+            rows[{event["pid"], event["tid"]}] = event["args"]["name"];
+        }
+    }
+    for (const auto& event : events) {
+        const int rank = event.value("pid", -1);
+        if (event.value("ph", "") == "X" && rows[{rank, event.value("tid", -1)}] == "GPU " + std::to_string(rank)) {
+            spans[rank].push_back(event);
+        }
+    }
+    return spans;
+}
+
+TEST_CASE("a timeline shows when each GPU worked, and without a timeline nothing is measured", "[diagnostics]") {
+    begin_devices();
+    const std::size_t before = gpu::calls("cuEventElapsedTime");
+    const auto body = [](DeviceRank& rank) {
+        float* const data = rank.put(std::vector<float>(10, 1.0F));
+        for (int step = 0; step < 3; ++step) {
+            rank.allreduce("gradient", data, 10);
+        }
+        rank.synchronize();
+        core::Completion joined;  // all operations end before the job ends
+        rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();
+        rank.runtime().wait(joined, 20).throw_if_failed();
+    };
+    run_on_devices(2, body);
+    CHECK(gpu::calls("cuEventElapsedTime") == before);
+
+    const training::test::Folder folder;
+    base::Config config = DeviceRank::settings();
+    config.timeline = (folder.path() / "timeline.json").string();
+    constexpr std::chrono::milliseconds kDelay{30};
+    gpu::delay_operations("ncclAllReduce", kDelay);
+    run_on_devices(2, body, config);
+    gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(0));
+    const auto spans = spans_of_gpus(config.timeline);
+    REQUIRE(spans.size() == 2);
+    for (const auto& [rank, of_rank] : spans) {
+        REQUIRE(of_rank.size() == 3);
+        double end = 0;
+        for (const auto& span : of_rank) {
+            CHECK(span["name"] == "ALLREDUCE");
+            CHECK(span["args"]["gpu"] == rank);
+            CHECK(span["dur"].get<double>() >= 29'000);  // microseconds
+            CHECK(span["ts"].get<double>() >= end);
+            end = span["ts"].get<double>() + span["dur"].get<double>() - 50;  // the clocks' precision
+        }
+    }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -221,9 +222,40 @@ void loses_a_rank(Gpu& gpu) {
     }
 }
 
+#ifndef RUEDA_ON_A_REAL_GPU
+/// Rank 1 is killed while the GPUs of all ranks work on an operation that cannot end. The other ranks must learn of it
+/// within seconds.
+int dies_with_work_in_flight(Gpu& gpu) {
+    average_gradients(gpu);
+    const rueda::TensorView view = view_of(gpu.put({1.0F}), 1);
+    rueda::barrier();
+    if (rueda::rank() == 1) {
+        rueda::tests::gpu::hold_device(gpu.stream().index);
+    }
+    const rueda::Handle handle =
+        rueda::allreduce_async("in flight", view, rueda::AllreduceOptions{.device = gpu.stream()});
+    handle.wait_on_stream(gpu.stream());  // launched on all ranks
+    rueda::barrier();
+    if (rueda::rank() == 1) {
+        static_cast<void>(std::raise(SIGKILL));
+    }
+    const auto began = std::chrono::steady_clock::now();
+    expect_error(rueda::ErrorCode::aborted, "rank 1", [&] { handle.wait(); });
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    check(took.count() < 5, "the end of rank 1 was noticed too late");
+    try {
+        rueda::shutdown();
+    } catch (const rueda::Error&) {  // the reason of the abort, again
+    }
+    std::printf("survived\n");
+    return 0;
+}
+#endif
+
 }  // namespace
 
-/// The first argument is "share" if all ranks use one device. With a second argument, a rank dies.
+/// The first argument is "share" if all ranks use one device; with a second argument, a rank then dies. With "killed",
+/// a rank dies while its device works.
 int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
@@ -232,9 +264,12 @@ int main(int argc, char** argv) {
     rueda::init();
     const std::string sharing = argc > 1 ? argv[1] : "own";
 #ifdef RUEDA_ON_A_REAL_GPU
-    Gpu gpu(sharing == "own" ? rueda::local_device() : 0);
+    Gpu gpu(sharing == "share" ? 0 : rueda::local_device());
 #else
-    Gpu gpu(sharing == "own" ? rueda::rank() : 0);
+    Gpu gpu(sharing == "share" ? 0 : rueda::rank());
+    if (sharing == "killed") {
+        return dies_with_work_in_flight(gpu);
+    }
 #endif
     if (argc > 2) {
         loses_a_rank(gpu);
@@ -246,7 +281,7 @@ int main(int argc, char** argv) {
     });
     average_gradients(gpu);
     broadcast_in_a_group(gpu);
-    add_small_gradients(gpu, sharing == "own");
+    add_small_gradients(gpu, sharing != "share");
     uses_what_nccl_does_not_have(gpu);
     waits_on_a_stream(gpu);
     scatters_few_rows(gpu);

@@ -57,6 +57,55 @@ TEST_CASE("an operation is launched before its device has done it", "[streams]")
     });
 }
 
+TEST_CASE("a stream of another device is refused, and the job goes on", "[streams]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        rank.allreduce("x", data, 1);
+        const rueda_device_stream wrong{RUEDA_CUDA, rank.stream().index + 4, rank.own_stream()};
+        // The set's device is checked after the stream.
+        const auto used = rank.runtime().use_device(rank.runtime().world(), wrong);
+        RUEDA_RANK_CHECK(used.status().code() == ErrorCode::invalid_argument);
+        RUEDA_RANK_CHECK(used.status().message().find("not a stream of GPU") != std::string::npos);
+        rank.meet("refused");
+        gpu::clear_violations();  // the stand-in reports what the program did
+        rank.allreduce("x", data, 1);
+        RUEDA_RANK_CHECK(rank.get(data, 1).front() == 4.0F);
+    });
+}
+
+TEST_CASE("the null stream of another device waits for an operation, and the device is opened once", "[streams]") {
+    run_on_devices(1, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        core::Completion completion;
+        rank.start_allreduce("x", data, 1, completion).throw_if_failed();
+        const rueda_device_stream other{RUEDA_CUDA, 6, nullptr};
+        rank.runtime().wait_on_stream(completion, other, 20).throw_if_failed();
+        const std::size_t before = gpu::calls("cuDevicePrimaryCtxRetain");
+        for (int i = 0; i < 5; ++i) {
+            rank.runtime().wait_on_stream(completion, other, 20).throw_if_failed();
+        }
+        RUEDA_RANK_CHECK(gpu::calls("cuDevicePrimaryCtxRetain") == before);
+        rank.runtime().wait(completion, 20).throw_if_failed();
+    });
+}
+
+TEST_CASE("a rank that has left a set of members uses its device in another set", "[streams]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        const auto id = rank.runtime().process_sets().add_among(std::array{0, 1});
+        id.status().throw_if_failed();
+        const auto set = rank.runtime().process_sets().find(id.value());
+        set.status().throw_if_failed();
+        RUEDA_RANK_CHECK(rank.runtime().use_device(*set.value(), rank.stream()).is_ok());
+        RUEDA_RANK_CHECK(rank.runtime().use_device(rank.runtime().world(), rank.stream()).status().code() ==
+                         ErrorCode::unsupported);
+        rank.meet("refused");
+        rank.runtime().leave_set(id.value()).throw_if_failed();
+        rank.allreduce("x", data, 1);
+        RUEDA_RANK_CHECK(rank.get(data, 1).front() == 2.0F);
+    });
+}
+
 TEST_CASE("during the capture of a graph, operations are refused", "[streams]") {
     run_on_devices(1, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});

@@ -173,6 +173,10 @@ TEST_CASE("an operation that waits long is named") {
     CHECK(view.rows[0].pending == "allreduce 'gradient' for 12 s");
     CHECK(view.rows[1].pending.empty());
     CHECK(stragglers(view) == std::vector<bool>{false, true});
+    operation.is_launched = true;
+    operation.launched_ns = 49 * kSecond;
+    CHECK(compare(before, after, {}).rows[0].pending == "allreduce 'gradient' on the GPU for 11 s");
+    operation.launched_ns.reset();
     operation.announced_ns = 60 * kSecond - kSecond / 2;
     CHECK(compare(before, after, {}).rows[0].pending.empty());
 }

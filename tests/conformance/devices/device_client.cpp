@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/conformance/devices/device_client.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "core/operations/groups.hpp"
+#include "core/operations/requests.hpp"
+#include "tests/conformance/devices/host_only.hpp"
+#include "tests/support/gpu_stand_in/api.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using collectives::cuda::CudaApi;
+using collectives::cuda::CudaContext;
+using collectives::cuda::CudaResult;
+using collectives::cuda::CudaStream;
+using collectives::cuda::DeviceAddress;
+using core::Request;
+
+void check_call(CudaResult result, const char* call) {
+    if (result != collectives::cuda::kCudaSuccess) {
+        throw std::runtime_error(std::string(call) + " returned " + std::to_string(result));
+    }
+}
+
+DeviceAddress device_address(const void* memory) { return reinterpret_cast<DeviceAddress>(memory); }
+
+/// While this object lives, the GPU's context is the current one of the thread.
+class Current {
+public:
+    Current(const CudaApi& cuda, CudaContext context) : cuda_(cuda) {
+        check_call(cuda_.context_push(context), "cuCtxPushCurrent");
+    }
+    ~Current() {
+        CudaContext popped = nullptr;
+        static_cast<void>(cuda_.context_pop(&popped));
+    }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+private:
+    const CudaApi& cuda_;
+};
+
+/// The memory on the GPU for the tensors of one operation. Tensors that overlap in the CPU's memory overlap on the GPU
+/// in the same way.
+class Stage {
+public:
+    Stage(const CudaApi& cuda, CudaContext context, CudaStream stream, std::span<const Tensor> tensors)
+        : cuda_(cuda), context_(context), stream_(stream) {
+        for (const Tensor& tensor : tensors) {
+            if (tensor.data != nullptr && tensor.bytes() > 0) {
+                auto* const begin = static_cast<std::byte*>(tensor.data);
+                parts_.push_back({begin, begin + tensor.bytes()});
+            }
+        }
+        std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
+        for (std::size_t i = 1; i < parts_.size();) {
+            if (parts_[i].begin < parts_[i - 1].end) {
+                parts_[i - 1].end = std::max(parts_[i - 1].end, parts_[i].end);
+                parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
+            } else {
+                ++i;
+            }
+        }
+        const Current current(cuda_, context_);
+        for (Part& part : parts_) {
+            check_call(cuda_.memory_allocate(&part.memory, part.bytes()), "cuMemAlloc");
+            check_call(cuda_.copy_async(part.memory, device_address(part.begin), part.bytes(), stream_),
+                       "cuMemcpyAsync");
+        }
+    }
+    ~Stage() {
+        const Current current(cuda_, context_);
+        static_cast<void>(cuda_.stream_synchronize(stream_));
+        for (const Part& part : parts_) {
+            static_cast<void>(cuda_.memory_free(part.memory));
+        }
+    }
+    Stage(const Stage&) = delete;
+    Stage& operator=(const Stage&) = delete;
+
+    /// The tensor with its address on the GPU. The shape belongs to `tensor`.
+    [[nodiscard]] rueda_tensor on_gpu(const Tensor& tensor) const {
+        void* memory = nullptr;
+        for (const Part& part : parts_) {
+            const auto* const at = static_cast<const std::byte*>(tensor.data);
+            if (tensor.bytes() > 0 && at >= part.begin && at < part.end) {
+                memory = reinterpret_cast<void*>(part.memory + static_cast<DeviceAddress>(at - part.begin));
+            }
+        }
+        return {memory, tensor.shape.data(), static_cast<std::int32_t>(tensor.shape.size()),
+                static_cast<std::int32_t>(tensor.dtype)};
+    }
+    /// Copies everything back. The host must have waited for the operation.
+    void fetch() const {
+        const Current current(cuda_, context_);
+        for (const Part& part : parts_) {
+            check_call(cuda_.copy_async(device_address(part.begin), part.memory, part.bytes(), stream_),
+                       "cuMemcpyAsync");
+        }
+        check_call(cuda_.stream_synchronize(stream_), "cuStreamSynchronize");
+    }
+
+private:
+    struct Part {
+        std::byte* begin = nullptr;
+        std::byte* end = nullptr;
+        DeviceAddress memory = 0;
+        [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(end - begin); }
+    };
+    const CudaApi& cuda_;
+    CudaContext context_;
+    CudaStream stream_;
+    std::vector<Part> parts_;
+};
+
+class DevicePending : public Pending {
+public:
+    DevicePending(core::Runtime& runtime, std::unique_ptr<Stage> stage, std::uint32_t members)
+        : runtime_(runtime), stage_(std::move(stage)), completion_(members) {}
+    ~DevicePending() override {
+        if (!completion_.done()) {
+            // The shutdown ends all pending operations, so no thread uses the completion afterwards.
+            static_cast<void>(runtime_.shutdown());
+        }
+    }
+    Status wait(double timeout_seconds) override {
+        const Status status = runtime_.wait(completion_, timeout_seconds);
+        fetch();
+        return status;
+    }
+    bool ready() override {
+        const bool is_ready = runtime_.poll(completion_);
+        fetch();
+        return is_ready;
+    }
+    Tensor output(std::size_t /*index*/) override {
+        throw std::logic_error("an operation on a GPU has no output of its own");
+    }
+    std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
+    /// See RuntimePending.
+    void take_as_ended() {
+        while (!completion_.done()) {
+            completion_.complete_one({});
+        }
+    }
+    /// Copies the tensors back, once, if the operation has ended with success.
+    void fetch() {
+        const std::lock_guard lock(mutex_);
+        if (completion_.done() && completion_.status().is_ok() && !std::exchange(is_fetched_, true)) {
+            stage_->fetch();
+        }
+    }
+    [[nodiscard]] core::Completion& completion() { return completion_; }
+    [[nodiscard]] const Stage& stage() const { return *stage_; }
+
+private:
+    core::Runtime& runtime_;
+    std::unique_ptr<Stage> stage_;
+    core::Completion completion_;
+    std::mutex mutex_;  // several threads may wait for one operation
+    bool is_fetched_ = false;
+};
+
+/// The splits as the C interface takes them. An empty list does not mean equal splits.
+struct SplitsOnGpu {
+    explicit SplitsOnGpu(const Splits& splits) : count(splits ? splits->size() : 0) {
+        static constexpr std::int64_t kNone = 0;
+        pointer = !splits ? nullptr : splits->empty() ? &kNone : splits->data();
+    }
+    const std::int64_t* pointer;
+    std::size_t count;
+};
+
+}  // namespace
+
+DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_(gpu::open_cuda()) {
+    static_cast<void>(gpu::open_nccl());  // so that the plugin finds the stand-in
+    auto set = host_.runtime().process_sets().find(host_.identity().id);
+    set_ = host_.identity().is_world() ? host_.runtime().shared_world() : std::move(set).value();
+    check_call(cuda_.init(0), "cuInit");
+    collectives::cuda::CudaDevice handle = 0;
+    check_call(cuda_.device_get(&handle, device), "cuDeviceGet");
+    check_call(cuda_.primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
+    const Current current(cuda_, context_);
+    check_call(cuda_.stream_create_with_priority(&stream_, collectives::cuda::kStreamNonBlocking, 0),
+               "cuStreamCreateWithPriority");
+    rank_stream_ = {RUEDA_CUDA, device, stream_};
+}
+
+DeviceClient::~DeviceClient() = default;
+
+bool DeviceClient::allocates_outputs() const { return kAllocatesOutputs; }
+
+rueda_options DeviceClient::options(const Reduce& reduce) const {
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.prescale = reduce.prescale;
+    options.postscale = reduce.postscale;
+    options.reduce_op = static_cast<std::int32_t>(reduce.op);
+    options.compression = static_cast<std::int32_t>(reduce.compression);
+    options.device = &rank_stream_;
+    return options;
+}
+
+int DeviceClient::job_rank_of(int rank) const {
+    const bool is_known = rank >= 0 && rank < size();
+    return is_known ? set_->identity().ranks[static_cast<std::size_t>(rank)] : rank;
+}
+
+template <class Make>
+Result<PendingPointer> DeviceClient::call(Form form, const std::string& name, std::vector<Tensor> tensors,
+                                          Make&& make) {
+    on_device_.fetch_add(1, std::memory_order_relaxed);
+    core::Runtime& runtime = host_.runtime();
+    auto pending =
+        std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors), 1);
+    Request request;
+    Status status = make(pending->stage(), request);
+    if (status.is_ok()) {
+        status = core::check_name(name.c_str());
+    }
+    if (status.is_ok() && !request.is_refused) {
+        auto use = runtime.use_device(*set_, rank_stream_);
+        status = use.status();
+        request.device = status.is_ok() ? std::move(use).value() : nullptr;
+    }
+    if (status.is_ok()) {
+        status = form == Form::blocks ? runtime.run(*set_, name, request, pending->completion())
+                                      : runtime.start(*set_, name, request, pending->completion());
+    }
+    if (!status.is_ok() || form == Form::blocks) {
+        pending->take_as_ended();
+    }
+    RUEDA_RETURN_IF_FAILED(status);
+    pending->fetch();
+    return PendingPointer(std::move(pending));
+}
+
+Status DeviceClient::try_allreduce(const std::string& name, const Tensor& tensor, const Reduce& reduce) {
+    const auto started = call(Form::starts, name, {tensor}, [&](const Stage& stage, Request& request) {
+        return core::make_allreduce(stage.on_gpu(tensor), stage.on_gpu(tensor), options(reduce), request);
+    });
+    RUEDA_RETURN_IF_FAILED(started.status());
+    return started.value()->wait(-1);
+}
+
+Result<PendingPointer> DeviceClient::call_allreduce(Form form, const std::string& name, const Tensor& in,
+                                                    const Tensor& out, const Reduce& reduce) {
+    if (is_host_only(in.dtype, reduce)) {
+        return host_.call_allreduce(form, name, in, out, reduce);
+    }
+    return call(form, name, {in, out}, [&](const Stage& stage, Request& request) {
+        return core::make_allreduce(stage.on_gpu(in), stage.on_gpu(out), options(reduce), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_broadcast(Form form, const std::string& name, const Tensor& tensor,
+                                                    int root) {
+    return call(form, name, {tensor}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor on_gpu = stage.on_gpu(tensor);
+        return core::make_broadcast(on_gpu, on_gpu, job_rank_of(root), set_->identity().ranks, rank(), options(),
+                                    request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_allgather(Form form, const std::string& name, const Tensor& in,
+                                                    const Tensor* out) {
+    if (out == nullptr) {
+        return host_.call_allgather(form, name, in, out);
+    }
+    return call(form, name, {in, *out}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor output = stage.on_gpu(*out);
+        return core::make_allgather(stage.on_gpu(in), &output, options(), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_reducescatter(Form form, const std::string& name, const Tensor& in,
+                                                        const Tensor* out, const Reduce& reduce) {
+    if (out == nullptr || is_host_only(in.dtype, reduce)) {
+        return host_.call_reducescatter(form, name, in, out, reduce);
+    }
+    return call(form, name, {in, *out}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor output = stage.on_gpu(*out);
+        return core::make_reducescatter(stage.on_gpu(in), &output, rank(), size(), options(reduce), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_alltoall(Form form, const std::string& name, const Tensor& in,
+                                                   const Splits& splits, const Tensor* out) {
+    if (out == nullptr) {
+        return host_.call_alltoall(form, name, in, splits, out);
+    }
+    return call(form, name, {in, *out}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor output = stage.on_gpu(*out);
+        const SplitsOnGpu given(splits);
+        return core::make_alltoall(stage.on_gpu(in), given.pointer, given.count, &output, size(), options(), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_gather(Form form, const std::string& name, const Tensor& in,
+                                                 const Tensor* out, int root) {
+    if (out == nullptr) {
+        return host_.call_gather(form, name, in, out, root);
+    }
+    return call(form, name, {in, *out}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor output = stage.on_gpu(*out);
+        return core::make_gather(stage.on_gpu(in), &output, job_rank_of(root), set_->identity().ranks, rank(),
+                                 options(), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_scatter(Form form, const std::string& name, const Tensor& in,
+                                                  const Splits& splits, const Tensor* out, int root) {
+    if (out == nullptr) {
+        return host_.call_scatter(form, name, in, splits, out, root);
+    }
+    return call(form, name, {in, *out}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor output = stage.on_gpu(*out);
+        const SplitsOnGpu given(splits);
+        return core::make_scatter(stage.on_gpu(in), given.pointer, given.count, &output, job_rank_of(root),
+                                  set_->identity().ranks, rank(), options(), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::call_reduce(Form form, const std::string& name, const Tensor& in,
+                                                 const Tensor& out, int root, const Reduce& reduce) {
+    if (is_host_only(in.dtype, reduce)) {
+        return host_.call_reduce(form, name, in, out, root, reduce);
+    }
+    return call(form, name, {in, out}, [&](const Stage& stage, Request& request) {
+        const rueda_tensor output = stage.on_gpu(out);
+        return core::make_reduce(stage.on_gpu(in), rank() == root ? &output : nullptr, job_rank_of(root),
+                                 set_->identity().ranks, rank(), options(reduce), request);
+    });
+}
+
+Result<PendingPointer> DeviceClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                                 const Reduce& reduce) {
+    const bool is_on_host = std::any_of(tensors.begin(), tensors.end(),
+                                        [&](const Tensor& tensor) { return is_host_only(tensor.dtype, reduce); });
+    if (is_on_host || tensors.empty()) {
+        return host_.start_group(name, tensors, reduce);
+    }
+    on_device_.fetch_add(1, std::memory_order_relaxed);
+    core::Runtime& runtime = host_.runtime();
+    auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
+                                                   static_cast<std::uint32_t>(tensors.size()));
+    pending->completion().make_room(tensors.size());
+    auto use = runtime.use_device(*set_, rank_stream_);
+    Status status = use.status();
+    std::vector<std::string> names;
+    std::vector<Request> requests(tensors.size());
+    for (std::size_t i = 0; i < tensors.size() && status.is_ok(); ++i) {
+        names.push_back(core::name_of_member(name, i, tensors.size()));
+        requests[i].member = static_cast<std::uint32_t>(i);
+        const rueda_tensor tensor = pending->stage().on_gpu(tensors[i]);
+        status = core::make_allreduce(tensor, tensor, options(reduce), requests[i]);
+        requests[i].device = requests[i].is_refused ? nullptr : use.value();
+    }
+    if (status.is_ok()) {
+        status = runtime.start_group(*set_, name, names, requests, pending->completion());
+    }
+    if (!status.is_ok()) {
+        pending->take_as_ended();
+        return status;
+    }
+    return PendingPointer(std::move(pending));
+}
+
+}  // namespace rueda::tests

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/cuda/cuda_api.hpp"
+#include "rueda/rueda.h"
+#include "tests/conformance/client.hpp"
+#include "tests/conformance/runtime_client.hpp"
+
+namespace rueda::tests {
+
+/// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
+/// this class copies the tensors of an operation to the GPU before the call and back when the operation has ended, also
+/// the inputs, so that the scenarios find a GPU that writes to them. Operations of host_only.hpp, and operations that
+/// other ranks' calls do not let fail or succeed on a GPU alone (barriers, joins), run in the CPU's memory.
+class DeviceClient : public Client {
+public:
+    /// `host` must outlive this object. `device` is the number of the simulated GPU.
+    DeviceClient(RuntimeClient& host, int device);
+    ~DeviceClient() override;
+
+    [[nodiscard]] int rank() const override { return host_.rank(); }
+    [[nodiscard]] int size() const override { return host_.size(); }
+    [[nodiscard]] int local_size() const override { return host_.local_size(); }
+    [[nodiscard]] bool allocates_outputs() const override;
+    [[nodiscard]] bool rounds_every_step() const override { return true; }
+    Result<PendingPointer> call_allreduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                          const Reduce& reduce) override;
+    Result<PendingPointer> call_broadcast(Form form, const std::string& name, const Tensor& tensor, int root) override;
+    Result<PendingPointer> call_allgather(Form form, const std::string& name, const Tensor& in,
+                                          const Tensor* out) override;
+    Result<PendingPointer> call_reducescatter(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                              const Reduce& reduce) override;
+    Result<PendingPointer> call_alltoall(Form form, const std::string& name, const Tensor& in, const Splits& splits,
+                                         const Tensor* out) override;
+    Result<PendingPointer> call_gather(Form form, const std::string& name, const Tensor& in, const Tensor* out,
+                                       int root) override;
+    Result<PendingPointer> call_scatter(Form form, const std::string& name, const Tensor& in, const Splits& splits,
+                                        const Tensor* out, int root) override;
+    Result<PendingPointer> call_reduce(Form form, const std::string& name, const Tensor& in, const Tensor& out,
+                                       int root, const Reduce& reduce) override;
+    Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                       const Reduce& reduce) override;
+    Result<PendingPointer> start_grouped_allgather(const std::string& name,
+                                                   const std::vector<Tensor>& tensors) override {
+        return host_.start_grouped_allgather(name, tensors);
+    }
+    Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
+                                                       const Reduce& reduce) override {
+        return host_.start_grouped_reducescatter(name, tensors, reduce);
+    }
+    Result<PendingPointer> start_send(const Tensor& tensor, int peer, std::int32_t tag) override {
+        return host_.start_send(tensor, peer, tag);
+    }
+    Result<PendingPointer> start_receive(const Tensor& tensor, int peer, std::int32_t tag) override {
+        return host_.start_receive(tensor, peer, tag);
+    }
+    Status barrier() override { return host_.barrier(); }
+    Result<int> join(bool counted) override { return host_.join(counted); }
+    Result<void*> allocate(std::size_t bytes) override { return host_.allocate(bytes); }
+    Status deallocate(void* memory) override { return host_.deallocate(memory); }
+    Status shutdown() override { return host_.shutdown(); }
+
+    /// The number of operations that this object has started on its GPU.
+    [[nodiscard]] std::size_t on_device() const { return on_device_; }
+    /// Starts an allreduce on the GPU without looking at the list of host_only.hpp, and returns how it ended.
+    Status try_allreduce(const std::string& name, const Tensor& tensor, const Reduce& reduce);
+
+private:
+    template <class Make>
+    Result<PendingPointer> call(Form form, const std::string& name, std::vector<Tensor> tensors, Make&& make);
+    [[nodiscard]] rueda_options options(const Reduce& reduce = {}) const;
+    [[nodiscard]] int job_rank_of(int rank) const;
+
+    RuntimeClient& host_;
+    std::shared_ptr<core::ProcessSet> set_;
+    collectives::cuda::CudaApi cuda_;
+    collectives::cuda::CudaContext context_ = nullptr;
+    collectives::cuda::CudaStream stream_ = nullptr;
+    rueda_device_stream rank_stream_{};
+    std::atomic<std::size_t> on_device_{0};  // relaxed: a test reads it when all threads have ended
+};
+
+}  // namespace rueda::tests

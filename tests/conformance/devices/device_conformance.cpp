@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// Runs the conformance suite with tensors on simulated GPUs, one for each rank. The ranks are threads. The exit status
+/// is 0 if the suite passes, and 1 if it fails (with a description on standard error).
+///
+/// Usage: device_conformance RANKS [tiny|in_a_set|list]
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/conformance/devices/device_client.hpp"
+#include "tests/conformance/devices/host_only.hpp"
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+#include "tests/support/gpu_stand_in/control.hpp"
+
+namespace rueda::tests {
+namespace {
+
+void run_on_device(RankContext& context, DeviceClient& client) {
+    for (const Scenario& scenario : all_scenarios()) {
+        context.phase(scenario.name);
+        run_scenarios(client, {&scenario, 1});
+    }
+    run_scenarios(client, join_scenarios());
+    RUEDA_RANK_CHECK(client.on_device() > 1000);
+}
+
+/// A rank uses its GPU in one process set, so the whole suite runs in this set.
+void run_in_a_set(RankContext& context, RuntimeClient& world) {
+    std::vector<int> ranks;
+    for (int rank = 1; rank < world.size(); ++rank) {
+        ranks.push_back(rank);
+    }
+    auto set = world.add_set(ranks);
+    set.status().throw_if_failed();
+    if (set.value() != nullptr) {
+        DeviceClient client(*set.value(), context.rank());
+        context.phase("scenarios");
+        run_scenarios(client, all_scenarios());
+        RUEDA_RANK_CHECK(client.on_device() > 1000);
+    }
+}
+
+/// Every class of operations in the list must still be refused.
+void check_list(RankContext& context, DeviceClient& client) {
+    for (const HostOnly& one : host_only_reductions()) {
+        context.phase(one.what);
+        const Buffer buffer(client, one.dtype, {8}, /*resident=*/false);
+        fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), 1);
+        const Status status = client.try_allreduce(one.what, buffer.tensor(), one.reduce);
+        if (status.code() != ErrorCode::unsupported) {
+            throw RankCheckFailed(fmt::format("{}: expected Unsupported, and got '{}'; remove it from host_only.cpp",
+                                              one.what, status.message()));
+        }
+    }
+}
+
+int run(int ranks, std::string_view mode) {
+    gpu::reset(/*seed=*/7, /*devices=*/8);
+    gpu::set_delays(std::chrono::microseconds(20));
+    base::Config config = mode == "tiny" ? tiny_config() : test_config();
+    config.cuda_library = RUEDA_CUDA_PLUGIN_FILE;
+    const auto body = [mode](RankContext& context, RuntimeClient& world) {
+        if (mode == "in_a_set") {
+            run_in_a_set(context, world);
+            return;
+        }
+        DeviceClient client(world, context.rank());
+        mode == "list" ? check_list(context, client) : run_on_device(context, client);
+    };
+    const RanksResult result = run_clients(ranks, config, body, {.deadline = std::chrono::seconds(200)});
+    bool is_passed = true;
+    for (const RankOutcome& rank : result.ranks) {
+        is_passed = is_passed && rank.end == RankEnd::returned;
+    }
+    if (!is_passed) {
+        std::fprintf(stderr, "%s\n", result.text().c_str());
+    }
+    for (const std::string& violation : gpu::violations()) {
+        std::fprintf(stderr, "misuse of the driver: %s\n", violation.c_str());
+        is_passed = false;
+    }
+    if (gpu::live_communicators() != 0) {
+        std::fprintf(stderr, "communicators are left\n");
+        is_passed = false;
+    }
+    return is_passed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace rueda::tests
+
+int main(int argc, char** argv) {
+    return rueda::tests::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? argv[2] : "");
+}
