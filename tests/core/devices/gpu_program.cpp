@@ -208,8 +208,8 @@ void loses_a_rank(Gpu& gpu) {
     };
     reduce();
     if (rueda::rank() + 1 == rueda::size()) {
-        const rueda::Handle handle =
-            rueda::allreduce_async("large", view, rueda::AllreduceOptions{.device = gpu.stream()});
+        const rueda::Handle handle = rueda::allreduce_async(
+            "large", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::max, .device = gpu.stream()});
         ::kill(::getpid(), SIGKILL);
     }
     try {

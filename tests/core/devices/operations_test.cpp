@@ -193,36 +193,54 @@ TEST_CASE("a tensor of several pieces is reduced through the host's memory", "[o
     });
 }
 
-/// The ranks run the batches of three process sets, each rank in an order of its own.
-void run_sets_in_any_order(DeviceRank& rank) {
-    std::vector<core::ProcessSet*> sets{&rank.runtime().world()};
-    for (int i = 0; i < 2; ++i) {
-        const std::vector<std::int32_t> all{0, 1, 2};
-        const Result<std::int32_t> added = rank.runtime().process_sets().add(all);
+/// A process set of this rank in the test below.
+struct OwnSet {
+    core::ProcessSet* set = nullptr;
+    std::vector<float> sum{};  ///< of the inputs of the set's members
+};
+
+/// The process sets of all ranks, of ranks 0 and 1, and of ranks 1 and 2, as far as this rank is a member.
+std::vector<OwnSet> sets_of(DeviceRank& rank, std::size_t count) {
+    std::vector<OwnSet> sets{{&rank.runtime().world(), sum_of_inputs(3, count)}};
+    for (const int first : {0, 1}) {
+        const std::array<int, 2> members{first, first + 1};
+        const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
         added.status().throw_if_failed();
-        sets.push_back(rank.runtime().process_sets().find(added.value()).value().get());
+        if (rank.rank() != first && rank.rank() != first + 1) {
+            continue;
+        }
+        std::vector<float> sum = input_of(first, count);
+        const std::vector<float> other = input_of(first + 1, count);
+        std::transform(sum.begin(), sum.end(), other.begin(), sum.begin(), std::plus<>());
+        sets.push_back({rank.runtime().process_sets().find(added.value()).value().get(), sum});
     }
-    const std::vector<float> mine = input_of(rank.rank(), 1000);
+    return sets;
+}
+
+/// Each rank runs the batches of its process sets in an order of its own.
+void run_sets_in_any_order(DeviceRank& rank) {
+    constexpr std::int64_t kCount = 1000;
+    const std::vector<OwnSet> sets = sets_of(rank, kCount);
+    const std::vector<float> mine = input_of(rank.rank(), kCount);
     std::mt19937 random(static_cast<unsigned>(rank.rank()));
     for (int round = 0; round < 20; ++round) {
-        std::array<int, 3> order{0, 1, 2};
+        std::vector<std::size_t> order(sets.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
         std::shuffle(order.begin(), order.end(), random);
         std::array<core::Completion, 3> completions;
         std::array<float*, 3> data{};
-        for (const int which : order) {
-            const auto i = static_cast<std::size_t>(which);
+        for (const std::size_t i : order) {
             data[i] = rank.put(mine);
-            const DeviceTensor tensor(data[i], 1000);
-            rank.start_in(*sets[i], "x", rank.options(), completions[i],
+            const DeviceTensor tensor(data[i], kCount);
+            rank.start_in(*sets[i].set, "x", rank.options(), completions[i],
                           [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                               return core::make_allreduce(tensor.c(), tensor.c(), o, request);
                           })
                 .throw_if_failed();
         }
-        for (const int which : order) {
-            const auto i = static_cast<std::size_t>(which);
+        for (const std::size_t i : order) {
             rank.wait_on_stream(completions[i]).throw_if_failed();
-            check_equal(rank.get(data[i], 1000), sum_of_inputs(3, 1000));
+            check_equal(rank.get(data[i], kCount), sets[i].sum);
             rank.runtime().wait(completions[i], 20).throw_if_failed();
         }
     }
