@@ -20,7 +20,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of the one
 /// that the other uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 1;
+inline constexpr std::uint32_t kCudaPluginInterface = 2;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -116,6 +116,14 @@ public:
     [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(std::int32_t device,
                                                                                         std::uint32_t member,
                                                                                         std::uint32_t members) = 0;
+
+    /// Returns memory of the host to and from which `device` copies without a wait of the host. When its last owner
+    /// lets go of it, the memory is used again, so no copy may use it any more.
+    [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
+    /// Copies between memory of `device` and such memory of the host, after `after`. Returns the event after the copy.
+    /// If `after` is null, the copy waits only for other copies without such an event. Does not wait.
+    [[nodiscard]] virtual Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from,
+                                                      std::size_t bytes, const DeviceEventPtr& after) = 0;
 };
 
 struct DeviceRuntimeOptions {

@@ -94,6 +94,8 @@ public:
     /// the result must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
+    /// The same for a send or a receive, which may use any device. Takes memory of the host for the message.
+    [[nodiscard]] Status use_device(const rueda_device_stream& given, MessageRequest& request);
     /// Call this when a process set has been removed. Disconnects its GPUs, for which all members must come here within
     /// two seconds. This rank may then use GPUs in another set.
     void release_devices(ProcessSet& set);

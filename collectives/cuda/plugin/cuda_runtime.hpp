@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/host_copies.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
@@ -34,15 +35,20 @@ public:
     Result<DeviceEventPtr> record(DeviceStream stream) override;
     Result<std::unique_ptr<DeviceCommunicator>> make_communicator(std::int32_t device, std::uint32_t member,
                                                                   std::uint32_t members) override;
+    Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) override;
+    Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from, std::size_t bytes,
+                                const DeviceEventPtr& after) override;
 
 private:
     [[nodiscard]] Result<std::shared_ptr<Device>> device(int ordinal);
+    [[nodiscard]] Result<HostCopies*> host_copies(int ordinal);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
     void note(const std::string& text) const;
 
     const Parts parts_;
-    std::mutex mutex_;  // guards the next two
+    std::mutex mutex_;  // guards the next three
     std::map<int, std::shared_ptr<Device>> devices_;
+    std::map<int, std::unique_ptr<HostCopies>> host_copies_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 
