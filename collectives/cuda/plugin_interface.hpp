@@ -159,6 +159,14 @@ public:
     /// outlive the result. The result uses `host` only while a task of its own is stepped.
     [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set,
                                                                                         Communicator& host) = 0;
+
+    /// Returns memory of the host to and from which `device` copies without a wait of the host. When its last owner
+    /// lets go of it, the memory is used again, so no copy may use it any more.
+    [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
+    /// Copies between memory of `device` and such memory of the host, after `after`. Returns the event after the copy.
+    /// If `after` is null, the copy waits only for other copies without such an event. Does not wait.
+    [[nodiscard]] virtual Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from,
+                                                      std::size_t bytes, const DeviceEventPtr& after) = 0;
 };
 
 struct DeviceRuntimeOptions {

@@ -39,7 +39,15 @@ Status make_message(const Call& call, bool sends, const rueda_tensor* tensor, in
     request.dtype = shape.value().dtype;
     request.bytes = shape.value().bytes;
     request.memory = static_cast<std::byte*>(tensor->data);
-    return {};
+    return shape.value().is_on_device && request.bytes > 0 ? call.runtime->use_device(*call.options->device, request)
+                                                           : Status();
+}
+
+/// wait_on_stream() waits until the copy of a received message was put into a stream. For a send it waits for the end.
+void expect_copy(const rueda::core::MessageRequest& request, Completion& completion) {
+    if (request.device != nullptr && !request.sends) {
+        completion.expect_launches(1);
+    }
 }
 
 int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag, const rueda_options* options,
@@ -52,6 +60,7 @@ int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t
         RUEDA_RETURN_IF_FAILED(make_message(call, sends, tensor, peer, tag, request));
         auto started = call.make_handle();
         started->is_receive = !sends;
+        expect_copy(request, *started);
         RUEDA_RETURN_IF_FAILED(call.runtime->start(std::move(request), *started));
         *handle = started.release();
         return {};
@@ -66,6 +75,7 @@ int run_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t t
         RUEDA_RETURN_IF_FAILED(call.begin("", options));
         RUEDA_RETURN_IF_FAILED(make_message(call, sends, tensor, peer, tag, request));
         Completion completion;
+        expect_copy(request, completion);
         RUEDA_RETURN_IF_FAILED(call.runtime->run(std::move(request), completion));
         if (sender != nullptr) {
             *sender = completion.sender;

@@ -46,6 +46,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
                                base::RecorderWriter::kNone,
                                false,
                                {},
+                               -1,
                                {}});
         operation = &operations_.back();
         operation->place = std::prev(operations_.end());
@@ -74,8 +75,9 @@ bool Messenger::probe_is_due() const {
 }
 
 bool Messenger::has_to_poll() const {
-    return transport_ != nullptr && (polls_.load(std::memory_order_relaxed) ||
-                                     base::coarse_monotonic_ns() < polls_until_ns_.load(std::memory_order_relaxed));
+    return polls_devices_.load(std::memory_order_relaxed) ||
+           (transport_ != nullptr && (polls_.load(std::memory_order_relaxed) ||
+                                      base::coarse_monotonic_ns() < polls_until_ns_.load(std::memory_order_relaxed)));
 }
 
 void Messenger::for_each_pending(const std::function<void(const MessageOperation&)>& look) const {
@@ -90,6 +92,7 @@ void Messenger::for_each_pending(const std::function<void(const MessageOperation
 Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     Step step;
     step.moved = begin_submitted();
+    step.moved = step_copies() || step.moved;
     if (asks_others && transport_ != nullptr) {
         RUEDA_RETURN_IF_FAILED(hear_network(step.moved));
     }
@@ -112,7 +115,9 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
         }
     }
     say_gone_when_all_is_said();
-    step.has_to_poll = remote_waits_ > 0;
+    const bool copies = !held_.empty() || !copies_to_device_.empty();
+    polls_devices_.store(copies, std::memory_order_relaxed);
+    step.has_to_poll = remote_waits_ > 0 || copies;
     for (const auto& [rank, peer] : peers_) {
         const bool is_remote = peer->network != nullptr;
         step.has_to_poll = step.has_to_poll || (is_remote && (peer->has_output() || peer->link->has_to_poll()));
@@ -176,7 +181,7 @@ bool Messenger::begin_submitted() {
         submitted.swap(submitted_);
     }
     for (MessageOperation* operation : submitted) {
-        begin(*operation);
+        begin_in_order(*operation);
     }
     return true;
 }
@@ -290,9 +295,26 @@ void Messenger::ask_for(MessageOperation& receive, MessagePeer& sender, const Me
 
 // ---- ends -----------------------------------------------------------------------------------------------------------
 
+/// Ends an operation. A receive into device memory ends later, when its message was copied to the device.
 void Messenger::complete(MessageOperation& operation, const Status& status, int sender) {
+    DeviceCopy* const copy = operation.request.device.get();
+    if (copy != nullptr && status.is_ok() && !operation.request.sends) {
+        operation.sender = sender;
+        copies_to_device_.push_back(&operation);
+        // The peer may have shut down when the copy is done, and this must not matter any more.
+        remote_waits_ -= std::exchange(operation.is_remote, false) ? 1U : 0U;
+        return;
+    }
+    end(operation, status, sender);
+}
+
+void Messenger::end(MessageOperation& operation, const Status& status, int sender) {
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
+    if (completion.is_on_device() && !completion.is_launched()) {
+        completion.fail(status);  // wait_on_stream() finds the failure after launched()
+        completion.launched(nullptr);
+    }
     recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);
     {
         const std::lock_guard lock(operations_mutex_);
@@ -318,6 +340,7 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
     for (MessageOperation* operation : ended) {
         complete(*operation, about(operation->request, reason));
     }
+    end_copies(set, reason);
 }
 
 /// Begins to end a send of resident memory: tells the receiver that the message is withdrawn. The caller gets its
@@ -420,6 +443,9 @@ void Messenger::fail_all(const Status& reason) noexcept {
         has_submitted_.store(false, std::memory_order_seq_cst);
     }
     matching_.clear();
+    settle_copies();
+    held_.clear();
+    copies_to_device_.clear();
     busy_.clear();
     for (const auto& [rank, peer] : peers_) {
         peer->is_busy = false;
@@ -432,6 +458,7 @@ void Messenger::fail_all(const Status& reason) noexcept {
     remote_waits_ = 0;
     has_said_gone_ = true;
     polls_.store(false, std::memory_order_relaxed);
+    polls_devices_.store(false, std::memory_order_relaxed);
     polls_until_ns_.store(0, std::memory_order_relaxed);
     has_more_.store(false, std::memory_order_relaxed);
     active_.store(false, std::memory_order_relaxed);

@@ -104,6 +104,15 @@ private:
     [[nodiscard]] std::uint64_t record(const MessageRequest& request) const;
     bool begin_submitted();
     void begin(MessageOperation& operation);
+
+    // copying.cpp, for tensors in device memory:
+    void begin_in_order(MessageOperation& operation);
+    bool step_copies();
+    bool begin_held();
+    bool step_copies_to_device();
+    void settle_copies() noexcept;
+    void end_copies(std::optional<std::int32_t> set, const Status& reason);
+
     [[nodiscard]] bool has_part_elsewhere(const MessageRequest& request) const;
     void begin_send(MessageOperation& operation);
     void begin_receive(MessageOperation& operation);
@@ -142,6 +151,7 @@ private:
 
     void say_gone_when_all_is_said();
     void complete(MessageOperation& operation, const Status& status, int sender = -1);
+    void end(MessageOperation& operation, const Status& status, int sender);
     void fail_operations(std::optional<std::int32_t> set, const Status& reason);
     void withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason);
     void drop_readings_and_offers_of(std::int32_t set);
@@ -162,7 +172,11 @@ private:
     std::vector<MessagePeer*> busy_;
     std::vector<MessagePeer*> remote_;  // peers on other hosts
     Matching matching_;
-    std::unordered_set<std::int32_t> forgotten_;  // process sets that were removed
+    /// Sends that have not begun: a send from a device whose copy to the host is not done, and later sends to its peer,
+    /// which must not overtake it. In the order of the calls.
+    std::vector<MessageOperation*> held_;
+    std::vector<MessageOperation*> copies_to_device_;  // receives whose message has arrived
+    std::unordered_set<std::int32_t> forgotten_;       // process sets that were removed
     std::uint32_t departures_ = 0;
     std::uint32_t remote_waits_ = 0;  // number of operations whose other rank is on another host
     std::int64_t next_question_ns_ = 0;
@@ -174,6 +188,7 @@ private:
     std::atomic<bool> active_{false};
     std::atomic<bool> has_more_{false};
     std::atomic<bool> polls_{false};
+    std::atomic<bool> polls_devices_{false};
     std::atomic<std::int64_t> polls_until_ns_{0};
     std::atomic<std::int64_t> next_probe_ns_{0};
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "core/messages/device_copy.hpp"
 #include "core/pending/completion.hpp"
 #include "core/pending/set_identity.hpp"
 #include "rueda/rueda.h"
@@ -25,7 +26,9 @@ struct MessageRequest {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
     std::byte* memory = nullptr;  ///< only read if this is a send
-    bool is_blocking = false;     ///< whether the caller waits for the operation; only the flight recorder uses this
+    /// If the tensor is in device memory: the copy between it and `memory`. Otherwise null.
+    std::shared_ptr<DeviceCopy> device{};
+    bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this
 
     [[nodiscard]] bool is_from_anybody() const { return !sends && peer == RUEDA_ANY_PEER; }
     /// For example "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is not the
@@ -43,6 +46,7 @@ struct MessageOperation {
     bool is_remote = false;      ///< the operation has begun, and the other rank is on another host
     /// if this is a failure: the send ends with this failure as soon as the receiver no longer reads the send's memory
     Status ends_with;
+    int sender = -1;  ///< of a receive whose message is being copied to the device
     std::list<MessageOperation>::iterator place{};
 };
 

@@ -475,11 +475,8 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
         return failure(ErrorCode::invalid_argument,
                        "a send or a receive has no name, and a slot stands for one: leave it out");
     }
-    if (options.device != nullptr && options.device->type != RUEDA_CPU) {
-        return failure(
-            ErrorCode::unsupported,
-            "a send or a receive of a tensor on a GPU is not possible; copy it to the CPU, or use an alltoall");
-    }
+    Metadata place;
+    RUEDA_RETURN_IF_FAILED(take_device(options, place));
     RUEDA_RETURN_IF_FAILED(check_tensor(*tensor, which));
     std::uint64_t elements = 0;
     RUEDA_RETURN_IF_FAILED(count_elements(*tensor, which, elements));
@@ -494,7 +491,7 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
                              options.process_set, fmt::join(ranks, ", "));
     }
     const auto dtype = static_cast<DType>(tensor->dtype);
-    return MessageShape{dtype, elements * size_of(dtype)};
+    return MessageShape{dtype, elements * size_of(dtype), is_on_device(place)};
 }
 
 Status make_barrier(const rueda_options& options, Request& request) {

@@ -55,11 +55,12 @@ namespace rueda::core {
 /// number of rows of the result. For an allgather, `rows_before` of them come before this rank's rows.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
-/// The dtype and the length of a send or a receive, which check_message() finds in the arguments. `ranks` are the job's
-/// ranks in the process set. `which` is "input" or "output", for errors.
+/// The dtype, the length and the place of a send or a receive, which check_message() finds in the arguments. `ranks`
+/// are the job's ranks in the process set. `which` is "input" or "output", for errors.
 struct MessageShape {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
+    bool is_on_device = false;
 };
 [[nodiscard]] Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which, int peer,
                                                  bool may_be_anybody, std::span<const int> ranks,

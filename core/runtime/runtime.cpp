@@ -220,6 +220,21 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     return std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
 }
 
+Status Runtime::use_device(const rueda_device_stream& given, MessageRequest& request) {
+    const auto devices = open_devices(config_, logger_);
+    RUEDA_RETURN_IF_FAILED(devices.status());
+    const collectives::DeviceStream stream{given.index, given.stream};
+    auto ready = devices.value()->record(stream);  // also checks the device
+    RUEDA_RETURN_IF_FAILED(ready.status());
+    auto use = std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
+    auto copy = DeviceCopy::make(request.sends ? DeviceCopy::Direction::to_host : DeviceCopy::Direction::to_device,
+                                 std::move(use), request.memory, request.bytes);
+    RUEDA_RETURN_IF_FAILED(copy.status());
+    request.device = std::move(copy).value();
+    request.memory = request.device->memory();
+    return {};
+}
+
 Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_stream& stream,
                                double timeout_seconds) {
     if (!completion.is_on_device()) {

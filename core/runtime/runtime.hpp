@@ -94,6 +94,8 @@ public:
     /// the result must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
+    /// The same for a send or a receive, which may use any device. Takes memory of the host for the message.
+    [[nodiscard]] Status use_device(const rueda_device_stream& given, MessageRequest& request);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
     /// for the operation's end. For an operation in the CPU's memory, waits for its end.
     Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);

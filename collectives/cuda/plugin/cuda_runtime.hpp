@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/host_copies.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/plugin/set_communicator.hpp"
@@ -31,23 +32,28 @@ public:
         std::function<void(const std::string& text)> warn{};
         ProcessIdentity identity{};
         std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
-        std::size_t piece_bytes = StagedTask::kPieceBytes;  ///< a test takes a small size
-        bool claims_nccl = true;                            ///< see SetCommunicator::Parts
+        std::size_t piece_bytes = StagedTask::kPieceBytes;     ///< a test takes a small size
+        bool claims_nccl = true;                               ///< see SetCommunicator::Parts
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 
     Result<DeviceEventPtr> record(DeviceStream stream) override;
     Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set, Communicator& host) override;
+    Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) override;
+    Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from, std::size_t bytes,
+                                const DeviceEventPtr& after) override;
 
 private:
     /// Returns the device with what all process sets on it share.
     [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
+    [[nodiscard]] Result<HostCopies*> host_copies(int ordinal);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
     void note(const std::string& text) const;
 
     const Parts parts_;
-    std::mutex mutex_;  // guards the next two
+    std::mutex mutex_;  // guards the next three
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
+    std::map<int, std::unique_ptr<HostCopies>> host_copies_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 

@@ -89,23 +89,6 @@ TEST_CASE("the null stream of another device waits for an operation, and the dev
     });
 }
 
-TEST_CASE("a rank that has left a set of members uses its device in another set", "[streams]") {
-    run_on_devices(2, [](DeviceRank& rank) {
-        float* const data = rank.put(std::array{1.0F});
-        const auto id = rank.runtime().process_sets().add_among(std::array{0, 1});
-        id.status().throw_if_failed();
-        const auto set = rank.runtime().process_sets().find(id.value());
-        set.status().throw_if_failed();
-        RUEDA_RANK_CHECK(rank.runtime().use_device(*set.value(), rank.stream()).is_ok());
-        RUEDA_RANK_CHECK(rank.runtime().use_device(rank.runtime().world(), rank.stream()).status().code() ==
-                         ErrorCode::unsupported);
-        rank.meet("refused");
-        rank.runtime().leave_set(id.value()).throw_if_failed();
-        rank.allreduce("x", data, 1);
-        RUEDA_RANK_CHECK(rank.get(data, 1).front() == 2.0F);
-    });
-}
-
 TEST_CASE("during the capture of a graph, operations are refused", "[streams]") {
     run_on_devices(1, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/messages/device_copy.hpp"
+
+#include <thread>
+#include <utility>
+
+namespace rueda::core {
+Result<std::shared_ptr<DeviceCopy>> DeviceCopy::make(Direction direction, std::shared_ptr<const DeviceUse> use,
+                                                     std::byte* tensor, std::uint64_t bytes) {
+    auto memory = use->runtime->host_memory(use->stream.device, bytes);
+    RUEDA_RETURN_IF_FAILED(memory.status());
+    return std::make_shared<DeviceCopy>(direction, std::move(use), tensor, bytes, std::move(memory).value());
+}
+
+DeviceCopy::DeviceCopy(Direction direction, std::shared_ptr<const DeviceUse> use, std::byte* tensor,
+                       std::uint64_t bytes, std::shared_ptr<std::byte> memory)
+    : direction_(direction), use_(std::move(use)), tensor_(tensor), bytes_(bytes), memory_(std::move(memory)) {}
+
+DeviceCopy::~DeviceCopy() {
+    if (is_in_use()) {
+        // Another message must not get this memory while the device may still use it, so it is never given back.
+        static_cast<void>(new std::shared_ptr<std::byte>(std::move(memory_)));
+    }
+}
+
+Result<bool> DeviceCopy::step() {
+    if (end_ == nullptr) {
+        const bool leaves = direction_ == Direction::to_host;
+        if (leaves) {
+            const Result<bool> is_ready = use_->ready->is_done();
+            if (!is_ready.is_ok() || !is_ready.value()) {
+                return is_ready;
+            }
+        }
+        auto end = leaves ? use_->runtime->copy(use_->stream.device, memory_.get(), tensor_, bytes_, nullptr)
+                          : use_->runtime->copy(use_->stream.device, tensor_, memory_.get(), bytes_, use_->ready);
+        RUEDA_RETURN_IF_FAILED(end.status());
+        end_ = std::move(end).value();
+    }
+    return end_->is_done();
+}
+
+/// After an error of the device nothing works on memory any more.
+bool DeviceCopy::is_in_use() noexcept try {
+    if (end_ == nullptr) {
+        return false;
+    }
+    const Result<bool> done = end_->is_done();
+    return done.is_ok() && !done.value();
+} catch (...) {
+    return true;  // there is no memory for the text of an error
+}
+
+void DeviceCopy::settle(std::chrono::steady_clock::time_point limit) noexcept {
+    while (is_in_use() && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::yield();  // the end of a copy wakes no thread
+    }
+}
+
+}  // namespace rueda::core

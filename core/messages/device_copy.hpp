@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+#include "core/pending/tensor_table.hpp"
+
+namespace rueda::core {
+
+/// The copy between a tensor in device memory and memory of the host. A send or a receive of such a tensor works on the
+/// memory of the host.
+///
+/// A copy to the host is put into a stream when the tensor is ready, so that no message waits behind another one there.
+/// A copy to the device is put into a stream at once, and waits there. No event wakes a thread, so the thread that
+/// drives progress polls.
+///
+/// Threads: make() in the caller's thread; later one thread at a time, which drives progress.
+class DeviceCopy {
+public:
+    enum class Direction : std::uint8_t { to_host, to_device };
+
+    /// Takes memory of the host for the tensor.
+    [[nodiscard]] static Result<std::shared_ptr<DeviceCopy>> make(Direction direction,
+                                                                  std::shared_ptr<const DeviceUse> use,
+                                                                  std::byte* tensor, std::uint64_t bytes);
+    DeviceCopy(Direction direction, std::shared_ptr<const DeviceUse> use, std::byte* tensor, std::uint64_t bytes,
+               std::shared_ptr<std::byte> memory);
+    ~DeviceCopy();
+    DeviceCopy(const DeviceCopy&) = delete;
+    DeviceCopy& operator=(const DeviceCopy&) = delete;
+
+    /// The memory of the host.
+    [[nodiscard]] std::byte* memory() const { return memory_.get(); }
+    /// Goes on with the copy. Returns whether it is done. Does not wait. For a copy to the device, the memory must
+    /// contain the message.
+    [[nodiscard]] Result<bool> step();
+    /// The event after the copy; null until the copy was put into a stream.
+    [[nodiscard]] const collectives::DeviceEventPtr& end() const { return end_; }
+    /// Waits until the device does not use the tensor and the memory any more, or until the limit. Call this before an
+    /// operation ends although its copy is not done.
+    void settle(std::chrono::steady_clock::time_point limit) noexcept;
+
+private:
+    [[nodiscard]] bool is_in_use() noexcept;
+
+    const Direction direction_;
+    const std::shared_ptr<const DeviceUse> use_;
+    std::byte* const tensor_;
+    const std::uint64_t bytes_;
+    std::shared_ptr<std::byte> memory_;
+    collectives::DeviceEventPtr end_;
+};
+
+}  // namespace rueda::core
