@@ -88,7 +88,7 @@ TEST_CASE("an abort ends a batch that moves through the host's memory", "[failur
         }
         rank.meet("held");
         rank.start_allreduce("x", data, 1, completion).throw_if_failed();
-        rank.meet("started");
+        rank.meet("submitted");
         const auto began = std::chrono::steady_clock::now();
         if (rank.rank() == 0) {
             rank.runtime().abort("the loss is not finite");
