@@ -144,7 +144,9 @@ Status PooledEvent::make_wait(DeviceStream stream) {
     if (result == kCudaCaptureIsolation || result == kCudaCaptureUnsupported || result == kCaptureImplicit) {
         return capture_refusal(stream.device, "make the stream wait for an operation");
     }
-    return result == kCudaSuccess ? Status() : current.failure_of_stream("cuStreamWaitEvent", result);
+    return result == kCudaSuccess
+               ? Status()
+               : current.failure_of_stream("cuStreamWaitEvent", result, static_cast<CudaStream>(stream.stream));
 }
 
 Device::Device(const CudaApi& api, int ordinal, CudaContext context, const CudaUuid& uuid, std::string name,
@@ -197,9 +199,12 @@ Status Device::failure_of(const char* call, CudaResult error) const {
                         ordinal_, error);
 }
 
-/// For a call with a stream of the program.
-Status Device::failure_of_stream(const char* call, CudaResult error) const {
-    if (error == kCudaInvalidHandle || error == kCudaInvalidContext || error == kCudaInvalidValue) {
+Status Device::failure_of_stream(const char* call, CudaResult error, CudaStream stream) const {
+    const bool is_own = [&] {
+        const std::scoped_lock lock(mutex_);
+        return stream != nullptr && stream == stream_;
+    }();
+    if (!is_own && (error == kCudaInvalidHandle || error == kCudaInvalidContext || error == kCudaInvalidValue)) {
         return failure(ErrorCode::invalid_argument,
                        "the stream of the call is not a stream of GPU {}, or it was destroyed ({} returned {}); give "
                        "each stream with the number of its own GPU",
@@ -230,7 +235,7 @@ Status Device::check_not_capturing(CudaStream stream, const char* purpose) const
     if (result == kCaptureImplicit || (result == kCudaSuccess && capture != kCaptureNone)) {
         return capture_refusal(ordinal_, purpose);
     }
-    return result == kCudaSuccess ? Status() : failure_of_stream("cuStreamIsCapturing", result);
+    return result == kCudaSuccess ? Status() : failure_of_stream("cuStreamIsCapturing", result, stream);
 }
 
 Result<CudaEvent> Device::take_event() {
@@ -269,7 +274,7 @@ Result<DeviceEventPtr> Device::record(CudaStream stream) {
     auto event = std::make_shared<PooledEvent>(shared_from_this(), taken.value());
     const CudaResult result = api_.event_record(taken.value(), stream);
     if (result != kCudaSuccess) {
-        return failure_of_stream("cuEventRecord", result);
+        return failure_of_stream("cuEventRecord", result, stream);
     }
     return DeviceEventPtr(std::move(event));
 }

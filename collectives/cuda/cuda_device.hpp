@@ -117,9 +117,9 @@ public:
     void give_up_nccl(const void* owner) noexcept;
 
     [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
-    /// The same for a call that failed on a stream of the program. If the stream cannot be one of this device, returns
-    /// InvalidArgument.
-    [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error) const;
+    /// The same for a call that failed on `stream`. If this is a stream of the program and cannot be one of this
+    /// device, returns InvalidArgument.
+    [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error, CudaStream stream) const;
     /// Another device, which this object opens once. An event of this device needs it for the other device's null
     /// stream.
     [[nodiscard]] Result<std::shared_ptr<Device>> other(int ordinal);
@@ -141,7 +141,7 @@ private:
     const std::string name_;
     Kernels kernels_;
 
-    std::mutex mutex_;  // guards the next five
+    mutable std::mutex mutex_;  // guards the next five
     std::map<int, std::shared_ptr<Device>> others_;
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;

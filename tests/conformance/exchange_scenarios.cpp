@@ -107,6 +107,11 @@ void allgathers(Client& client) {
 /// The memory for the result of an allgather: separate from the input, around the input, or allocated by Rueda.
 enum class Output { beside, in_place, of_rueda };
 
+/// Where the ranks choose different outputs, all of them give the memory if Rueda cannot allocate it.
+Output possible_output(const Client& client, Output output) {
+    return output == Output::of_rueda && !client.allocates_outputs() ? Output::beside : output;
+}
+
 /// One allgather with its memory. The object starts the operation and checks the result. `each(r)` is the number of
 /// rows of rank r; `mine` is the number of rows of this rank.
 class Gathering {
@@ -190,7 +195,7 @@ void allgathers_into(Client& client) {
                 const std::size_t choice =
                     static_cast<std::size_t>(round < 4 ? salt : salt + client.rank()) % kOutputs.size();
                 Gathering gathering(client, salt % 2 == 0 ? DType::float64 : DType::uint8, row, each, residency,
-                                    kOutputs[choice], salt);
+                                    possible_output(client, kOutputs[choice]), salt);
                 const std::string name = fmt::format("into.{}.{}", row, salt % 2);
                 // In every second round, only some ranks make an asynchronous call.
                 if ((salt + client.rank() * (round % 2)) % 3 == 0) {

@@ -47,6 +47,16 @@ private:
     const CudaApi& cuda_;
 };
 
+/// Whether a tensor can be copied. Some scenarios pass tensors that Rueda must refuse; these keep their addresses.
+bool is_sane(const Tensor& tensor) {
+    constexpr std::size_t kMost = std::size_t{1} << 28;
+    const auto dtype = static_cast<std::int32_t>(tensor.dtype);
+    return dtype >= 0 && dtype < kDTypeCount && tensor.data != nullptr &&
+           std::all_of(tensor.shape.begin(), tensor.shape.end(),
+                       [](std::int64_t extent) { return extent >= 0 && extent <= static_cast<std::int64_t>(kMost); }) &&
+           tensor.bytes() > 0 && tensor.bytes() <= kMost;
+}
+
 /// The memory on the GPU for the tensors of one operation. Tensors that overlap in the CPU's memory overlap on the GPU
 /// in the same way.
 class Stage {
@@ -54,7 +64,7 @@ public:
     Stage(const CudaApi& cuda, CudaContext context, CudaStream stream, std::span<const Tensor> tensors)
         : cuda_(cuda), context_(context), stream_(stream) {
         for (const Tensor& tensor : tensors) {
-            if (tensor.data != nullptr && tensor.bytes() > 0) {
+            if (is_sane(tensor)) {
                 auto* const begin = static_cast<std::byte*>(tensor.data);
                 parts_.push_back({begin, begin + tensor.bytes()});
             }
@@ -87,10 +97,10 @@ public:
 
     /// The tensor with its address on the GPU. The shape belongs to `tensor`.
     [[nodiscard]] rueda_tensor on_gpu(const Tensor& tensor) const {
-        void* memory = nullptr;
+        void* memory = tensor.data;
         for (const Part& part : parts_) {
             const auto* const at = static_cast<const std::byte*>(tensor.data);
-            if (tensor.bytes() > 0 && at >= part.begin && at < part.end) {
+            if (is_sane(tensor) && at >= part.begin && at < part.end) {
                 memory = reinterpret_cast<void*>(part.memory + static_cast<DeviceAddress>(at - part.begin));
             }
         }
@@ -150,10 +160,11 @@ public:
             completion_.complete_one({});
         }
     }
-    /// Copies the tensors back, once, if the operation has ended with success.
+    /// Copies the tensors back, once, if the operation has ended. A group that failed may have members that succeeded.
     void fetch() {
         const std::lock_guard lock(mutex_);
-        if (completion_.done() && completion_.status().is_ok() && !std::exchange(is_fetched_, true)) {
+        if (completion_.done() && completion_.status().code() != ErrorCode::aborted &&
+            !std::exchange(is_fetched_, true)) {
             stage_->fetch();
         }
     }

@@ -6,6 +6,8 @@
 /// Usage: device_conformance RANKS [tiny|in_a_set|list]
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -22,8 +24,26 @@
 namespace rueda::tests {
 namespace {
 
+/// Scenarios whose results differ on GPUs, as docs/gpu.md says, and not only by rounding.
+constexpr std::array kOtherResults{
+    std::string_view("allreduce: averages of integers"),  // the sum wraps before it is divided
+    std::string_view("allreduce: bool"),                  // values other than 0 and 1 are not normalised
+    // Some ranks call an operation of the list in host_only.hpp and others do not, so the ranks also disagree about the
+    // device.
+    std::string_view("errors: mismatches"),
+    std::string_view("errors: calls that no rank can do"),
+};
+
+std::vector<Scenario> scenarios_on_gpus() {
+    std::vector<Scenario> all = all_scenarios();
+    std::erase_if(all, [](const Scenario& scenario) {
+        return std::find(kOtherResults.begin(), kOtherResults.end(), scenario.name) != kOtherResults.end();
+    });
+    return all;
+}
+
 void run_on_device(RankContext& context, DeviceClient& client) {
-    for (const Scenario& scenario : all_scenarios()) {
+    for (const Scenario& scenario : scenarios_on_gpus()) {
         context.phase(scenario.name);
         run_scenarios(client, {&scenario, 1});
     }
@@ -34,7 +54,7 @@ void run_on_device(RankContext& context, DeviceClient& client) {
 /// A rank uses its GPU in one process set, so the whole suite runs in this set.
 void run_in_a_set(RankContext& context, RuntimeClient& world) {
     std::vector<int> ranks;
-    for (int rank = 1; rank < world.size(); ++rank) {
+    for (int rank = 0; rank + 1 < world.size(); ++rank) {
         ranks.push_back(rank);
     }
     auto set = world.add_set(ranks);
@@ -42,7 +62,7 @@ void run_in_a_set(RankContext& context, RuntimeClient& world) {
     if (set.value() != nullptr) {
         DeviceClient client(*set.value(), context.rank());
         context.phase("scenarios");
-        run_scenarios(client, all_scenarios());
+        run_scenarios(client, scenarios_on_gpus());
         RUEDA_RANK_CHECK(client.on_device() > 1000);
     }
 }
