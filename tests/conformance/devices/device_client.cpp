@@ -9,7 +9,6 @@
 
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
-#include "tests/conformance/devices/host_only.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
 
 namespace rueda::tests {
@@ -253,19 +252,8 @@ Result<PendingPointer> DeviceClient::call(Form form, const std::string& name, st
     return PendingPointer(std::move(pending));
 }
 
-Status DeviceClient::try_allreduce(const std::string& name, const Tensor& tensor, const Reduce& reduce) {
-    const auto started = call(Form::starts, name, {tensor}, [&](const Stage& stage, Request& request) {
-        return core::make_allreduce(stage.on_gpu(tensor), stage.on_gpu(tensor), options(reduce), request);
-    });
-    RUEDA_RETURN_IF_FAILED(started.status());
-    return started.value()->wait(-1);
-}
-
 Result<PendingPointer> DeviceClient::call_allreduce(Form form, const std::string& name, const Tensor& in,
                                                     const Tensor& out, const Reduce& reduce) {
-    if (is_host_only(in.dtype, reduce)) {
-        return host_.call_allreduce(form, name, in, out, reduce);
-    }
     return call(form, name, {in, out}, [&](const Stage& stage, Request& request) {
         return core::make_allreduce(stage.on_gpu(in), stage.on_gpu(out), options(reduce), request);
     });
@@ -293,7 +281,7 @@ Result<PendingPointer> DeviceClient::call_allgather(Form form, const std::string
 
 Result<PendingPointer> DeviceClient::call_reducescatter(Form form, const std::string& name, const Tensor& in,
                                                         const Tensor* out, const Reduce& reduce) {
-    if (out == nullptr || is_host_only(in.dtype, reduce)) {
+    if (out == nullptr) {
         return host_.call_reducescatter(form, name, in, out, reduce);
     }
     return call(form, name, {in, *out}, [&](const Stage& stage, Request& request) {
@@ -341,9 +329,6 @@ Result<PendingPointer> DeviceClient::call_scatter(Form form, const std::string& 
 
 Result<PendingPointer> DeviceClient::call_reduce(Form form, const std::string& name, const Tensor& in,
                                                  const Tensor& out, int root, const Reduce& reduce) {
-    if (is_host_only(in.dtype, reduce)) {
-        return host_.call_reduce(form, name, in, out, root, reduce);
-    }
     return call(form, name, {in, out}, [&](const Stage& stage, Request& request) {
         const rueda_tensor output = stage.on_gpu(out);
         return core::make_reduce(stage.on_gpu(in), rank() == root ? &output : nullptr, job_rank_of(root),
@@ -353,9 +338,7 @@ Result<PendingPointer> DeviceClient::call_reduce(Form form, const std::string& n
 
 Result<PendingPointer> DeviceClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                  const Reduce& reduce) {
-    const bool is_on_host = std::any_of(tensors.begin(), tensors.end(),
-                                        [&](const Tensor& tensor) { return is_host_only(tensor.dtype, reduce); });
-    if (is_on_host || tensors.empty()) {
+    if (tensors.empty()) {
         return host_.start_group(name, tensors, reduce);
     }
     on_device_.fetch_add(1, std::memory_order_relaxed);

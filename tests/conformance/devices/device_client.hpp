@@ -15,8 +15,8 @@ namespace rueda::tests {
 
 /// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
 /// this class copies the tensors of an operation to the GPU before the call and back when the operation has ended, also
-/// the inputs, so that the scenarios find a GPU that writes to them. Operations of host_only.hpp, and operations that
-/// other ranks' calls do not let fail or succeed on a GPU alone (barriers, joins), run in the CPU's memory.
+/// the inputs, so that the scenarios find a GPU that writes to them. Operations that
+/// have no tensor (barriers, joins), and groups and outputs that Rueda allocates, run in the CPU's memory.
 class DeviceClient : public Client {
 public:
     /// `host` must outlive this object. `device` is the number of the simulated GPU.
@@ -67,8 +67,6 @@ public:
 
     /// The number of operations that this object has started on its GPU.
     [[nodiscard]] std::size_t on_device() const { return on_device_; }
-    /// Starts an allreduce on the GPU without looking at the list of host_only.hpp, and returns how it ended.
-    Status try_allreduce(const std::string& name, const Tensor& tensor, const Reduce& reduce);
 
 private:
     template <class Make>

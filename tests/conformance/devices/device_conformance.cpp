@@ -3,9 +3,7 @@
 /// Runs the conformance suite with tensors on simulated GPUs, one for each rank. The ranks are threads. The exit status
 /// is 0 if the suite passes, and 1 if it fails (with a description on standard error).
 ///
-/// Usage: device_conformance RANKS [tiny|in_a_set|list]
-#include <fmt/format.h>
-
+/// Usage: device_conformance RANKS [tiny|in_a_set|host]. With "host", all tensors move through the host's memory.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -15,10 +13,8 @@
 #include <vector>
 
 #include "tests/conformance/devices/device_client.hpp"
-#include "tests/conformance/devices/host_only.hpp"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
-#include "tests/conformance/values.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
 namespace rueda::tests {
@@ -28,10 +24,6 @@ namespace {
 constexpr std::array kOtherResults{
     std::string_view("allreduce: averages of integers"),  // the sum wraps before it is divided
     std::string_view("allreduce: bool"),                  // values other than 0 and 1 are not normalised
-    // Some ranks call an operation of the list in host_only.hpp and others do not, so the ranks also disagree about the
-    // device.
-    std::string_view("errors: mismatches"),
-    std::string_view("errors: calls that no rank can do"),
 };
 
 std::vector<Scenario> scenarios_on_gpus() {
@@ -67,32 +59,19 @@ void run_in_a_set(RankContext& context, RuntimeClient& world) {
     }
 }
 
-/// Every class of operations in the list must still be refused.
-void check_list(RankContext& context, DeviceClient& client) {
-    for (const HostOnly& one : host_only_reductions()) {
-        context.phase(one.what);
-        const Buffer buffer(client, one.dtype, {8}, /*resident=*/false);
-        fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), 1);
-        const Status status = client.try_allreduce(one.what, buffer.tensor(), one.reduce);
-        if (status.code() != ErrorCode::unsupported) {
-            throw RankCheckFailed(fmt::format("{}: expected Unsupported, and got '{}'; remove it from host_only.cpp",
-                                              one.what, status.message()));
-        }
-    }
-}
-
 int run(int ranks, std::string_view mode) {
     gpu::reset(/*seed=*/7, /*devices=*/8);
     gpu::set_delays(std::chrono::microseconds(20));
     base::Config config = mode == "tiny" ? tiny_config() : test_config();
     config.cuda_library = RUEDA_CUDA_PLUGIN_FILE;
+    config.gpu_path = mode == "host" ? base::GpuPath::host : base::GpuPath::automatic;
     const auto body = [mode](RankContext& context, RuntimeClient& world) {
         if (mode == "in_a_set") {
             run_in_a_set(context, world);
             return;
         }
         DeviceClient client(world, context.rank());
-        mode == "list" ? check_list(context, client) : run_on_device(context, client);
+        run_on_device(context, client);
     };
     const RanksResult result = run_clients(ranks, config, body, {.deadline = std::chrono::seconds(200)});
     bool is_passed = true;
