@@ -119,6 +119,7 @@ TEST_CASE("an abort ends operations that a device still works on", "[failures]")
         float* const data = rank.put(std::array{1.0F});
         core::Completion completion;
         rank.launch_while_held(/*device=*/1, data, completion);
+        const std::size_t ends = gpu::calls("ncclCommFinalize");
         rank.meet("launched");
         const auto began = std::chrono::steady_clock::now();
         if (rank.rank() == 0) {
@@ -129,6 +130,7 @@ TEST_CASE("an abort ends operations that a device still works on", "[failures]")
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "the loss is not finite"));
         RUEDA_RANK_CHECK(took.count() < 5);
         rank.meet("aborted");
+        RUEDA_RANK_CHECK(gpu::calls("ncclCommFinalize") == ends);  // no rank waited for the others
         if (rank.rank() == 0) {
             gpu::release_device(1);
         }

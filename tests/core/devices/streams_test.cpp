@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The order of the program's work and of Rueda's, and what the host waits for.
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
@@ -86,6 +87,54 @@ TEST_CASE("the null stream of another device waits for an operation, and the dev
         }
         RUEDA_RANK_CHECK(gpu::calls("cuDevicePrimaryCtxRetain") == before);
         rank.runtime().wait(completion, 20).throw_if_failed();
+    });
+}
+
+TEST_CASE("a name is in use until its operation is launched", "[streams]") {
+    begin_devices();
+    gpu::set_nccl_progress_calls(3000);  // so that the launch takes long
+    run_on_devices(2, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        core::Completion first;
+        rank.start_allreduce("x", data, 1, first).throw_if_failed();
+        Status again(ErrorCode::duplicate_name, "");
+        core::Completion second;
+        while (again.code() == ErrorCode::duplicate_name) {
+            static_cast<void>(rank.runtime().poll(first));
+            again = rank.start_allreduce("x", data, 1, second);
+        }
+        again.throw_if_failed();
+        RUEDA_RANK_CHECK(first.is_launched());
+        rank.wait_on_stream(second).throw_if_failed();
+        rank.runtime().wait(second, 20).throw_if_failed();
+        RUEDA_RANK_CHECK(first.done());
+    });
+    gpu::set_nccl_progress_calls(3);
+}
+
+TEST_CASE("an operation ends although a later one waits for the program", "[streams]") {
+    run_on_devices(1, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        core::Completion first;
+        rank.start_allreduce("first", data, 1, first).throw_if_failed();
+        rank.wait_on_stream(first).throw_if_failed();
+        static std::atomic<bool> may_go;
+        may_go.store(false);
+        const auto wait = [](void* /*argument*/) {
+            while (!may_go.load()) {
+                std::this_thread::yield();
+            }
+        };
+        RUEDA_RANK_CHECK(rank.cuda().launch_host_function(rank.own_stream(), wait, nullptr) ==
+                         collectives::cuda::kCudaSuccess);
+        core::Completion second;
+        rank.start_allreduce("second", data, 1, second).throw_if_failed();
+        rank.wait_on_stream(second).throw_if_failed();  // launched
+        const Status ended = rank.runtime().wait(first, 20);
+        const bool is_second_done = second.done();
+        may_go.store(true);
+        RUEDA_RANK_CHECK(ended.is_ok() && !is_second_done);
+        rank.runtime().wait(second, 20).throw_if_failed();
     });
 }
 
