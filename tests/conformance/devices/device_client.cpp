@@ -206,7 +206,7 @@ DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_
 
 DeviceClient::~DeviceClient() = default;
 
-bool DeviceClient::allocates_outputs() const { return kAllocatesOutputs; }
+bool DeviceClient::allocates_outputs() const { return false; }
 
 rueda_options DeviceClient::options(const Reduce& reduce) const {
     rueda_options options = RUEDA_OPTIONS_INIT;
