@@ -138,6 +138,24 @@ TEST_CASE("an abort ends operations that a device still works on", "[failures]")
     });
 }
 
+TEST_CASE("an error of NCCL after the launch ends the job with NCCL's text", "[failures]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        rank.allreduce("x", data, 1);  // connects
+        rank.synchronize();
+        rank.meet("connected");
+        if (rank.rank() == 0) {
+            gpu::fail_operation(1, collectives::cuda::kNcclSystemError);
+        }
+        rank.meet("will fail");
+        core::Completion completion;
+        rank.start_allreduce("x", data, 1, completion).throw_if_failed();
+        static_cast<void>(rank.wait_on_stream(completion));  // orders the end of the memory behind the operation
+        const Status ended = rank.runtime().wait(completion, 20);
+        RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "ncclSystemError"));
+    });
+}
+
 TEST_CASE("a rank that has joined takes part in operations on a device", "[failures]") {
     run_on_devices(3, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{static_cast<float>(rank.rank() + 1)});

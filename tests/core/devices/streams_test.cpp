@@ -113,6 +113,8 @@ TEST_CASE("a name is in use until its operation is launched", "[streams]") {
 }
 
 TEST_CASE("an operation ends although a later one waits for the program", "[streams]") {
+    begin_devices();
+    gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(100));  // so that both are launched at one time
     run_on_devices(1, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});
         core::Completion first;
@@ -136,6 +138,7 @@ TEST_CASE("an operation ends although a later one waits for the program", "[stre
         RUEDA_RANK_CHECK(ended.is_ok() && !is_second_done);
         rank.runtime().wait(second, 20).throw_if_failed();
     });
+    gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(0));
 }
 
 TEST_CASE("during the capture of a graph, operations are refused", "[streams]") {
