@@ -11,7 +11,7 @@ namespace rueda::collectives::cuda {
 namespace {
 
 /// How long the end of a task sleeps between two questions to the driver.
-constexpr std::chrono::microseconds kEndPause{50};
+constexpr std::chrono::microseconds kCopyPause{50};
 
 DeviceAddress device_address(const std::byte* memory) { return std::bit_cast<std::uintptr_t>(memory); }
 
@@ -241,7 +241,7 @@ bool StagedTask::wait_for_copies() noexcept {
         if (std::chrono::steady_clock::now() >= limit) {
             return false;
         }
-        std::this_thread::sleep_for(kEndPause);
+        std::this_thread::sleep_for(kCopyPause);
     }
     return true;
 }

@@ -30,9 +30,9 @@ class Stacks(top.WithJob):
 
     def start_loop(self, **settings):
         self.start("loop", **settings)
-        # Rank 1 may need some time to reach its loop, while rank 0 already trains.
+        # Rank 1 may need some time to reach its loop, while rank 0 already trains. Rank 0 may still end the step before.
         text = self.stacks(self.pids[0])
-        while FUNCTION not in text:
+        while FUNCTION not in text or "in step 2" in text:
             text = self.stacks(self.pids[0])
         return text
 

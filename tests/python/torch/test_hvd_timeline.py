@@ -51,8 +51,14 @@ class Timeline(unittest.TestCase):
             os.rmdir(self.folder)
 
     def events(self):
-        with open(self.path, encoding="utf-8") as file:
-            return json.load(file)
+        """Reads the file again if it grew meanwhile. A file is not read at one moment, and the end of a timeline moves."""
+        while True:
+            before = os.stat(self.path)
+            with open(self.path, encoding="utf-8") as file:
+                text = file.read()
+            after = os.stat(self.path)
+            if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+                return json.loads(text)
 
     def start(self, path=None, **options):
         """Starts a timeline on all ranks. Because of the barriers, the timeline contains every later operation of every
