@@ -603,8 +603,10 @@ RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t si
 /**
  * Waits until all work of an operation on a GPU has been given to the GPU, which needs all ranks, but not until the GPU
  * has done it. Makes the work that the caller puts into `stream` from now on wait for the operation's end. The host can
- * therefore go on while the operation runs. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds`
- * (negative: no limit). For an operation in the CPU's memory, the same as rueda_wait.
+ * therefore go on while the operation runs. If the tensors move through the host's memory (docs/gpu.md), and for a
+ * send, this function also waits until the ranks have done their part on the host. Returns the operation's error, or
+ * RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an operation in the CPU's memory, the same as
+ * rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */

@@ -14,8 +14,8 @@
 /// Translates a batch into calls of NCCL. Pure functions, which never read tensors.
 ///
 /// The words: a *call* is one function of NCCL, for one tensor, for one pack of small tensors, or for one message to or
-/// from one member. All calls of a
-/// batch are in one group, so NCCL runs them together. Calls of zero bytes are left out; all members agree about them.
+/// from one member. All calls of a batch are in one group, so NCCL runs them together. Calls of zero bytes are left
+/// out; all members agree about them.
 namespace rueda::collectives::cuda {
 
 /// A place in device memory: an address, or an offset in scratch memory.
@@ -94,15 +94,14 @@ struct NcclReductionPlan {
 ///
 /// - A sum with factors multiplies every input by prescale * postscale before it adds, in the tensors' type.
 /// - An average multiplies by prescale * postscale / (members − uncounted). NCCL itself divides the averages of
-/// integers,
-///   after a sum that wraps.
+///   integers, after a sum that wraps.
 /// - min, max and product have no factors. For bool, whose values must be 0 or 1, product is min.
 /// - float16 and bfloat16 are rounded after every addition.
 [[nodiscard]] Result<NcclReductionPlan> plan_reduction(const Segment& segment, std::uint32_t members);
 
 /// Fills `plan`. `member` is this rank's number among `members`. With packing, small tensors of an allreduce that have
-/// the same call share one call (packing.hpp). Returns Unsupported for an operation that NCCL cannot
-/// do, on all members alike, and Internal if the batch's lists are too short.
+/// the same call share one call (packing.hpp). Returns Unsupported for an operation that NCCL cannot do, on all members
+/// alike, and Internal if the batch's lists are too short.
 [[nodiscard]] Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, Packing packing,
                                 CallPlan& plan);
 

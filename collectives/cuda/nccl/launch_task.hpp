@@ -19,9 +19,8 @@ namespace rueda::collectives::cuda {
 /// Gives one batch to the device. It goes through these phases:
 ///
 ///     waits_for_turn   another communicator of the device puts its work into the stream
-///     launching        our stream waits for the tensors' events; then a kernel packs small tensors; then one group
-///     with
-///                      all calls of NCCL
+///     launching        our stream waits for the tensors' events; then a kernel packs small tensors; then come all
+///                      calls of NCCL in one group
 ///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
 ///     done             a kernel that unpacks, and then the end event, stand behind NCCL's work
 ///     has_failed       no way leads on
