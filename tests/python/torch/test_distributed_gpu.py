@@ -141,10 +141,14 @@ class Waits(Case):
         work.synchronize()
         self.assertIs(work.result()[0], tensor)
 
+    def test_a_type_that_nccl_does_not_reduce(self):
+        tensor = cuda(torch.full((3,), rank(), dtype=torch.int16))
+        dist.all_reduce(tensor)
+        self.assertSame(tensor, torch.full((3,), int(total()), dtype=torch.int16))
+
     def test_failure(self):
-        tensor = cuda(torch.ones(3, dtype=torch.int16))
-        with self.assertRaisesRegex(RuntimeError, "16"):
-            dist.all_reduce(tensor)
+        with self.assertRaisesRegex(RuntimeError, "disagree"):
+            dist.all_reduce(cuda(torch.ones(3 + rank())))
         with self.assertRaisesRegex(ValueError, "on meta; the backend rueda works on tensors of the CPU and of CUDA"):
             dist.all_reduce(torch.ones(2, device="meta"))
 
