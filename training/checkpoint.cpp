@@ -78,13 +78,19 @@ Status write_file(const std::filesystem::path& path, std::span<const NamedTensor
     return file.value().commit();
 }
 
+/// Makes the error for a failed system call. If descriptors or memory are used up, the file is not to blame.
+Status reading_failure(const char* call, int error = errno) {
+    const bool is_used_up = error == EMFILE || error == ENFILE || error == ENOMEM;
+    return system_failure(is_used_up ? ErrorCode::resource_exhausted : ErrorCode::invalid_argument, call, error);
+}
+
 /// Reads exactly `bytes.size()` bytes. Fails if the file is too short.
 Status read_at(int descriptor, std::uint64_t place, std::span<std::byte> bytes) {
     while (!bytes.empty()) {
         const ssize_t count =
             ::pread(descriptor, bytes.data(), std::min(bytes.size(), kMaxRead), static_cast<off_t>(place));
         if (count < 0 && errno != EINTR) {
-            return system_failure(ErrorCode::invalid_argument, "read");
+            return reading_failure("read");
         }
         if (count == 0) {
             return failure(ErrorCode::invalid_argument, "the file ends at byte {}, {} bytes too early; it is truncated",
@@ -100,7 +106,7 @@ Status read_at(int descriptor, std::uint64_t place, std::span<std::byte> bytes) 
 Result<std::uint64_t> size_of_file(int descriptor) {
     struct stat facts {};
     if (::fstat(descriptor, &facts) != 0) {
-        return system_failure(ErrorCode::invalid_argument, "fstat");
+        return reading_failure("fstat");
     }
     if (!S_ISREG(facts.st_mode)) {
         return failure(ErrorCode::invalid_argument, "it is not a regular file; name a checkpoint file");
@@ -181,7 +187,7 @@ struct Checkpoint::File {
         // The file is opened without blocking, so that a named pipe causes an error instead of a wait.
         descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor < 0) {
-            return system_failure(ErrorCode::invalid_argument, "open");
+            return reading_failure("open");
         }
         const Result<std::uint64_t> file_bytes = size_of_file(descriptor);
         RUEDA_RETURN_IF_FAILED(file_bytes.status());

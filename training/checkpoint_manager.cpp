@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -31,6 +32,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// The name of the new checkpoint's folder in the store. The name is ASCII; the path of the store may not be UTF-8, and
+/// then cannot be sent as metadata.
 constexpr const char* kNewFolderKey = "rueda.folder";
 /// How often rank 0 looks for the parts of other ranks. Writing a part takes at least some milliseconds.
 constexpr std::chrono::milliseconds kPollInterval{5};
@@ -93,6 +96,9 @@ std::filesystem::path failure_mark(const std::filesystem::path& folder, const st
     return folder / (part + ".failed");
 }
 
+/// What a rank says before a checkpoint in parts. The largest number decides for all ranks.
+enum class Readiness : std::int32_t { ready, busy, refused };
+
 /// A snapshot with copied tensors.
 struct SaveJob {
     CheckpointFacts facts;
@@ -130,11 +136,11 @@ std::vector<TensorPart> split_rows(std::span<const NamedTensor> tensors, int ran
 class CheckpointManager::Implementation {
 public:
     explicit Implementation(const CheckpointManagerOptions& options)
-        : options_(options), rank_(rank()), size_(size()), warn_(options.warn) {
+        : options_(options),
+          rank_(rank()),
+          size_(size()),
+          warn_(options.warn ? options.warn : warnings_to_the_log(rank_)) {
         check_options(options);
-        if (!warn_) {
-            warn_ = warnings_to_the_log(rank_);
-        }
         run_on_root([&] { create_store(options_.folder).throw_if_failed(); });
     }
     Implementation(const Implementation&) = delete;
@@ -160,16 +166,25 @@ public:
     }
 
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot) {
-        check_snapshot(snapshot);
-        check_rows_of(parts);
-        std::array<std::int32_t, 1> busy = {is_busy() ? 1 : 0};
-        allreduce("rueda.training.checkpoint.busy", TensorView(busy), {.op = ReduceOp::max});
-        if (busy[0] != 0) {
-            if (rank_ == 0) {
-                warn_about_skipping(snapshot.step);
-            }
-            return false;
+        // A rank must not throw alone, because the other ranks would wait for it.
+        const Status checked = status_of([&] {
+            check_snapshot(snapshot);
+            check_rows_of(parts);
+        });
+        switch (readiness_of_all(checked)) {
+            case Readiness::refused:
+                run_on_every_rank([&] { checked.throw_if_failed(); });
+                return false;
+            case Readiness::busy:
+                if (rank_ == 0) {
+                    warn_about_skipping(snapshot.step);
+                }
+                return false;
+            case Readiness::ready:
+                break;
         }
+        // Also if the folder cannot be created. Otherwise, each following step would try again.
+        last_due_ = Clock::now();
         const Metadata place = broadcast_metadata(rank_ == 0 ? begin_parts(snapshot.step) : Metadata(), 0);
         if (place.empty()) {
             return false;
@@ -180,8 +195,12 @@ public:
             mine.state = {};
         }
         SaveJob job = copy_of(mine, parts);
-        job.folder = place.at(kNewFolderKey);
-        return start(std::move(job), [this](SaveJob& each) { return write_parts(each); });
+        job.folder = options_.folder / place.at(kNewFolderKey);
+        const std::filesystem::path folder = job.folder;
+        if (!start(std::move(job), [this](SaveJob& each) { return write_parts(each); })) {
+            give_up_part(folder);
+        }
+        return true;  // on all ranks; a rank that could not write its part has printed a warning
     }
 
     [[nodiscard]] bool is_due(std::int64_t step) const {
@@ -212,10 +231,24 @@ public:
     }
 
     [[nodiscard]] RestoreRequest restore_request(WhichCheckpoint which) const {
-        return {options_.folder, which, options_.better, warn_};
+        return {options_.folder, which, options_.better, [this](std::string_view text) { warn(text); }};
     }
 
 private:
+    /// The manager's thread and the program's thread may have warnings at the same time.
+    void warn(std::string_view text) const {
+        const std::lock_guard lock(warn_mutex_);  // the end of the other thread's call wakes this thread
+        warn_(text);
+    }
+
+    /// Returns the same result on all ranks.
+    [[nodiscard]] Readiness readiness_of_all(const Status& checked) {
+        const Readiness mine = !checked.is_ok() ? Readiness::refused : is_busy() ? Readiness::busy : Readiness::ready;
+        std::array<std::int32_t, 1> most = {static_cast<std::int32_t>(mine)};
+        allreduce("rueda.training.checkpoint.busy", TensorView(most), {.op = ReduceOp::max});
+        return static_cast<Readiness>(most[0]);
+    }
+
     [[nodiscard]] bool is_busy() {
         if (options_.when_busy == WhenBusy::wait) {
             work_.wait();
@@ -226,7 +259,7 @@ private:
     void warn_about_skipping(std::int64_t step) {
         last_due_ = Clock::now();
         const double seconds = std::chrono::duration<double>(Clock::now() - last_save_).count();
-        warn_(
+        warn(
             fmt::format("The checkpoint of step {} is skipped, because the one before it has been written for {:.1f} s "
                         "and is not complete. Save less often, or set when_busy to wait",
                         step, seconds));
@@ -271,12 +304,15 @@ private:
 
     void warn_about_failure(std::int64_t step) const {
         const Result<StoreListing> listing = list_store(options_.folder);
-        const bool has_one = listing.is_ok() && !listing.value().complete.empty();
-        warn_(fmt::format("The checkpoint of step {} was not saved: {}. Training continues; {}", step,
-                          outcome_.message(),
-                          has_one ? fmt::format("the newest complete checkpoint is the one of step {}",
-                                                listing.value().complete.front().step)
-                                  : "there is no complete checkpoint yet"));
+        std::string newest = "there is no complete checkpoint yet";
+        if (!listing.is_ok()) {
+            newest = "the earlier checkpoints cannot be read at the moment";
+        } else if (!listing.value().complete.empty()) {
+            newest = fmt::format("the newest complete checkpoint is the one of step {}",
+                                 listing.value().complete.front().step);
+        }
+        warn(fmt::format("The checkpoint of step {} was not saved: {}. Training continues; {}", step,
+                         outcome_.message(), newest));
     }
 
     [[nodiscard]] Status write_whole(SaveJob& job) const {
@@ -298,7 +334,7 @@ private:
         }
         if (const Status pruned = prune_store(options_.folder, options_.max_to_keep, options_.better);
             !pruned.is_ok()) {
-            warn_(fmt::format("Old checkpoints were not removed: {}", pruned.message()));
+            warn(fmt::format("Old checkpoints were not removed: {}", pruned.message()));
         }
         return {};
     }
@@ -306,12 +342,23 @@ private:
     [[nodiscard]] Metadata begin_parts(std::int64_t step) {
         const Result<std::filesystem::path> folder = begin_checkpoint(options_.folder, step);
         if (folder.is_ok()) {
-            return {{kNewFolderKey, folder.value().string()}};
+            return {{kNewFolderKey, folder.value().filename().string()}};
         }
         work_.wait();  // the thread has already ended its work; it no longer writes the outcome
         outcome_ = folder.status();
         warn_about_failure(step);
         return {};
+    }
+
+    /// Ends a checkpoint to which this rank cannot contribute.
+    void give_up_part(const std::filesystem::path& folder) const {
+        if (rank_ == 0) {
+            remove_checkpoint(folder);
+            return;
+        }
+        const auto mark = failure_mark(folder, model_files(size_)[static_cast<std::size_t>(rank_)]);
+        // If this file cannot be made either, rank 0 stops waiting after part_timeout.
+        const base::UniqueFd file(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     }
 
     [[nodiscard]] Status write_parts(SaveJob& job) const {
@@ -321,9 +368,7 @@ private:
         }
         if (rank_ != 0) {
             if (!status.is_ok()) {
-                const auto mark = failure_mark(job.folder, model_files(size_)[static_cast<std::size_t>(rank_)]);
-                // If this file cannot be made either, rank 0 stops waiting after part_timeout.
-                const base::UniqueFd file(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+                give_up_part(job.folder);
             }
             return status;
         }
@@ -367,10 +412,11 @@ private:
     CheckpointManagerOptions options_;
     int rank_;
     int size_;
-    std::function<void(std::string_view)> warn_;
+    mutable std::mutex warn_mutex_;
+    const std::function<void(std::string_view)> warn_;  ///< is called by warn() only
     const int exceptions_ = std::uncaught_exceptions();
     Clock::time_point last_save_ = Clock::now();
-    Clock::time_point last_due_ = last_save_;  ///< when a save was last started or skipped
+    Clock::time_point last_due_ = last_save_;  ///< when a save was last tried or skipped
     TensorCopies copies_;                      ///< the thread reads it while the work is busy
     Status outcome_;                           ///< the thread writes it while the work is busy
     std::atomic<bool> stop_{false};
@@ -409,7 +455,7 @@ std::optional<CheckpointInfo> CheckpointManager::restore(std::span<const NamedTe
 std::optional<CheckpointInfo> CheckpointManager::restore_parts(std::span<const TensorPart> parts,
                                                                std::span<const NamedTensor> state,
                                                                WhichCheckpoint which) {
-    check_rows_of(parts);
+    run_on_every_rank([&] { check_rows_of(parts); });
     wait();
     return restore_in_parts(implementation_->restore_request(which), parts, state);
 }

@@ -17,6 +17,8 @@
 namespace rueda::training {
 namespace {
 
+/// The name of the checkpoint's folder in the store. The name is ASCII; the path of the store may not be UTF-8, and
+/// then cannot be sent as metadata.
 constexpr const char* kFolderKey = "rueda.folder";
 
 /// The checkpoints that rank 0 found, in the order in which they are tried, and why others were left out.
@@ -76,6 +78,13 @@ private:
     std::vector<std::string> damages_;
 };
 
+/// Throws if descriptors or memory are used up on this rank. That says nothing about the checkpoint.
+void throw_if_used_up(const Status& status) {
+    if (status.code() == ErrorCode::resource_exhausted) {
+        status.throw_if_failed();
+    }
+}
+
 /// Broadcasts the state. Its tensors may have the same names as those of the model, so they get a prefix.
 void broadcast_state(std::span<const NamedTensor> state) {
     std::vector<NamedTensor> tensors(state.begin(), state.end());
@@ -123,11 +132,12 @@ std::optional<CheckpointInfo> restore_whole(const RestoreRequest& request, std::
         candidates.find();
         for (const CheckpointInfo& each : candidates.found()) {
             if (const Status status = read_whole(each.folder, model, state); !status.is_ok()) {
+                throw_if_used_up(status);
                 candidates.leave_out(status.message());
                 continue;
             }
             found = facts_as_metadata({each.step, each.size, each.metric, each.values});
-            found[kFolderKey] = each.folder.string();
+            found[kFolderKey] = each.folder.filename().string();
             return;
         }
         candidates.throw_if_all_are_damaged();
@@ -140,8 +150,8 @@ std::optional<CheckpointInfo> restore_whole(const RestoreRequest& request, std::
     broadcast_state(state);
     Result<CheckpointFacts> facts = parse_facts(found);
     facts.status().throw_if_failed();
-    return CheckpointInfo{found.at(kFolderKey), facts.value().step, facts.value().size, facts.value().metric,
-                          std::move(facts.value().values)};
+    return CheckpointInfo{request.store / found.at(kFolderKey), facts.value().step, facts.value().size,
+                          facts.value().metric, std::move(facts.value().values)};
 }
 
 std::optional<CheckpointInfo> restore_in_parts(const RestoreRequest& request, std::span<const TensorPart> parts,
@@ -150,20 +160,21 @@ std::optional<CheckpointInfo> restore_in_parts(const RestoreRequest& request, st
     run_on_root([&] { candidates.find(); });
     for (std::size_t i = 0;; ++i) {
         const bool has_one = i < candidates.found().size();
-        const Metadata next =
-            broadcast_metadata(has_one ? Metadata{{kFolderKey, candidates.found()[i].folder.string()}} : Metadata{}, 0);
+        const Metadata next = broadcast_metadata(
+            has_one ? Metadata{{kFolderKey, candidates.found()[i].folder.filename().string()}} : Metadata{}, 0);
         if (next.empty()) {
             run_on_root([&] { candidates.throw_if_all_are_damaged(); });
             return std::nullopt;
         }
+        const std::filesystem::path folder = request.store / next.at(kFolderKey);
         std::optional<OpenedCheckpoint> opened;
         const auto open = [&] {
-            Result<OpenedCheckpoint> result = OpenedCheckpoint::open(next.at(kFolderKey));
+            Result<OpenedCheckpoint> result = OpenedCheckpoint::open(folder);
             result.status().throw_if_failed();
             opened.emplace(std::move(result).value());
         };
         const auto read = [&] {
-            const Busy busy("reading the checkpoint " + next.at(kFolderKey));
+            const Busy busy("reading the checkpoint " + folder.string());
             opened->read_parts(parts).throw_if_failed();
             opened->read_state(rank() == 0 ? state : std::span<const NamedTensor>()).throw_if_failed();
         };

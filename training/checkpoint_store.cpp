@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/system/atomic_file.hpp"
+#include "base/unique_fd.hpp"
 #include "training/checkpoint_index.hpp"
 
 namespace rueda::training {
@@ -25,18 +27,24 @@ using base::file_failure;
 constexpr std::string_view kSavePrefix = "save-";
 constexpr std::string_view kStepInfix = "-step-";
 
-/// Flushes a folder, so that the names in it survive a power failure.
-Status flush_store_folder(const fs::path& folder) {
-    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) {
-        return file_failure(folder, "open", errno);
+/// Flushes a folder, so that the names in it survive a power failure. `forbidden` is the result if this process may not
+/// open the folder.
+Status flush_folder_unless(const fs::path& folder, const Status& forbidden) {
+    const base::UniqueFd descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!descriptor.is_open()) {
+        return errno == EACCES ? forbidden : file_failure(folder, "open", errno);
     }
-    const int result = ::fsync(descriptor);
-    const int error = errno;
-    ::close(descriptor);
     // EINVAL means that the file system has no fsync for folders; see base/system/atomic_file.cpp.
-    return result == 0 || error == EINVAL ? Status() : file_failure(folder, "fsync", error);
+    return ::fsync(descriptor.value()) == 0 || errno == EINVAL ? Status() : file_failure(folder, "fsync", errno);
 }
+
+Status flush_store_folder(const fs::path& folder) {
+    return flush_folder_unless(folder, file_failure(folder, "open", EACCES));
+}
+
+/// Flushes a folder above the store. Its owner may forbid this process to open it, as with mode 711; then it cannot be
+/// flushed.
+Status flush_outer_folder(const fs::path& folder) { return flush_folder_unless(folder, {}); }
 
 /// A folder in the store, with the number and the step in its name.
 struct SaveFolder {
@@ -103,6 +111,30 @@ std::optional<Result<CheckpointInfo>> look_at(const fs::path& folder) {
     return opened.is_ok() ? Result<CheckpointInfo>(opened.value().info()) : Result<CheckpointInfo>(opened.status());
 }
 
+/// Returns whether the system refuses to read a file of the checkpoint, for example because the disk fails for a moment
+/// or descriptors are used up. A damaged file can be read.
+bool cannot_be_read_now(const fs::path& folder) {
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+        const base::UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+        std::array<char, 4096> beginning;
+        if ((!file.is_open() && errno != ENOENT) ||
+            (file.is_open() && ::pread(file.value(), beginning.data(), beginning.size(), 0) < 0 && errno != EISDIR)) {
+            return true;
+        }
+    }
+    return static_cast<bool>(error);
+}
+
+/// Returns whether an old checkpoint that could not be opened is kept. It may be the best one, and only unreadable for
+/// a moment.
+bool may_be_intact(const fs::path& folder) {
+    const std::optional<Result<CheckpointInfo>> again = look_at(folder);
+    return again &&
+           (again->is_ok() || again->status().code() == ErrorCode::resource_exhausted || cannot_be_read_now(folder));
+}
+
 std::string part_name(int rank, int size) { return fmt::format("part-{}-of-{}.safetensors", rank, size); }
 
 bool is_better(double metric, double other, BetterMetric better) {
@@ -112,13 +144,27 @@ bool is_better(double metric, double other, BetterMetric better) {
 }  // namespace
 
 Status create_store(const fs::path& store) {
-    std::error_code error;
-    fs::create_directories(store, error);
-    if (error) {
-        return file_failure(store, "mkdir", error.value());
+    fs::path outer;
+    fs::path folder;
+    for (const fs::path& name : fs::absolute(store)) {
+        if (name.empty() || name == ".") {
+            continue;
+        }
+        outer = folder;
+        folder /= name;
+        std::error_code error;
+        if (fs::is_directory(folder, error)) {
+            continue;
+        }
+        if (::mkdir(folder.c_str(), 0777) == 0) {
+            RUEDA_RETURN_IF_FAILED(flush_outer_folder(outer));
+        } else if (const int reason = errno; !fs::is_directory(folder, error)) {  // another process may have made it
+            return file_failure(store, "mkdir", reason);
+        }
     }
-    const fs::path parent = fs::absolute(store / ".").parent_path().parent_path();
-    return flush_store_folder(parent.empty() ? "/" : parent);
+    return outer.empty()
+               ? Status()
+               : flush_outer_folder(outer);  // also if the store exists; the process that made it may have been killed
 }
 
 Result<fs::path> begin_checkpoint(const fs::path& store, std::int64_t step) {
@@ -193,6 +239,8 @@ Result<StoreListing> list_store(const fs::path& store) {
         const std::optional<Result<CheckpointInfo>> found = look_at(folder.path);
         if (found && found->is_ok()) {
             listing.complete.push_back(found->value());
+        } else if (found && found->status().code() == ErrorCode::resource_exhausted) {
+            return found->status();
         } else if (found) {
             listing.damaged.push_back(found->status().message());
         }
@@ -226,12 +274,13 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // A checkpoint that cannot be read may be damaged, or the disk may have failed only for this moment. It is
-        // therefore kept as long as a good checkpoint with its number.
+        // A damaged checkpoint is kept as long as a good checkpoint with its number.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);
-        if (!is_best && (is_old || was_left_behind)) {
+        const bool was_opened = std::any_of(complete.begin(), complete.end(),
+                                            [&](const CheckpointInfo& each) { return each.folder == folder.path; });
+        if (!is_best && (is_old || was_left_behind) && (was_opened || !may_be_intact(folder.path))) {
             remove_checkpoint(folder.path);
         }
     }

@@ -45,7 +45,8 @@ struct CheckpointFacts {
     Metadata values;
 };
 
-/// Creates the folder and its parents, and makes them durable.
+/// Creates the folder and the folders above it that are missing, and makes them durable. A folder that this process may
+/// not read cannot be flushed; this is no error.
 Status create_store(const std::filesystem::path& store);
 /// Creates the folder of the next checkpoint. Its number is higher than all numbers in the store, so it is always
 /// empty.
@@ -68,17 +69,19 @@ struct StoreListing {
     std::vector<CheckpointInfo> complete;  ///< newest first
     std::vector<std::string> damaged;      ///< one line for each checkpoint that has an index but cannot be opened
 };
-/// Opens the files of all checkpoints, and checks their headers. A store that does not exist has no checkpoints.
+/// Opens the files of all checkpoints, and checks their headers. A store that does not exist has no checkpoints. Fails
+/// with ResourceExhausted if descriptors or memory are used up, because this says nothing about the checkpoints.
 Result<StoreListing> list_store(const std::filesystem::path& store);
 /// Removes all checkpoints except the newest `max_to_keep` complete ones and the one with the best metric. Also removes
-/// what killed processes left behind. Removes nothing if no checkpoint is complete.
+/// what killed processes left behind. Removes nothing if no checkpoint is complete. A checkpoint whose files the system
+/// cannot read at the moment is kept, because it may be the best one; a later call decides about it.
 Status prune_store(const std::filesystem::path& store, int max_to_keep, BetterMetric better);
 /// Returns the position of the checkpoint with the best metric, or nothing if none has a metric.
 [[nodiscard]] std::optional<std::size_t> position_of_best(std::span<const CheckpointInfo> checkpoints,
                                                           BetterMetric better);
 
-/// A complete checkpoint whose files are open. If the checkpoint is removed, the object stays usable. Threads: any
-/// thread may call const members.
+/// A complete checkpoint whose headers were read. Only the state's file stays open: a checkpoint has a part for each
+/// rank of a job, and open files are limited to 1024 in most systems. Threads: any thread may call const members.
 class OpenedCheckpoint {
 public:
     /// Opens the checkpoint, and checks the headers and that all rows of all tensors are there.
@@ -98,7 +101,7 @@ private:
                                       std::span<const NamedTensor> state, int parts);
     /// Rows of a tensor in one file.
     struct Piece {
-        std::size_t file = 0;  ///< an index into files_
+        std::size_t file = 0;  ///< an index into paths_
         TensorInfo info;
         Range rows;
     };
@@ -111,10 +114,10 @@ private:
     Status open_model(const std::vector<std::string>& names);
     Status add_file(const std::filesystem::path& path);
     [[nodiscard]] Status check_rows() const;
-    [[nodiscard]] Status read_part(const TensorPart& part) const;
+    [[nodiscard]] static Status read_piece(const Checkpoint& file, const Piece& piece, const TensorPart& part);
 
     CheckpointInfo info_;
-    std::vector<Checkpoint> files_;
+    std::vector<std::filesystem::path> paths_;  ///< of the model's files
     std::optional<Checkpoint> state_;
     std::map<std::string, StoredParts, std::less<>> tensors_;
 };

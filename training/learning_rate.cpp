@@ -168,6 +168,10 @@ void check_plateau(const PlateauOptions& options) {
     if (!std::isfinite(options.threshold) || options.threshold < 0.0) {
         refuse("threshold", options.threshold, "finite and at least 0");
     }
+    if (!options.larger_is_better && options.threshold >= 1.0) {
+        // The first best metric is infinite; no metric is below infinity × (1 − threshold).
+        refuse("threshold", options.threshold, "below 1 if a smaller metric is better");
+    }
     if (options.cooldown < 0) {
         refuse("cooldown", options.cooldown, "at least 0");
     }

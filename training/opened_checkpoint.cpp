@@ -135,9 +135,9 @@ Status OpenedCheckpoint::add_file(const std::filesystem::path& path) {
                                   form_of(info.dtype, count, info.shape)));
         }
         stored.whole_rows = part.whole_rows;
-        stored.pieces.push_back({files_.size(), info, part.rows});
+        stored.pieces.push_back({paths_.size(), info, part.rows});
     }
-    files_.push_back(std::move(file).value());
+    paths_.push_back(path);
     return {};
 }
 
@@ -200,34 +200,54 @@ Status OpenedCheckpoint::read_state(std::span<const NamedTensor> state) const {
 }
 
 Status OpenedCheckpoint::read_parts(std::span<const TensorPart> parts) const {
+    struct Wanted {
+        const Piece* piece;
+        const TensorPart* part;
+    };
+    std::vector<Wanted> wanted;
     for (const TensorPart& part : parts) {
-        RUEDA_RETURN_IF_FAILED(status_of([&] { read_part(part).throw_if_failed(); }));
+        for (const Piece& piece : tensors_.find(part.name)->second.pieces) {
+            const bool is_whole_tensor = part.rows.size() == part.whole_rows && piece.rows.size() == part.whole_rows;
+            if (is_whole_tensor || common_rows(piece.rows, part.rows).size() > 0) {
+                wanted.push_back({&piece, &part});
+            }
+        }
+    }
+    // In the order of the files, so that each file is opened once.
+    std::stable_sort(wanted.begin(), wanted.end(),
+                     [](const Wanted& a, const Wanted& b) { return a.piece->file < b.piece->file; });
+    std::optional<Checkpoint> file;
+    const Piece* previous = nullptr;
+    for (const Wanted& each : wanted) {
+        if (previous == nullptr || previous->file != each.piece->file) {
+            file.reset();
+            // This checks the file again, because it was closed meanwhile.
+            Result<Checkpoint> opened = open_file(paths_[each.piece->file], info_.step);
+            RUEDA_RETURN_IF_FAILED(opened.status());
+            file.emplace(std::move(opened).value());
+        }
+        previous = each.piece;
+        RUEDA_RETURN_IF_FAILED(status_of([&] { read_piece(*file, *each.piece, *each.part).throw_if_failed(); }));
     }
     return {};
 }
 
-Status OpenedCheckpoint::read_part(const TensorPart& part) const {
+/// Copies the rows of the piece that belong to the part.
+Status OpenedCheckpoint::read_piece(const Checkpoint& file, const Piece& piece, const TensorPart& part) {
     const std::uint64_t bytes = bytes_in(part.tensor.dtype(), part.tensor.shape());
     const std::uint64_t row_bytes = part.rows.size() == 0 ? 0 : bytes / static_cast<std::uint64_t>(part.rows.size());
-    std::vector<std::byte> buffer;
-    for (const Piece& piece : tensors_.find(part.name)->second.pieces) {
-        const Range rows = common_rows(piece.rows, part.rows);
-        const bool is_whole_tensor = part.rows.size() == part.whole_rows && piece.rows.size() == part.whole_rows;
-        if (rows.size() <= 0 && !is_whole_tensor) {
-            continue;
-        }
-        auto* const target = static_cast<std::byte*>(part.tensor.data()) +
-                             static_cast<std::uint64_t>(rows.begin - part.rows.begin) * row_bytes;
-        if (rows.size() == piece.rows.size()) {
-            files_[piece.file].read_tensor(part.name, TensorView(target, piece.info.dtype, piece.info.shape));
-            continue;
-        }
-        // The checksum covers the whole stored tensor, so all of it is read, although only some of its rows are needed.
-        buffer.resize(bytes_in(piece.info.dtype, piece.info.shape));
-        files_[piece.file].read_tensor(part.name, TensorView(buffer.data(), piece.info.dtype, piece.info.shape));
-        std::memcpy(target, buffer.data() + static_cast<std::uint64_t>(rows.begin - piece.rows.begin) * row_bytes,
-                    static_cast<std::uint64_t>(rows.size()) * row_bytes);
+    const Range rows = common_rows(piece.rows, part.rows);
+    auto* const target = static_cast<std::byte*>(part.tensor.data()) +
+                         static_cast<std::uint64_t>(rows.begin - part.rows.begin) * row_bytes;
+    if (rows.size() == piece.rows.size()) {
+        file.read_tensor(part.name, TensorView(target, piece.info.dtype, piece.info.shape));
+        return {};
     }
+    // The checksum covers the whole stored tensor, so all of it is read, although only some of its rows are needed.
+    std::vector<std::byte> buffer(bytes_in(piece.info.dtype, piece.info.shape));
+    file.read_tensor(part.name, TensorView(buffer.data(), piece.info.dtype, piece.info.shape));
+    std::memcpy(target, buffer.data() + static_cast<std::uint64_t>(rows.begin - piece.rows.begin) * row_bytes,
+                static_cast<std::uint64_t>(rows.size()) * row_bytes);
     return {};
 }
 

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Makes every system call of a save fail, one after the other. The last good checkpoint must always load.
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "tests/training/folder.hpp"
 #include "tests/training/saved_values.hpp"
@@ -222,6 +228,150 @@ TEST_CASE("a manager that waits skips nothing", "[checkpoint_faults]") {
     CHECK(job.warnings.empty());
     CHECK(manager.checkpoints().size() == 3);
     CHECK(test::newest_readable_step(store.path()) == 5);
+}
+
+TEST_CASE("a best checkpoint that cannot be read for a moment is kept", "[checkpoint_faults]") {
+    bool was_reached = true;
+    int call = 0;
+    while (was_reached) {
+        ++call;
+        REQUIRE(call < 1000);
+        const Folder store;
+        REQUIRE(test::save_in_store(store.path(), 1, 0, 1, 0.1).is_ok());  // the best one
+        REQUIRE(test::save_in_store(store.path(), 2, 0, 1, 0.5).is_ok());
+        test::set_fault(Fault::input_output_error, call);
+        (void)test::save_in_store(store.path(), 3, 0, 1, 0.4);
+        was_reached = test::counted_calls() >= call;
+        test::set_fault(Fault::none, 0);
+        INFO("call " << call);
+        const Result<StoreListing> listing = list_store(store.path());
+        REQUIRE(listing.is_ok());
+        REQUIRE(listing.value().complete.size() >= 2);
+        CHECK(listing.value().complete.back().step == 1);
+    }
+    CHECK(call > 40);
+}
+
+TEST_CASE("a damaged checkpoint is removed when it is old, even if it was the best", "[checkpoint_faults]") {
+    const Folder store;
+    REQUIRE(test::save_in_store(store.path(), 1, 0, 1, 0.1).is_ok());
+    std::filesystem::resize_file(store.path() / "save-000001-step-1" / "state.safetensors", 30);
+    REQUIRE(test::save_in_store(store.path(), 2, 0, 1, 0.5).is_ok());
+    CHECK(folders_in(store.path()) == 1);
+}
+
+TEST_CASE("a store's folders are flushed, unless the system forbids to open them", "[checkpoint_faults]") {
+    const Folder folder;
+    const std::filesystem::path above = folder.path() / "a" / "b";
+    test::start_recording();
+    REQUIRE(create_store(above / "store").is_ok());
+    const std::vector<std::string> record = test::stop_recording();
+    for (const auto& each : {folder.path(), folder.path() / "a", above}) {
+        INFO(each);
+        CHECK(std::find(record.begin(), record.end(), "fsync " + each.string()) != record.end());
+    }
+    test::forbid_opening(above.string());
+    const Status existing = create_store(above / "store" / "");
+    const Status other = create_store(above / "other");
+    test::forbid_opening("");
+    CHECK(existing.message().empty());
+    CHECK(other.message().empty());
+    CHECK(std::filesystem::is_directory(above / "other"));
+}
+
+/// Lets this process open only `count` more files, as long as the object lives.
+class FewDescriptors {
+public:
+    explicit FewDescriptors(rlim_t count) {
+        REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+        const int lowest = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        REQUIRE(lowest >= 0);
+        ::close(lowest);
+        const rlimit now{static_cast<rlim_t>(lowest) + count, before_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &now) == 0);
+    }
+    FewDescriptors(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(const FewDescriptors&) = delete;
+    ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+    rlimit before_{};
+};
+
+TEST_CASE("a checkpoint may have more parts than a process may open files", "[checkpoint_faults]") {
+    const Folder store;
+    Status saved;
+    std::int64_t step = 0;
+    {
+        const FewDescriptors few(10);
+        saved = test::save_in_store(store.path(), 1, 40, 1);
+        step = test::newest_readable_step(store.path());
+    }
+    CHECK(saved.message().empty());
+    CHECK(step == 1);
+}
+
+TEST_CASE("a checkpoint does not count as damaged if descriptors are used up", "[checkpoint_faults]") {
+    const Folder store;
+    REQUIRE(test::save_in_store(store.path(), 1, 0, 1).is_ok());
+    Status status;
+    {
+        const FewDescriptors few(1);  // enough for the folder, but not for two files
+        status = list_store(store.path()).status();
+    }
+    CHECK(status.code() == ErrorCode::resource_exhausted);
+    CHECK_THAT(status.message(), Contains("model.safetensors: open failed: Too many open files"));
+}
+
+TEST_CASE("the callback for warnings is called by one thread at a time", "[checkpoint_faults]") {
+    const Folder store;
+    Managed job(store.path());
+    std::atomic<int> inside{0};
+    std::atomic<int> most{0};
+    std::atomic<int> begun{0};
+    job.options.warn = [&](std::string_view /*text*/) {
+        const int now = ++inside;
+        most = std::max(most.load(), now);
+        ++begun;
+        // Gives the other thread time to call this function, too.
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+        while (begun.load() < 2 && std::chrono::steady_clock::now() < deadline) {
+            std::this_thread::yield();
+        }
+        most = std::max(most.load(), inside.load());
+        --inside;
+    };
+    CheckpointManager manager(job.options);
+    test::set_disk_full(true);
+    job.values.set(1);
+    CHECK(manager.save({.step = 1, .model = job.values.model()}));
+    while (begun.load() == 0) {  // until the manager's thread says that the disk is full
+        std::this_thread::yield();
+    }
+    CHECK_FALSE(manager.save({.step = 2, .model = job.values.model()}));  // this thread says that it skips step 2
+    manager.wait();
+    test::set_disk_full(false);
+    CHECK(begun.load() == 2);
+    CHECK(most.load() == 1);
+}
+
+TEST_CASE("a save in parts ends if its thread cannot start", "[checkpoint_faults]") {
+    const Folder store;
+    Managed job(store.path());
+    CheckpointManager manager(job.options);
+    job.values.set(1);
+    const auto parts = split_rows(job.values.model(), 0, 1);
+    test::refuse_threads(true);
+    const bool started = manager.save_parts(parts, {.step = 1, .state = job.values.state()});
+    test::refuse_threads(false);
+    CHECK(started);  // as on the ranks whose threads have started
+    CHECK_THAT(manager.last_failure(), Contains("starting a thread failed"));
+    REQUIRE(job.warnings.size() == 1);
+    CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 1 was not saved: starting a thread failed"));
+    CHECK(folders_in(store.path()) == 0);
+    CHECK(manager.save_parts(parts, {.step = 2, .state = job.values.state()}));
+    CHECK(manager.last_failure().empty());
+    CHECK(manager.checkpoints().front().step == 2);
 }
 
 }  // namespace

@@ -227,6 +227,25 @@ TEST_CASE("a manager saves parts, and restores them whole and in parts", "[train
     CHECK(job.values.weights.back() == 4.0F);
 }
 
+TEST_CASE("the folder's name need not be UTF-8", "[training]") {
+    WarnedJob job;
+    CheckpointManagerOptions options = job.options();
+    options.folder = job.folder.path() / "caf\xe9";
+    CheckpointManager manager(options);
+    job.save(manager, 3);
+    job.values.set(0);
+    std::optional<CheckpointInfo> info = manager.restore(job.values.model(), job.values.state());
+    REQUIRE(info);
+    CHECK(info->folder == options.folder / "save-000001-step-3");
+    CHECK(job.values.are_of(3));
+    const auto parts = split_rows(job.values.model(), 0, 1);
+    CHECK(manager.save_parts(parts, {.step = 4}));
+    CHECK(manager.last_failure().empty());
+    info = manager.restore_parts(parts);
+    REQUIRE(info);
+    CHECK(info->folder == options.folder / "save-000002-step-4");
+}
+
 TEST_CASE("options and snapshots are checked", "[training]") {
     WarnedJob job;
     const auto refused = [&](const std::function<void(CheckpointManagerOptions&)>& change) {
@@ -271,10 +290,20 @@ TEST_CASE("checkpoints are due by steps and by time", "[training]") {
     options.every = std::chrono::seconds(1);
     CheckpointManager by_time(options);
     CHECK_FALSE(by_time.is_due(5));
+    options.folder = job.folder.path() / "lost";
+    CheckpointManager failing(options);
+    std::filesystem::remove(options.folder);
+    std::ofstream(options.folder) << "a file in place of the folder";
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // this is the time that the test is about
     CHECK(by_time.is_due(1));
     CHECK(by_time.save_when_due({.step = 1, .model = job.values.model()}));
     CHECK_FALSE(by_time.save_when_due({.step = 2, .model = job.values.model()}));
+    // A save that cannot begin is not tried again in the next step.
+    const auto parts = split_rows(job.values.model(), 0, 1);
+    CHECK_FALSE(failing.save_parts_when_due(parts, {.step = 1}));
+    CHECK_FALSE(failing.save_parts_when_due(parts, {.step = 2}));
+    REQUIRE(job.warnings.size() == 1);
+    CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 1 was not saved"));
 }
 
 TEST_CASE("a loop continues where an earlier one stopped", "[training]") {

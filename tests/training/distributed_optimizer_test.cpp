@@ -102,6 +102,20 @@ TEST_CASE("gradients that are missing or ready too often are named", "[training]
     CHECK(optimizer.optimizer().steps() == 1);
 }
 
+TEST_CASE("the destructor waits for the reductions that still run", "[training]") {
+    const Job job;
+    std::vector<float> values(1 << 22);
+    std::vector<float> gradient(values.size(), 1.0F);
+    {
+        DistributedOptimizer optimizer(Sgd{}, {{"w", values, gradient}, {"b", values, gradient}},
+                                       {.passes_per_step = 2});
+        optimizer.gradient_ready(0);
+        optimizer.gradient_ready(0);
+        CHECK_THAT(message_of<InvalidArgument>([&] { optimizer.step(0.1); }), Contains("'b' was ready 0 times"));
+    }
+    CHECK(gradient.back() == 0.5F);
+}
+
 TEST_CASE("a failed reduction ends the step with its error", "[training]") {
     Pair model;
     DistributedOptimizer optimizer(Sgd{}, model.parameters());

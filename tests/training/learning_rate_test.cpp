@@ -181,6 +181,11 @@ TEST_CASE("a plateau lowers the rate after its patience", "[training]") {
     CHECK_THAT(message_of<InvalidArgument>([] { Plateau({.factor = 1.0}); }), Contains("plateau: factor is 1"));
     CHECK_THAT(message_of<InvalidArgument>([] { Plateau({.least = 2.0}); }), Contains("least is 2"));
     CHECK_THAT(message_of<InvalidArgument>([] { Plateau({.patience = -1}); }), Contains("patience is -1"));
+    CHECK_THAT(message_of<InvalidArgument>([] { Plateau({.threshold = 1.0}); }),
+               Contains("threshold is 1; it must be below 1"));
+    Plateau doubled({.patience = 0, .threshold = 1.0, .larger_is_better = true});
+    CHECK_FALSE(doubled.observe(0.25));
+    CHECK_FALSE(doubled.observe(0.75));
 }
 
 }  // namespace

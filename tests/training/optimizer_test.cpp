@@ -5,6 +5,7 @@
 
 #include <hwy/targets.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -106,32 +107,120 @@ TEST_CASE("dividing a tensor does not change the bits of element-wise rules", "[
     }
 }
 
-TEST_CASE("FTRL computes McMahan's algorithm", "[training]") {
+/// Learning rates with a warm-up, a plateau, a sudden fall and a slow decay.
+double changing_rate(int step) {
+    constexpr std::array<double, kSteps> kRates = {0.01, 0.02,  0.04,  0.08,  0.08,  0.08,
+                                                   0.08, 0.008, 0.007, 0.006, 0.005, 0.02};
+    return kRates[static_cast<std::size_t>(step)];
+}
+
+/// One coordinate of FTRL-Proximal as McMahan et al. 2013 define it in section 3, in float64: the next weight minimises
+/// g₁:t w + ½ Σ σ_s (w − w_s)² + l1 |w| + ½ l2 w², where the σ are defined by σ₁:t = 1 / η_t and η_t = α_t / (β +
+/// √n_t). The part of the sum that exists before the first step has its centre at 0. The minimum is found by bisection.
+class FtrlCoordinate {
+public:
+    FtrlCoordinate(const Ftrl& rule, double w, double squares) : rule_(rule), squares_(squares), weights_{w} {}
+
+    void step(double alpha, double g) {
+        if (gradients_.empty()) {
+            centres_ = {0.0};
+            sigmas_ = {(rule_.beta + std::sqrt(squares_)) / alpha};
+        }
+        squares_ += g * g;
+        gradients_.push_back(g);
+        centres_.push_back(weights_.back());
+        sigmas_.push_back((rule_.beta + std::sqrt(squares_)) / alpha -
+                          std::accumulate(sigmas_.begin(), sigmas_.end(), 0.0));
+        weights_.push_back(minimum());
+    }
+    [[nodiscard]] double weight() const { return weights_.back(); }
+
+private:
+    /// The derivative of the function to minimise, without l1.
+    [[nodiscard]] double slope(double w) const {
+        double sum = std::accumulate(gradients_.begin(), gradients_.end(), 0.0) + rule_.l2 * w;
+        for (std::size_t s = 0; s < sigmas_.size(); ++s) {
+            sum += sigmas_[s] * (w - centres_[s]);
+        }
+        return sum;
+    }
+    [[nodiscard]] double minimum() const {
+        if (std::abs(slope(0.0)) <= rule_.l1) {
+            return 0.0;
+        }
+        const double sign = slope(0.0) > 0.0 ? -1.0 : 1.0;  // of the next weight
+        double low = 0.0;
+        double high = 1e6;
+        for (int i = 0; i < 100; ++i) {
+            const double middle = 0.5 * (low + high);
+            (sign * slope(sign * middle) + rule_.l1 < 0.0 ? low : high) = middle;
+        }
+        return sign * low;
+    }
+
+    Ftrl rule_;
+    double squares_;
+    std::vector<double> weights_;
+    std::vector<double> gradients_;
+    std::vector<double> centres_;
+    std::vector<double> sigmas_;
+};
+
+TEST_CASE("FTRL minimises McMahan's function in each step, also if the learning rate changes", "[training]") {
     const Ftrl rule{.beta = 0.7, .l1 = 0.02, .l2 = 0.3, .initial_accumulator = 0.1};
+    const bool is_constant = GENERATE(false, true);
     Model model;
-    std::vector<double> w(model.values.begin(), model.values.end());
-    std::vector<double> z(kCount, 0.0);
-    std::vector<double> n(kCount, static_cast<float>(rule.initial_accumulator));
+    std::vector<FtrlCoordinate> exact;
+    for (const float value : model.values) {
+        exact.emplace_back(rule, value, static_cast<float>(rule.initial_accumulator));
+    }
     Optimizer optimizer(rule, model.parameters());
     int zeros = 0;
     for (int step = 0; step < kSteps; ++step) {
         model.next_gradient(step);
-        const double rate = 0.05 / (1 + step);
+        const double rate = is_constant ? 0.03 : changing_rate(step);
         optimizer.step(rate, 2.0);
         for (std::size_t i = 0; i < kCount; ++i) {
-            const double g = 2.0 * static_cast<double>(model.gradient[i]);
-            const double sigma = (std::sqrt(n[i] + g * g) - std::sqrt(n[i])) / rate;
-            z[i] += g - sigma * w[i];
-            n[i] += g * g;
-            w[i] = std::abs(z[i]) <= rule.l1
-                       ? 0.0
-                       : -(z[i] - std::copysign(rule.l1, z[i])) / ((rule.beta + std::sqrt(n[i])) / rate + rule.l2);
-            CHECK(model.values[i] == Approx(w[i]).epsilon(1e-4).margin(2e-6));
+            exact[i].step(rate, 2.0 * static_cast<double>(model.gradient[i]));
+            CHECK(model.values[i] == Approx(exact[i].weight()).epsilon(1e-4).margin(2e-6));
             zeros += model.values[i] == 0.0F ? 1 : 0;
         }
     }
     CHECK(zeros > 1000);
     CHECK(zeros < kSteps * static_cast<int>(kCount) - 1000);
+}
+
+TEST_CASE("FTRL without l1 and l2 is gradient descent, also if the learning rate changes", "[training]") {
+    const Ftrl rule{.beta = 0.5};
+    Model model;
+    model.values.assign(kCount, 0.0F);
+    std::vector<double> w(kCount, 0.0);
+    std::vector<double> n(kCount, 0.0);
+    Optimizer optimizer(rule, model.parameters());
+    for (int step = 0; step < kSteps; ++step) {
+        model.next_gradient(step);
+        optimizer.step(changing_rate(step));
+        for (std::size_t i = 0; i < kCount; ++i) {
+            const double g = model.gradient[i];
+            n[i] += g * g;
+            w[i] -= changing_rate(step) / (rule.beta + std::sqrt(n[i])) * g;
+            CHECK(model.values[i] == Approx(w[i]).epsilon(1e-4).margin(1e-6));
+        }
+    }
+}
+
+TEST_CASE("a weight that FTRL has learned stays when the learning rate falls", "[training]") {
+    std::vector<float> value = {0.0F};
+    std::vector<float> gradient = {0.0F};
+    Optimizer optimizer(Ftrl{}, {{"w", value, gradient}});
+    for (int step = 0; step < 200; ++step) {
+        gradient[0] = value[0] - 2.0F;
+        optimizer.step(0.5);
+    }
+    REQUIRE(value[0] == Approx(2.0).epsilon(0.01));
+    gradient[0] = value[0] - 2.0F;
+    optimizer.step(0.05);
+    CHECK(value[0] == Approx(2.0).epsilon(0.01));
 }
 
 TEST_CASE("LAMB scales the update by the ratio of the norms", "[training]") {
@@ -172,7 +261,7 @@ TEST_CASE("LAMB scales the update by the ratio of the norms", "[training]") {
 TEST_CASE("LAMB's ratio is 1 if a norm is 0", "[training]") {
     std::vector<float> values(3, 0.0F);
     std::vector<float> gradient(3, 2.0F);
-    Optimizer optimizer(Lamb{.epsilon = 0.0}, {{"w", values, gradient}});
+    Optimizer optimizer(Lamb{.epsilon = 1e-30}, {{"w", values, gradient}});
     optimizer.step(0.25);
     CHECK(values == std::vector<float>(3, -0.25F));
     std::vector<float> still(2, 1.0F);
@@ -207,9 +296,9 @@ TEST_CASE("a restored optimizer continues with the same bits", "[training]") {
         auto before = std::make_unique<Optimizer>(rule, first.parameters({5}));
         for (int step = 0; step < 5; ++step) {
             whole.next_gradient(step);
-            uninterrupted.step(0.01);
+            uninterrupted.step(changing_rate(step));
             first.next_gradient(step);
-            before->step(0.01);
+            before->step(changing_rate(step));
         }
         write_checkpoint(folder.file("state"), before->state());
         before.reset();
@@ -217,9 +306,9 @@ TEST_CASE("a restored optimizer continues with the same bits", "[training]") {
         Checkpoint(folder.file("state")).read(after.state());
         CHECK(after.steps() == 5);
         whole.next_gradient(5);
-        uninterrupted.step(0.01);
+        uninterrupted.step(0.03);
         first.next_gradient(5);
-        after.step(0.01);
+        after.step(0.03);
         CHECK(same_bits(first.values, whole.values));
     }
 }
@@ -240,6 +329,18 @@ TEST_CASE("the state's names contain the rule, so another rule's state is refuse
                Contains("'optimizer.adagrad.steps'") && Contains("is not in it"));
     CHECK(Optimizer(Sgd{}, {{"w", values, gradient}}).state().size() == 1);
     CHECK(Optimizer(Sgd{.momentum = 0.5}, {{"w", values, gradient}}).state()[1].name == "optimizer.sgd.momentum.w");
+}
+
+TEST_CASE("a damaged state of FTRL is refused", "[training]") {
+    std::vector<float> values(2);
+    Optimizer optimizer(Ftrl{}, {{"w", values, values}});
+    REQUIRE(optimizer.state()[1].name == "optimizer.ftrl.rate");
+    auto* const rate = static_cast<double*>(optimizer.state()[1].tensor.data());
+    optimizer.step(0.5);
+    CHECK(*rate == 0.5);
+    *rate = std::nan("");
+    CHECK_THAT(message_of<InvalidArgument>([&] { optimizer.step(0.5); }), Contains("'optimizer.ftrl.rate' is nan"));
+    CHECK(optimizer.steps() == 1);
 }
 
 TEST_CASE("step() is begin_step() and update() of every parameter, in any order", "[training]") {
@@ -269,6 +370,15 @@ TEST_CASE("wrong options and parameters are named", "[training]") {
     CHECK(refusal(AdamW{.weight_decay = std::numeric_limits<double>::infinity()}) ==
           "optimizer adamw: weight_decay is inf; it must be finite, at least 0");
     CHECK_THAT(refusal(Adagrad{.epsilon = -1.0}), Contains("epsilon is -1"));
+    for (const double epsilon : {0.0, 1e-50}) {  // the second is 0 in float32
+        INFO(epsilon);
+        CHECK_THAT(refusal(Adam{.epsilon = epsilon}), Contains("adam: epsilon is ") && Contains("at least 1.17"));
+        CHECK_THAT(refusal(AdamW{.epsilon = epsilon}), Contains("adamw: epsilon is "));
+        CHECK_THAT(refusal(Lamb{.epsilon = epsilon}), Contains("lamb: epsilon is "));
+        CHECK_THAT(refusal(Adagrad{.epsilon = epsilon}), Contains("adagrad: epsilon is "));
+        CHECK(refusal(Adagrad{.initial_accumulator = 0.1, .epsilon = epsilon}) == "no error");
+        CHECK_THAT(refusal(Ftrl{.beta = epsilon}), Contains("beta and initial_accumulator are both 0"));
+    }
     CHECK_THAT(refusal(Ftrl{.beta = 0.0}), Contains("beta and initial_accumulator are both 0"));
     CHECK_THAT(message_of<InvalidArgument>([&] {
                    Optimizer(Sgd{}, {{"w", two, three}});

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A small training job for test_resume.py: resume_job FOLDER LOSSES STEPS LAYOUT [KILLED_RANK WHEN]. Rank 0 appends the
 // loss of each step to the file LOSSES. LAYOUT is "whole" (BackupAndRestore) or "parts" (each rank saves its rows).
+// With the LAYOUT "uneven", the job does not train: two ranks pass different arguments, see pass_uneven_arguments().
 // KILLED_RANK gets SIGKILL at the beginning of step WHEN. If WHEN ends with "us", the rank gets SIGKILL this many
 // microseconds after the first step.
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <rueda/rueda.hpp>
 #include <rueda/training/backup_and_restore.hpp>
 #include <rueda/training/random.hpp>
@@ -148,11 +150,73 @@ void train_in_parts(Trainer& trainer, const Arguments& arguments) {
     }
 }
 
+/// Prints the InvalidArgument that `body` throws on this rank.
+template <class Body>
+void print_refusal(Body&& body) {
+    try {
+        body();
+        std::printf("rank %d: no error\n", rueda::rank());
+    } catch (const rueda::InvalidArgument& error) {
+        std::printf("rank %d got: %s\n", rueda::rank(), error.what());
+    }
+    std::fflush(stdout);
+}
+
+/// One rank passes a wrong metric or wrong rows. All ranks must get the error, and must then be able to go on together.
+/// Afterwards, prints how often BackupAndRestore has asked this rank for its texts.
+void pass_uneven_arguments(Trainer& trainer, const Arguments& arguments) {
+    const int rank = rueda::rank();
+    {
+        training::CheckpointManager manager({.folder = arguments.folder, .when_busy = training::WhenBusy::wait});
+        const auto parts = training::split_rows(trainer.model(), rank, rueda::size());
+        training::Snapshot snapshot{.step = 1};
+        if (rank == 0) {
+            snapshot.metric = std::numeric_limits<double>::quiet_NaN();
+        }
+        print_refusal([&] { manager.save_parts(parts, snapshot); });
+        std::vector<training::TensorPart> wrong = parts;
+        if (rank == 1) {
+            wrong[0].whole_rows = 1;
+        }
+        print_refusal([&] { manager.save_parts(wrong, {.step = 2}); });
+        print_refusal([&] { manager.restore_parts(wrong); });
+        const bool started = manager.save_parts(parts, {.step = 3});
+        manager.wait();
+        rueda::barrier();  // rank 0 completes the checkpoint
+        const auto restored = manager.restore_parts(parts);
+        std::printf("rank %d: started %d, restored step %d\n", rank, started ? 1 : 0,
+                    restored ? static_cast<int>(restored->step) : -1);
+    }
+    int asked = 0;
+    training::BackupValues values{.save = [&] {
+        ++asked;
+        return training::Metadata();
+    }};
+    training::BackupAndRestore backup(
+        4, {.folder = arguments.folder + ".values", .every_steps = 1, .when_busy = training::WhenBusy::wait},
+        trainer.model(), {}, values);
+    for (const std::int64_t step : backup) {
+        trainer.run_step(step);
+    }
+    std::printf("rank %d was asked %d times\n", rank, asked);
+    std::fflush(stdout);
+}
+
+void run(Trainer& trainer, const Arguments& arguments) {
+    if (arguments.layout == "whole") {
+        train_whole(trainer, arguments);
+    } else if (arguments.layout == "parts") {
+        train_in_parts(trainer, arguments);
+    } else {
+        pass_uneven_arguments(trainer, arguments);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     if (argc != 5 && argc != 7) {
-        std::fprintf(stderr, "usage: resume_job FOLDER LOSSES STEPS whole|parts [KILLED_RANK WHEN]\n");
+        std::fprintf(stderr, "usage: resume_job FOLDER LOSSES STEPS whole|parts|uneven [KILLED_RANK WHEN]\n");
         return 2;
     }
     Arguments arguments{argv[1], argv[2], std::stoll(argv[3]), argv[4]};
@@ -163,7 +227,7 @@ int main(int argc, char** argv) {
     rueda::init();
     {
         Trainer trainer(arguments);
-        arguments.layout == "whole" ? train_whole(trainer, arguments) : train_in_parts(trainer, arguments);
+        run(trainer, arguments);
     }
     rueda::shutdown();
 }

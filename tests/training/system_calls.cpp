@@ -3,7 +3,9 @@
 #include "tests/training/system_calls.hpp"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,6 +26,8 @@ std::atomic<int> calls{0};
 std::atomic<bool> disk_is_full{false};
 std::atomic<bool> writes_are_held{false};
 std::atomic<bool> is_recording{false};
+std::atomic<bool> threads_are_refused{false};
+std::string forbidden_path;
 std::mutex record_mutex;
 std::vector<std::string> record;
 
@@ -109,6 +113,10 @@ void set_fault(Fault fault, int call) {
     current_fault = fault;
 }
 void set_disk_full(bool is_full) { disk_is_full = is_full; }
+void forbid_opening(const std::string& path) { forbidden_path = path; }
+void refuse_threads(bool refuse) { threads_are_refused = refuse; }
+bool is_forbidden(const char* path) { return !forbidden_path.empty() && forbidden_path == path; }
+bool refuses_threads() { return threads_are_refused.load(); }
 void hold_writes(bool hold) { writes_are_held = hold; }
 int counted_calls() { return calls.load(); }
 
@@ -149,6 +157,10 @@ int open(const char* path, int flags, ...) {
         va_start(arguments, flags);
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
+    }
+    if (test::is_forbidden(path)) {
+        errno = EACCES;
+        return -1;
     }
     return test::must_fail(test::next_fault()) ? -1
                                                : static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
@@ -240,6 +252,14 @@ DIR* opendir(const char* path) {
     const int descriptor =
         static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK));
     return descriptor < 0 ? nullptr : ::fdopendir(descriptor);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
+    if (test::refuses_threads()) {
+        return EAGAIN;
+    }
+    static const auto real = reinterpret_cast<decltype(&pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
+    return real(thread, attributes, body, argument);
 }
 
 }  // extern "C"

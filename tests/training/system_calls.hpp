@@ -28,6 +28,11 @@ void set_disk_full(bool is_full);
 /// Holds every write until it is called with false. Threads: any.
 void hold_writes(bool hold);
 
+/// Makes open() of exactly this path fail with EACCES. An empty path: nothing is forbidden. Only one test at a time.
+void forbid_opening(const std::string& path);
+/// Makes the start of every thread fail with EAGAIN, or lets it work again. Threads: any.
+void refuse_threads(bool refuse);
+
 /// Returns the number of calls since set_fault().
 int counted_calls();
 

@@ -90,6 +90,21 @@ class Resume(unittest.TestCase):
     def test_it_resumes_from_parts_of_another_number_of_ranks(self):
         self.interrupt_and_resume("parts", 3, 2)
 
+    def test_an_error_of_one_rank_reaches_all_ranks(self):
+        command = [RUEDARUN, "--no-mpi", "-np", 2, JOB, self.folder / "uneven", self.folder / "losses", 0, "uneven"]
+        done = subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, timeout=60, env=ENVIRONMENT
+        )
+        output = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 0, output)
+        rows = "rank 1: checkpoint: tensor 'weights' has 3 rows on this rank, and they are called rows 4 to 7 of 1"
+        for rank in (0, 1):
+            self.assertRegex(output, f"rank {rank} got: rank 0: checkpoint of step 1: the metric is -?nan")
+            self.assertEqual(output.count(f"rank {rank} got: {rows}"), 2, output)
+            self.assertIn(f"rank {rank}: started 1, restored step 3", output)
+        self.assertIn("rank 0 was asked 4 times", output)
+        self.assertIn("rank 1 was asked 0 times", output)
+
     def test_it_survives_kills_at_any_moment(self):
         _, _, whole = self.run_job("whole", 2, "whole")
         losses = []

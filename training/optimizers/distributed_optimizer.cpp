@@ -46,6 +46,20 @@ struct DistributedOptimizer::State {
             reductions.emplace_back().name = "gradient." + each.name;
         }
     }
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    /// Waits for the reductions that still run, because they write into the gradients, which the program may free next.
+    ~State() {
+        for (const Reduction& each : reductions) {
+            try {
+                if (!each.handle.empty()) {
+                    each.handle.wait();
+                }
+            } catch (...) {  // The reduction has ended. Nobody waits for its result.
+                continue;
+            }
+        }
+    }
 
     void check_complete() const {
         for (std::size_t i = 0; i < reductions.size(); ++i) {

@@ -12,6 +12,7 @@ namespace rueda::training {
 struct StepNumbers {
     std::int64_t number = 0;
     double rate = 0.0;
+    double previous_rate = 0.0;  ///< the rate of the step before; in the first step, the rate of this step
     double factor = 1.0;
 };
 
@@ -61,7 +62,8 @@ struct AdagradUpdate {
 /// `first` is z, `second` is the sum of squares n.
 struct FtrlUpdate {
     float factor;
-    float inverse_rate;  ///< 1 / η
+    float inverse_rate;    ///< 1 / η
+    float inverse_change;  ///< 1 / η minus 1 / η of the step before; exactly 0 if the rate is the same
     float beta;
     float l1;
     float l2;

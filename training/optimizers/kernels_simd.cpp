@@ -114,12 +114,16 @@ void ftrl_kernel(const FtrlUpdate& update, const UpdateMemory& memory) {
         const auto old_n = hn::LoadU(d, memory.second + i);
         const auto n = hn::Add(old_n, hn::Mul(g, g));
         const auto root = hn::Sqrt(n);
-        const auto sigma = hn::Mul(hn::Sub(root, hn::Sqrt(old_n)), inverse_rate);
+        const auto old_root = hn::Sqrt(old_n);
+        const auto beta = hn::Set(d, update.beta);
+        // σ is (beta + √n) / η minus the same number of the step before. In this form, no digits cancel if the rate
+        // stays the same or changes a little.
+        const auto sigma = hn::Add(hn::Mul(hn::Sub(root, old_root), inverse_rate),
+                                   hn::Mul(hn::Add(beta, old_root), hn::Set(d, update.inverse_change)));
         const auto z = hn::Add(hn::LoadU(d, memory.first + i), hn::Sub(g, hn::Mul(sigma, w)));
         hn::StoreU(z, d, memory.first + i);
         hn::StoreU(n, d, memory.second + i);
-        const auto curvature =
-            hn::Add(hn::Mul(hn::Add(hn::Set(d, update.beta), root), inverse_rate), hn::Set(d, update.l2));
+        const auto curvature = hn::Add(hn::Mul(hn::Add(beta, root), inverse_rate), hn::Set(d, update.l2));
         const auto moved = hn::Div(hn::Sub(hn::CopySign(l1, z), z), curvature);
         hn::StoreU(hn::IfThenElse(hn::Le(hn::Abs(z), l1), hn::Zero(d), moved), d, memory.values + i);
     });

@@ -38,6 +38,9 @@ constexpr Bounds kNotNegative{};
 constexpr Bounds kFraction{.to = 1.0};
 constexpr Bounds kShare{.to = 1.0, .excludes_to = false};
 constexpr Bounds kPositive{.excludes_from = true};
+/// ε is the whole denominator of an element whose gradients were all 0, so it must not become 0 in float32. The lower
+/// bound is the smallest normal number of float32.
+constexpr Bounds kDenominator{.from = std::numeric_limits<float>::min()};
 
 /// Throws InvalidArgument unless the option's value is allowed.
 class RuleCheck {
@@ -67,7 +70,7 @@ void check_rule(const Sgd& rule) {
 }
 
 void check_moments(const RuleCheck& check, double beta1, double beta2, double epsilon, double weight_decay) {
-    check("beta1", beta1, kFraction)("beta2", beta2, kFraction)("epsilon", epsilon, kNotNegative)(
+    check("beta1", beta1, kFraction)("beta2", beta2, kFraction)("epsilon", epsilon, kDenominator)(
         "weight_decay", weight_decay, kNotNegative);
 }
 
@@ -81,17 +84,18 @@ void check_rule(const Lamb& rule) {
     check_moments(RuleCheck("lamb"), rule.beta1, rule.beta2, rule.epsilon, rule.weight_decay);
 }
 void check_rule(const Adagrad& rule) {
-    RuleCheck("adagrad")("rate_decay", rule.rate_decay, kNotNegative)(
-        "initial_accumulator", rule.initial_accumulator, kNotNegative)("epsilon", rule.epsilon, kNotNegative)(
+    RuleCheck("adagrad")("rate_decay", rule.rate_decay, kNotNegative)("initial_accumulator", rule.initial_accumulator,
+                                                                      kNotNegative)(
+        "epsilon", rule.epsilon, static_cast<float>(rule.initial_accumulator) > 0.0F ? kNotNegative : kDenominator)(
         "weight_decay", rule.weight_decay, kNotNegative);
 }
 void check_rule(const Ftrl& rule) {
     RuleCheck("ftrl")("beta", rule.beta, kNotNegative)("l1", rule.l1, kNotNegative)("l2", rule.l2, kNotNegative)(
         "initial_accumulator", rule.initial_accumulator, kNotNegative);
-    if (rule.beta == 0.0 && rule.initial_accumulator == 0.0) {
+    if (static_cast<float>(rule.beta) == 0.0F && static_cast<float>(rule.initial_accumulator) == 0.0F) {
         throw InvalidArgument(
-            "optimizer ftrl: beta and initial_accumulator are both 0; one of them must be above 0, because the update "
-            "divides by beta + √n");
+            "optimizer ftrl: beta and initial_accumulator are both 0 in float32; one of them must be above 0, because "
+            "the update divides by beta + √n");
     }
 }
 
@@ -176,6 +180,7 @@ AdagradUpdate update_of(const Adagrad& rule, const StepNumbers& step, bool decay
 FtrlUpdate update_of(const Ftrl& rule, const StepNumbers& step, bool /*decays*/) {
     return {.factor = static_cast<float>(step.factor),
             .inverse_rate = static_cast<float>(1.0 / step.rate),
+            .inverse_change = static_cast<float>(1.0 / step.rate - 1.0 / step.previous_rate),
             .beta = static_cast<float>(rule.beta),
             .l1 = static_cast<float>(rule.l1),
             .l2 = static_cast<float>(rule.l2)};
@@ -209,6 +214,7 @@ struct Optimizer::State {
     /// The state tensors of each parameter. A tensor that the rule does not have is empty.
     std::vector<std::array<std::vector<float>, 2>> tensors;
     std::int64_t steps = 0;
+    double last_rate = 0.0;  ///< the learning rate of the last step, for Ftrl; 0 before the first step
     StepNumbers step;
 };
 
@@ -253,7 +259,17 @@ void Optimizer::begin_step(double learning_rate, double gradient_factor) {
                         "negative. Restore a correct checkpoint",
                         name_of(state_->rule), state_->steps));
     }
-    state_->step = {.number = ++state_->steps, .rate = learning_rate, .factor = gradient_factor};
+    if (is_ftrl && !(std::isfinite(state_->last_rate) && state_->last_rate >= 0.0)) {
+        throw InvalidArgument(
+            fmt::format("optimizer ftrl: the state 'optimizer.ftrl.rate' is {}; it must be finite, at least 0. Restore "
+                        "a correct checkpoint",
+                        state_->last_rate));
+    }
+    state_->step = {.number = ++state_->steps,
+                    .rate = learning_rate,
+                    .previous_rate = state_->last_rate > 0.0 ? state_->last_rate : learning_rate,
+                    .factor = gradient_factor};
+    state_->last_rate = learning_rate;
 }
 
 void Optimizer::update(std::size_t index) {
@@ -282,6 +298,9 @@ std::vector<NamedTensor> Optimizer::state() {
     const std::string_view rule = name_of(state_->rule);
     std::vector<NamedTensor> all;
     all.push_back({fmt::format("optimizer.{}.steps", rule), TensorView(&state_->steps, DType::int64, Shape{1})});
+    if (std::holds_alternative<Ftrl>(state_->rule)) {
+        all.push_back({"optimizer.ftrl.rate", TensorView(&state_->last_rate, DType::float64, Shape{1})});
+    }
     for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
         for (std::size_t slot = 0; slot < state_->names.size(); ++slot) {
             if (!state_->names[slot].empty()) {

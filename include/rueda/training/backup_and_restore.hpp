@@ -19,7 +19,7 @@ namespace rueda::training {
 
 /// Texts of the program that are saved beside the tensors, for example a position in a file.
 struct BackupValues {
-    /// Returns the texts when a checkpoint is due. Any rank may call it; the texts of rank 0 are saved.
+    /// Returns the texts when a checkpoint is due. Only rank 0 calls it, so it must not call collective functions.
     std::function<Metadata()> save = nullptr;
     /// Receives the texts on all ranks, if a checkpoint was restored.
     std::function<void(const Metadata&)> restored = nullptr;

@@ -67,7 +67,7 @@ RUEDA_API void write_checkpoint(const std::filesystem::path& path, std::span<con
 class RUEDA_API Checkpoint {
 public:
     /// Opens and checks a file. Throws InvalidArgument if the file is not correct. The message contains the file, what
-    /// was found, and what was expected.
+    /// was found, and what was expected. Throws ResourceExhausted if descriptors or memory are used up.
     explicit Checkpoint(const std::filesystem::path& path);
     Checkpoint(Checkpoint&& other) noexcept;
     Checkpoint& operator=(Checkpoint&& other) noexcept;

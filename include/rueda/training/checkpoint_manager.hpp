@@ -42,7 +42,8 @@ struct CheckpointManagerOptions {
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
     /// Is called with one line if a checkpoint was not saved, or was damaged and left out. The line has no newline. The
-    /// manager's thread calls this function, or the thread that restores. By default the line is logged as a warning.
+    /// manager's thread calls this function, or the thread that saves or restores; never two threads at the same time.
+    /// The function must not use the manager. By default the line is logged as a warning.
     std::function<void(std::string_view)> warn = nullptr;
 };
 
@@ -111,7 +112,9 @@ public:
     /// Starts to save a checkpoint to which each rank contributes its parts. All ranks must call this function, and
     /// must share the folder. Each rank copies its parts, and its thread writes them. Rank 0 also writes
     /// `snapshot.state`, after it has found the parts of all ranks, with all rows of each tensor. This call exchanges a
-    /// few bytes among the ranks. Returns whether a save was started; the result is the same on all ranks.
+    /// few bytes among the ranks. Returns whether a save was started; the result is the same on all ranks. If a rank
+    /// cannot write its part, that rank and rank 0 print a warning. Throws InvalidArgument as save() does, and for a
+    /// range of rows that does not fit its tensor; if one rank finds such an error, all ranks throw it.
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot);
     /// Calls save_parts() if a checkpoint is due. If CheckpointManagerOptions::every is set, rank 0 broadcasts its
     /// decision in each call.
@@ -134,7 +137,8 @@ public:
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
                                           WhichCheckpoint which = WhichCheckpoint::newest);
     /// Does the same for parts: each rank reads the rows that it needs, and needs the folder. The parts may be divided
-    /// in another way than when they were saved.
+    /// in another way than when they were saved. Unlike restore(), this function does not notice tensors of the
+    /// checkpoint that no rank asks for: a rank does not know the other ranks' parts, and may need a few tensors only.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

@@ -46,7 +46,8 @@ public:
                          const DistributedOptimizerOptions& options = {});
     DistributedOptimizer(DistributedOptimizer&& other) noexcept;
     DistributedOptimizer& operator=(DistributedOptimizer&& other) noexcept;
-    /// Does not wait. Reductions that were started continue, so the gradients' memory must stay until they end.
+    /// Waits for the reductions that were started and have not ended, and ignores their errors. Destroy the optimizer
+    /// before the gradients, also if an exception ends the step: declare the gradients first.
     ~DistributedOptimizer();
 
     /// Copies the parameters and the optimizer's state from rank `root` to all ranks of the job. All ranks must call
@@ -62,15 +63,17 @@ public:
 
     /// Waits until all gradients are reduced. Needed only if the program reads the gradients before the step, for
     /// example to skip a step whose gradients are not finite. Throws InvalidArgument if a gradient is missing in this
-    /// step, with the parameter's name. If reductions fail, waits for all of them and throws the first error.
+    /// step, with the parameter's name. The other reductions of the step then continue and write into their gradients,
+    /// until the step ends or the optimizer is destroyed. If reductions fail, waits for all of them and throws the
+    /// first error.
     void synchronize();
 
     /// Waits for the gradients and updates each parameter as soon as its gradient is reduced, so the updates overlap
     /// with the reductions that are still running. The gradients are first multiplied by `gradient_factor`, for example
     /// LossScale::gradient_factor(), and then clipped to `max_norm`. Throws like synchronize(), and like
-    /// Optimizer::step(). If a reduction fails, all members have updated the same parameters: those whose reduction
-    /// succeeded; with a finite max_norm, none. With a finite max_norm, throws InvalidArgument if the norm is not
-    /// finite; then skip() can end the step.
+    /// Optimizer::step(); after such an InvalidArgument, reductions may still run. If a reduction fails, all members
+    /// have updated the same parameters: those whose reduction succeeded; with a finite max_norm, none. With a finite
+    /// max_norm, throws InvalidArgument if the norm is not finite; then skip() can end the step.
     void step(double learning_rate, double gradient_factor = 1.0);
 
     /// Ends the step without an update. All members must skip the same steps; see LossScale::keep_step(). Waits and

@@ -99,9 +99,10 @@ private:
 };
 
 struct PlateauOptions {
-    double factor = 0.1;            ///< the rate is multiplied by this number; 0 < factor < 1
-    std::int64_t patience = 10;     ///< number of observations without an improvement that are tolerated; ≥ 0
-    double threshold = 1e-4;        ///< a metric improves if it is better by more than this fraction of the best; ≥ 0
+    double factor = 0.1;         ///< the rate is multiplied by this number; 0 < factor < 1
+    std::int64_t patience = 10;  ///< number of observations without an improvement that are tolerated; ≥ 0
+    /// A metric improves if it is better by more than this fraction of the best; ≥ 0, and below 1 if smaller is better.
+    double threshold = 1e-4;
     std::int64_t cooldown = 0;      ///< number of observations after a reduction that are not counted; ≥ 0
     double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1
     bool larger_is_better = false;  ///< true for an accuracy, false for a loss

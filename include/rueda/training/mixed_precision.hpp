@@ -32,9 +32,10 @@ struct LossScaleOptions {
 /// after `growth_interval` finite steps in a row (the behaviour of torch.amp.GradScaler). In each step:
 ///
 ///     compute the gradients of scale() × loss, and reduce them
-///     if (scale.keep_step(finite)) { optimizer.step(rate, scale.gradient_factor()); }
+///     const double factor = scale.gradient_factor();   // before keep_step(), which may change the scale
+///     if (scale.keep_step(finite)) { optimizer.step(rate, factor); }
 ///
-/// with gradient_factor() read before keep_step(). Threads: one thread at a time may call its functions.
+/// Threads: one thread at a time may call its functions.
 class RUEDA_API LossScale {
 public:
     /// Throws InvalidArgument if an option is out of its range; the message names the option.

@@ -55,6 +55,7 @@ struct Sgd {
 struct Adam {
     double beta1 = 0.9;
     double beta2 = 0.999;
+    /// At least 1.2e-38, the smallest normal float32. AdamW, Adagrad and Lamb have the same limit.
     double epsilon = 1e-8;
     double weight_decay = 0.0;
 };
@@ -73,13 +74,18 @@ struct AdamW {
 struct Adagrad {
     double rate_decay = 0.0;
     double initial_accumulator = 0.0;  ///< the value of n before the first step
-    double epsilon = 1e-10;
+    double epsilon = 1e-10;            ///< may be 0 if initial_accumulator is above 0
     double weight_decay = 0.0;
 };
 
 /// FTRL-Proximal with one learning rate per coordinate (McMahan et al. 2013, "Ad Click Prediction: a View from the
 /// Trenches", algorithm 1): σ = (√(n + g²) − √n) / η; z ← z + g − σ w; n ← n + g²; then w = 0 if |z| ≤ l1, otherwise
 /// w = −(z − sign(z) l1) / ((beta + √n) / η + l2). Many weights become exactly 0 if l1 > 0.
+///
+/// The paper's η is constant. If the learning rate changes from η' to η, the sum of all σ must still be
+/// (beta + √n) / η, so σ = (beta + √(n + g²)) / η − (beta + √n) / η'. For a constant rate this is the paper's σ.
+/// Without l1 and l2, and with weights that begin with 0, each step is then w ← w − η g / (beta + √n), also after a
+/// warm-up or a decay of the rate. The state contains the rate of the last step.
 ///
 /// The algorithm computes w from z and n alone. Initial weights that are not 0 therefore act only through σ in the
 /// first step; let the weights begin with 0, as in the paper. η must be above 0.
@@ -136,9 +142,10 @@ public:
     [[nodiscard]] std::int64_t steps() const noexcept;
 
     /// Returns the state: the number of steps, "optimizer.<rule>.steps", and the state of each parameter, for example
-    /// "optimizer.adam.first_moment.<name>". Pass the tensors, together with the model's, to save_checkpoint(),
-    /// restore_checkpoint() and broadcast_parameters(). The views are valid as long as the object lives, also after it
-    /// is moved. A checkpoint of another rule has other names and is therefore refused.
+    /// "optimizer.adam.first_moment.<name>". Ftrl also has "optimizer.ftrl.rate", the learning rate of the last step.
+    /// Pass the tensors, together with the model's, to save_checkpoint(), restore_checkpoint() and
+    /// broadcast_parameters(). The views are valid as long as the object lives, also after it is moved. A checkpoint of
+    /// another rule has other names and is therefore refused.
     [[nodiscard]] std::vector<NamedTensor> state();
 
 private:

@@ -35,7 +35,7 @@ enum class Remainder : std::int32_t {
 
 /// What happens if a batch has fewer samples than there are ranks, so that some ranks get none.
 enum class EmptyShares : std::int32_t {
-    refuse,  ///< the constructor throws InvalidArgument
+    refuse,  ///< the constructor throws InvalidArgument. With Remainder::pad, padding counts as samples here
     allow,   ///< the ranks get empty shares. Batch normalisation would compute NaN from an empty share
 };
 
@@ -81,10 +81,14 @@ public:
     /// InvalidArgument unless 0 ≤ batch < batches().
     [[nodiscard]] std::span<const std::int64_t> share(std::int64_t batch) const;
     /// Returns how many samples of share(batch) count: these are the first ones. The samples behind them are padding;
-    /// their weight in loss, gradient and metrics is 0. Only the last batch of Remainder::pad has padding.
+    /// their weight in loss, gradient and metrics is 0. Only the last batch of Remainder::pad has padding. The result
+    /// may be 0, also with EmptyShares::refuse: the share then consists of padding alone. There is no mean over 0
+    /// samples, so the rank must contribute gradients of zero. (A quotient 0 / 0 would be NaN, and would make the
+    /// reduced gradients of all ranks NaN.)
     [[nodiscard]] std::int64_t counted(std::int64_t batch) const;
     /// Returns counted(batch) × size / batch_size(batch). The average over the ranks of (weight × mean over the rank's
-    /// counted samples) is the mean over all counted samples of the batch. The weight is 1 if the shares are equal.
+    /// counted samples) is the mean over all counted samples of the batch. The weight is 1 if the shares are equal. It
+    /// is 0 if counted() is 0. Do not multiply a mean by this 0, because the mean does not exist; contribute zeros.
     [[nodiscard]] double average_weight(std::int64_t batch) const;
 
 private:
