@@ -252,7 +252,7 @@ TEST_CASE("a mixed batch has its pinned memory before NCCL waits for another mem
             demand_all(member, segments[0], 3);
             demand_all(member, segments[1], 3);
         },
-        nullptr, /*piece_bytes=*/600);
+        nullptr, /*piece_bytes=*/640);
 }
 
 TEST_CASE("the times of a mixed batch are those of NCCL's part, and a staged batch has none", "[gpu][staged]") {
