@@ -93,6 +93,8 @@ public:
     /// Returns Rueda's own stream, which has the highest priority and does not wait for the legacy default stream. All
     /// communicators of the device use this one stream: NCCL demands an order between the communicators of a device.
     [[nodiscard]] Result<CudaStream> stream();
+    /// Makes another stream of this kind. It is never destroyed.
+    [[nodiscard]] Result<CudaStream> make_stream();
 
     /// The right to put work into the stream. A communicator needs it from its first call until NCCL has put all work
     /// into the stream, because NCCL does so in a thread of its own. Returns false if another communicator has the
@@ -131,7 +133,6 @@ private:
     void give_back(CudaEvent event) noexcept;
     [[nodiscard]] CudaEvent make_timed_event();
     void take_reference();
-    [[nodiscard]] Result<CudaStream> make_stream();
     [[nodiscard]] Result<const std::byte*> pattern(unsigned key, const std::function<void(std::byte* to)>& write);
 
     const CudaApi api_;

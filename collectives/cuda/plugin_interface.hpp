@@ -134,7 +134,7 @@ public:
     virtual void measure(bool /*measures*/) {}
     /// How far the last task is that was started and is not done.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
-    /// Returns the event after the work of the last task that was done.
+    /// Returns the event after the work of the last task that was done, and of all earlier tasks.
     [[nodiscard]] virtual DeviceEventPtr end() = 0;
     /// Looks for errors of the communication that came after a task was done. Returns the reason why no task can
     /// continue, or success.

@@ -71,7 +71,8 @@ public:
     /// Whether expect_launches() was called.
     [[nodiscard]] bool is_on_device() const { return is_on_device_; }
     /// The work of a member has been given to the device, and `end` stands after it. The last event covers all members,
-    /// because a process set has one stream. Null if the member has failed before; fail() must have been called then.
+    /// also those of earlier batches (DeviceCommunicator::end()). Null if the member has failed before; fail() must
+    /// have been called then.
     void launched(const collectives::DeviceEventPtr& end) {
         if (end != nullptr) {
             device_end_ = end;

@@ -73,28 +73,20 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
     return std::unique_ptr<DeviceCommunicator>(std::make_unique<SetCommunicator>(std::move(parts), set, host));
 }
 
-Result<HostCopies*> CudaDeviceRuntime::host_copies(int ordinal) {
+Result<std::shared_ptr<std::byte>> CudaDeviceRuntime::host_memory(std::int32_t ordinal, std::size_t bytes) {
     auto found = device(ordinal);
     RUEDA_RETURN_IF_FAILED(found.status());
-    const std::scoped_lock lock(mutex_);
-    std::unique_ptr<HostCopies>& copies = host_copies_[ordinal];
-    if (copies == nullptr) {
-        copies = std::make_unique<HostCopies>(found.value()->shared_device());
-    }
-    return copies.get();
-}
-
-Result<std::shared_ptr<std::byte>> CudaDeviceRuntime::host_memory(std::int32_t ordinal, std::size_t bytes) {
-    auto copies = host_copies(ordinal);
-    RUEDA_RETURN_IF_FAILED(copies.status());
-    return copies.value()->memory(bytes);
+    auto taken = found.value()->take(bytes);
+    RUEDA_RETURN_IF_FAILED(taken.status());
+    return std::shared_ptr<std::byte>(taken.value().memory, [staging = found.value(), block = taken.value()](
+                                                                std::byte* /*memory*/) { staging->give_back(block); });
 }
 
 Result<DeviceEventPtr> CudaDeviceRuntime::copy(std::int32_t ordinal, std::byte* to, const std::byte* from,
                                                std::size_t bytes, const DeviceEventPtr& after) {
-    auto copies = host_copies(ordinal);
-    RUEDA_RETURN_IF_FAILED(copies.status());
-    return copies.value()->copy(to, from, bytes, after);
+    auto found = device(ordinal);
+    RUEDA_RETURN_IF_FAILED(found.status());
+    return found.value()->copy(to, from, bytes, after);
 }
 
 Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options) {

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "collectives/cuda/cuda_device.hpp"
-#include "collectives/cuda/host_copies.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/plugin/set_communicator.hpp"
@@ -46,14 +45,12 @@ public:
 private:
     /// Returns the device with what all process sets on it share.
     [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
-    [[nodiscard]] Result<HostCopies*> host_copies(int ordinal);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
     void note(const std::string& text) const;
 
     const Parts parts_;
-    std::mutex mutex_;  // guards the next three
+    std::mutex mutex_;  // guards the next two
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
-    std::map<int, std::unique_ptr<HostCopies>> host_copies_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 

@@ -4,15 +4,17 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 namespace rueda::collectives::cuda {
 namespace {
 
-/// The end of work in two streams.
+/// The end of work in two streams. The times are those of `measured`, which may be null.
 class BothEvents final : public DeviceEvent {
 public:
-    BothEvents(DeviceEventPtr one, DeviceEventPtr other) : one_(std::move(one)), other_(std::move(other)) {}
+    BothEvents(DeviceEventPtr one, DeviceEventPtr other, DeviceEventPtr measured)
+        : one_(std::move(one)), other_(std::move(other)), measured_(std::move(measured)) {}
     Result<bool> is_done() override {
         auto done = one_->is_done();
         return done.is_ok() && done.value() ? other_->is_done() : done;
@@ -21,10 +23,12 @@ public:
         RUEDA_RETURN_IF_FAILED(one_->make_wait(stream));
         return other_->make_wait(stream);
     }
+    std::optional<Times> times() override { return measured_ != nullptr ? measured_->times() : std::nullopt; }
 
 private:
     const DeviceEventPtr one_;
     const DeviceEventPtr other_;
+    const DeviceEventPtr measured_;
 };
 
 }  // namespace
@@ -151,19 +155,25 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
     // An empty batch also has an end, so one of the two takes part in it.
     nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
-    Task* const nccl = nccl_took_part_ ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
     if (staged_took_part_) {
         staged_.begin(for_host_.of(batch));
     }
+    if (nccl_took_part_ && staged_took_part_) {
+        staged_.reserve();
+    }
+    Task* const nccl = nccl_took_part_ && staged_.failed().is_ok() ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
     task_.begin(nccl, staged_took_part_ ? &staged_ : nullptr);
     return task_;
 }
 
+/// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
+/// has a stream of its own, so this end also covers the earlier work of the way that did not take part.
 DeviceEventPtr SetCommunicator::end() {
-    if (nccl_took_part_ && staged_took_part_) {
-        return std::make_shared<BothEvents>(parts_.nccl->end(), staged_.end());
+    const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;
+    if (nccl != nullptr && staged_.end() != nullptr) {
+        return std::make_shared<BothEvents>(nccl, staged_.end(), nccl_took_part_ ? nccl : nullptr);
     }
-    return nccl_took_part_ ? parts_.nccl->end() : staged_.end();
+    return nccl != nullptr ? nccl : staged_.end();
 }
 
 Status SetCommunicator::failed() {

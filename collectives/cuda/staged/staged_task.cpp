@@ -2,7 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/cuda/staged/staged_task.hpp"
 
+#include <array>
 #include <bit>
+#include <map>
 #include <span>
 #include <thread>
 #include <utility>
@@ -55,7 +57,7 @@ Result<StepResult> StagedTask::advance() {
     }
     if (copied_in_ < plan_.pieces.size()) {
         RUEDA_RETURN_IF_FAILED(return_blocks());
-        if (stages_.size() + leaving_.size() < kBlocks) {
+        if (may_take_block()) {
             RUEDA_RETURN_IF_FAILED(copy_in());
             return StepResult::advanced;
         }
@@ -90,10 +92,70 @@ Status StagedTask::return_blocks() {
         if (!done.value()) {
             break;
         }
-        device_->give_back(leaving_.front().block);
+        return_block(leaving_.front().block);
         leaving_.pop_front();
     }
     return {};
+}
+
+void StagedTask::return_block(const PinnedBlock& block) {
+    if (is_reserved_) {
+        reserved_.push_back(block);
+    } else {
+        device_->give_back(block);
+    }
+}
+
+/// A large piece is the only one, so that an operation that cannot be divided needs the memory of one block.
+bool StagedTask::may_take_block() const {
+    const std::size_t used = stages_.size() + leaving_.size();
+    return plan_.pieces[copied_in_].bytes > piece_bytes_ ? used == 0 : used < kBlocks;
+}
+
+void StagedTask::reserve() {
+    if (failure_.is_ok()) {
+        is_reserved_ = true;
+        failure_ = take_all_blocks();
+    }
+}
+
+/// Takes as many blocks of each size as pieces of this size can be in progress.
+Status StagedTask::take_all_blocks() {
+    std::map<std::size_t, std::size_t> taken;  // the number of blocks by size
+    for (const StagedPiece& piece : plan_.pieces) {
+        std::size_t& blocks = taken[StagingDevice::size_of_block(piece.bytes)];
+        if (blocks < (piece.bytes > piece_bytes_ ? 1 : kBlocks)) {
+            auto block = device_->take(piece.bytes);
+            RUEDA_RETURN_IF_FAILED(block.status());
+            reserved_.push_back(block.value());
+            ++blocks;
+        }
+    }
+    return {};
+}
+
+/// Takes the smallest reserved block that is large enough. Without one, takes a block from the pool.
+Result<PinnedBlock> StagedTask::take_block(std::size_t bytes) {
+    auto best = reserved_.end();
+    for (auto block = reserved_.begin(); block != reserved_.end(); ++block) {
+        if (block->bytes >= bytes && (best == reserved_.end() || block->bytes < best->bytes)) {
+            best = block;
+        }
+    }
+    if (best == reserved_.end()) {
+        return device_->take(bytes);
+    }
+    const PinnedBlock block = *best;
+    reserved_.erase(best);
+    return block;
+}
+
+void StagedTask::end_reservation() noexcept {
+    for (const PinnedBlock& block : reserved_) {
+        device_->give_back(block);
+    }
+    reserved_.clear();
+    is_reserved_ = false;
 }
 
 std::span<const StagedPart> StagedTask::parts_of(const StagedPiece& piece) const {
@@ -140,7 +202,7 @@ Status StagedTask::copy(Direction direction, const StagedPiece& piece, const Pin
 Status StagedTask::copy_in() {
     last_work_ = StepWork::copy_in;
     const StagedPiece& piece = plan_.pieces[copied_in_];
-    auto block = device_->take(piece.bytes);
+    auto block = take_block(piece.bytes);
     RUEDA_RETURN_IF_FAILED(block.status());
     Stage& stage = stages_.emplace_back(Stage{.block = block.value()});
     RUEDA_RETURN_IF_FAILED(copy(Direction::to_host, piece, stage.block, stage.copied_in));
@@ -199,7 +261,7 @@ Status StagedTask::copy_out() {
     RUEDA_RETURN_IF_FAILED(copy(Direction::to_device, plan_.pieces[on_cpu_], stage.block, copied_out));
     stages_.pop_front();
     if (copied_out == nullptr) {
-        device_->give_back(stage.block);
+        return_block(stage.block);
     } else {
         leaving_.push_back({stage.block, std::move(copied_out)});
     }
@@ -208,6 +270,7 @@ Status StagedTask::copy_out() {
 
 /// The copies of one direction are in one stream, so the last event stands behind all of them.
 Status StagedTask::finish() {
+    end_reservation();
     if (!leaving_.empty()) {
         end_ = leaving_.back().copied_out;
         return {};
@@ -226,27 +289,28 @@ Status StagedTask::finish() {
 }
 
 /// Whether the device has done all copies. Nothing wakes a thread when it has, so the thread sleeps and asks again.
+/// After an error of the device, the answer never becomes "done", so the wait ends.
 bool StagedTask::wait_for_copies() noexcept {
     const auto limit = std::chrono::steady_clock::now() + kEndLimit;
-    const auto is_open = [](const DeviceEventPtr& event) {
-        if (event == nullptr) {
-            return false;
+    const std::array<DeviceEventPtr, 2> last{stages_.empty() ? nullptr : stages_.back().copied_in,
+                                             leaving_.empty() ? nullptr : leaving_.back().copied_out};
+    for (const DeviceEventPtr& event : last) {
+        while (event != nullptr) {
+            const auto done = event->is_done();
+            if (done.is_ok() && done.value()) {
+                break;
+            }
+            if (!done.is_ok() || std::chrono::steady_clock::now() >= limit) {
+                return false;
+            }
+            std::this_thread::sleep_for(kCopyPause);
         }
-        const auto done = event->is_done();
-        return !done.is_ok() || !done.value();
-    };
-    const DeviceEventPtr last_in = stages_.empty() ? nullptr : stages_.back().copied_in;
-    const DeviceEventPtr last_out = leaving_.empty() ? nullptr : leaving_.back().copied_out;
-    while (is_open(last_in) || is_open(last_out)) {
-        if (std::chrono::steady_clock::now() >= limit) {
-            return false;
-        }
-        std::this_thread::sleep_for(kCopyPause);
     }
     return true;
 }
 
 StagedTask::~StagedTask() {
+    end_reservation();
     if (!wait_for_copies() || inner_ != nullptr || !failure_.is_ok()) {
         return;
     }

@@ -36,7 +36,7 @@ namespace rueda::collectives::cuda {
 class StagedTask final : public Task {
 public:
     /// The number of pieces that are between "copied in" and "returned": one is copied in, one is on the CPU, and two
-    /// are copied out.
+    /// are copied out. A piece that is larger than the limit is alone.
     static constexpr std::size_t kBlocks = 4;
     /// The size of a piece. Copies between an H200 and pinned memory reach 80 % of their bandwidth at this size (313 µs
     /// for 16 MiB, 28 µs for 1 MiB), and the CPU's work on a piece still begins early.
@@ -56,13 +56,17 @@ public:
     /// The spans in `batch` must stay valid until the task is done. `batch.host` has the same tensors as
     /// `batch.segments`.
     void begin(const DeviceBatch& batch);
+    /// Takes all blocks of the batch now, so that no step allocates pinned memory. Call this before the first step if
+    /// work of the batch that waits for other members will be on the device: the driver may let an allocation wait for
+    /// the work of the device, and then nobody would notice the death of a member.
+    void reserve();
     StepResult step() override;
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
 
 private:
-    using Direction = StagingDevice::Direction;
+    using Direction = StagingDevice::Stream;  // one of the first two
     /// A piece that is copied in or on the CPU.
     struct Stage {
         PinnedBlock block{};
@@ -77,6 +81,11 @@ private:
     [[nodiscard]] Result<StepResult> advance();
     [[nodiscard]] Result<bool> are_ready();
     [[nodiscard]] Status return_blocks();
+    void return_block(const PinnedBlock& block);
+    [[nodiscard]] bool may_take_block() const;
+    [[nodiscard]] Status take_all_blocks();
+    [[nodiscard]] Result<PinnedBlock> take_block(std::size_t bytes);
+    void end_reservation() noexcept;
     [[nodiscard]] Status copy_in();
     [[nodiscard]] Result<StepResult> work_on_cpu();
     void start_on_cpu();
@@ -102,7 +111,9 @@ private:
     std::size_t on_cpu_ = 0;     // the pieces that the CPU has done
     std::deque<Stage> stages_;   // the pieces from on_cpu_ to copied_in_
     std::deque<Leaving> leaving_;
-    Task* inner_ = nullptr;  // the CPU's task for the first of the stages
+    std::vector<PinnedBlock> reserved_;  // of the blocks that the batch reserved, those that are not in use
+    bool is_reserved_ = false;           // whether reserve() was called for the batch
+    Task* inner_ = nullptr;              // the CPU's task for the first of the stages
     bool is_done_ = true;
     // the batch of the CPU's communicator
     std::vector<Segment> segments_;

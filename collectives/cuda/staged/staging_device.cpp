@@ -4,37 +4,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace rueda::collectives::cuda {
 namespace {
 
-/// Blocks up to kDoublingLimit have sizes that are powers of two, larger ones are multiples of kDoublingLimit. So
-/// tensors of similar sizes use the same blocks.
-constexpr std::size_t kSmallestBlock = std::size_t{64} << 10;
-constexpr std::size_t kDoublingLimit = std::size_t{4} << 20;
-
-std::size_t size_of_block(std::size_t bytes) {
-    if (bytes <= kDoublingLimit) {
-        return std::bit_ceil(std::max(bytes, kSmallestBlock));
-    }
-    return (bytes + kDoublingLimit - 1) / kDoublingLimit * kDoublingLimit;
-}
+/// The driver gives out pinned memory in pages.
+constexpr std::size_t kSmallestBlock = 4096;
 
 }  // namespace
 
-Result<CudaStream> StagingDevice::stream(Direction direction) {
+std::size_t StagingDevice::size_of_block(std::size_t bytes) { return std::bit_ceil(std::max(bytes, kSmallestBlock)); }
+
+Result<CudaStream> StagingDevice::stream(Stream which) {
     const std::scoped_lock lock(mutex_);
-    CudaStream& stream = streams_.at(static_cast<std::size_t>(direction));
+    CudaStream& stream = streams_.at(static_cast<std::size_t>(which));
     if (stream == nullptr) {
-        int least = 0;
-        int greatest = 0;
-        CudaResult result = device_->api().context_get_stream_priority_range(&least, &greatest);
-        if (result == kCudaSuccess) {
-            result = device_->api().stream_create_with_priority(&stream, kStreamNonBlocking, greatest);
-        }
-        if (result != kCudaSuccess) {
-            return device_->failure_of("cuStreamCreateWithPriority", result);
-        }
+        auto made = device_->make_stream();
+        RUEDA_RETURN_IF_FAILED(made.status());
+        stream = made.value();
     }
     return stream;
 }
@@ -43,18 +31,13 @@ Result<PinnedBlock> StagingDevice::take(std::size_t bytes) {
     const std::size_t wanted = size_of_block(bytes);
     {
         const std::scoped_lock lock(mutex_);
-        auto best = free_.end();
-        for (auto block = free_.begin(); block != free_.end(); ++block) {
-            if (block->bytes >= wanted && (best == free_.end() || block->bytes < best->bytes)) {
-                best = block;
+        // A small operation does not take a block that a large one left behind and may need again.
+        for (const std::size_t size : {wanted, 2 * wanted}) {
+            if (const auto free = free_.find(size); free != free_.end() && !free->second.empty()) {
+                const PinnedBlock block{free->second.back(), size};
+                free->second.pop_back();
+                return block;
             }
-        }
-        // A small piece does not take a block that a large operation left behind and may need again.
-        if (best != free_.end() && best->bytes <= 2 * wanted) {
-            const PinnedBlock block = *best;
-            *best = free_.back();
-            free_.pop_back();
-            return block;
         }
     }
     const RelaxedCapture relaxed(device_->api());
@@ -69,15 +52,46 @@ Result<PinnedBlock> StagingDevice::take(std::size_t bytes) {
                        "leave more of the host's memory free, or raise the limit of locked memory (ulimit -l)",
                        wanted, device_->ordinal(), reason.message());
     }
-    return PinnedBlock{static_cast<std::byte*>(memory), wanted};
+    const PinnedBlock block{static_cast<std::byte*>(memory), wanted};
+    const std::scoped_lock lock(mutex_);
+    blocks_.emplace(block.memory, block.bytes);
+    return block;
 }
 
 void StagingDevice::give_back(PinnedBlock block) noexcept {
     try {
         const std::scoped_lock lock(mutex_);
-        free_.push_back(block);
+        free_[block.bytes].push_back(block.memory);
     } catch (...) {  // NOLINT(bugprone-empty-catch): without memory for the list, the block is not used again
     }
+}
+
+bool StagingDevice::is_in_block(const std::byte* address) {
+    const std::scoped_lock lock(mutex_);
+    const auto next = blocks_.upper_bound(address);
+    return next != blocks_.begin() && address < std::prev(next)->first + std::prev(next)->second;
+}
+
+Result<DeviceEventPtr> StagingDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes,
+                                           const DeviceEventPtr& after) {
+    const std::scoped_lock lock(order_);
+    const RelaxedCapture relaxed(device_->api());
+    const ContextScope scope(device_->api(), device_->context());
+    if (scope.error() != kCudaSuccess) {
+        return device_->failure_of("cuCtxPushCurrent", scope.error());
+    }
+    const Stream direction = is_in_block(to) ? Stream::to_host : Stream::to_device;
+    auto queue = stream(after != nullptr ? Stream::after_events : direction);
+    RUEDA_RETURN_IF_FAILED(queue.status());
+    if (after != nullptr) {
+        RUEDA_RETURN_IF_FAILED(after->make_wait({device_->ordinal(), queue.value()}));
+    }
+    const CudaResult result = device_->api().copy_async(std::bit_cast<std::uintptr_t>(to),
+                                                        std::bit_cast<std::uintptr_t>(from), bytes, queue.value());
+    if (result != kCudaSuccess) {
+        return device_->failure_of("cuMemcpyAsync", result);
+    }
+    return device_->record(queue.value());
 }
 
 }  // namespace rueda::collectives::cuda

@@ -5,12 +5,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
 #include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
 
 namespace rueda::collectives::cuda {
 
@@ -20,36 +23,50 @@ struct PinnedBlock {
     std::size_t bytes = 0;
 };
 
-/// What all process sets that stage tensors of one device share: a stream for each direction, and pinned memory.
+/// What all copies between a device and the host share: streams, and a pool of pinned memory. Process sets that stage
+/// tensors use it, and so do sends and receives.
 ///
 /// The streams are not Device::stream(). NCCL puts work into that one from a thread of its own, and its kernels wait
-/// for other ranks. The copies here wait for nothing but earlier copies. With a stream for each direction, a copy to
-/// the host and one to the device run at the same time.
+/// for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier copies. With a
+/// stream for each direction, a copy to the host and one to the device run at the same time. A copy that waits for the
+/// program's work has a third stream, so that it does not stop the others.
 ///
 /// Pinned memory is never freed, because the driver may wait for all work of the device when memory is freed. A block
-/// that is given back is used again. The size of the pool is therefore the largest size that was in use at one time.
+/// that is given back is used again. The sizes are powers of two. So if each operation needs one block, and the blocks
+/// are used one after the other, the whole pool is smaller than four times the largest operation, whatever their sizes
+/// are.
 ///
 /// Threads: any thread may call any function.
 class StagingDevice {
 public:
-    enum class Direction : std::uint8_t { to_host, to_device };
+    enum class Stream : std::uint8_t { to_host, to_device, after_events };
 
     explicit StagingDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
     [[nodiscard]] Device& device() const { return *device_; }
     [[nodiscard]] std::shared_ptr<Device> shared_device() const { return device_; }
-    /// Returns the stream for copies of this direction. The device's context must be current.
-    [[nodiscard]] Result<CudaStream> stream(Direction direction);
-    /// Returns a block of at least `bytes` bytes, which begins at a cache line.
+    [[nodiscard]] Result<CudaStream> stream(Stream which);
+
+    /// Returns a block of at least `bytes` bytes, which begins at a page.
     [[nodiscard]] Result<PinnedBlock> take(std::size_t bytes);
     /// Call this when the device has done all copies from and to the block.
     void give_back(PinnedBlock block) noexcept;
+    /// The size of a new block for this many bytes.
+    [[nodiscard]] static std::size_t size_of_block(std::size_t bytes);
+
+    /// See DeviceRuntime::copy().
+    [[nodiscard]] Result<DeviceEventPtr> copy(std::byte* to, const std::byte* from, std::size_t bytes,
+                                              const DeviceEventPtr& after);
 
 private:
+    [[nodiscard]] bool is_in_block(const std::byte* address);
+
     const std::shared_ptr<Device> device_;
-    std::mutex mutex_;  // guards the next two
-    std::array<CudaStream, 2> streams_{};
-    std::vector<PinnedBlock> free_;
+    std::mutex order_;  // held by copy(), so that the waits of one copy never stand before another one
+    std::mutex mutex_;  // guards the next three
+    std::array<CudaStream, 3> streams_{};
+    std::map<std::size_t, std::vector<std::byte*>> free_;  // by size
+    std::map<const std::byte*, std::size_t> blocks_;       // the sizes of all blocks, by address
 };
 
 }  // namespace rueda::collectives::cuda

@@ -3,10 +3,14 @@
 // Device tensors that move through the host's memory, on the stand-in: when the members choose this way, what NCCL
 // cannot do, several process sets, and failures. operations_test.cpp compares the results of all operations.
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -157,6 +161,119 @@ TEST_CASE("pinned memory is used again, and no host waits for the device", "[gpu
             demand_all(member, segment, 2);
         },
         nullptr, /*piece_bytes=*/1000);
+}
+
+TEST_CASE("operations that cannot be divided use few blocks of pinned memory while they grow", "[gpu][staged]") {
+    run_members(
+        2, 1, 49,
+        [](Member& member) {
+            member.set_path(DevicePath::host);
+            const auto communicator = member.connect();
+            constexpr std::size_t kRow = 1000;
+            constexpr std::int64_t kMost = 40;
+            const Segment segment{.dtype = DType::float32,
+                                  .count = kRow,
+                                  .input = member.put(encode(DType::float32, std::vector<double>(kMost * kRow, 1.0))),
+                                  .output = member.garbage(2 * kMost * kRow * sizeof(float))};
+            member.meet();
+            const std::size_t before = gpu::calls("cuMemHostAlloc");
+            member.meet();
+            for (std::int64_t rows = 1; rows <= kMost; ++rows) {
+                const std::vector<std::int64_t> of_members{rows, rows};
+                const Status status = member.run(
+                    *communicator, {.operation = Operation::allgather, .segments = {&segment, 1}, .rows = of_members});
+                demand(status.is_ok(), status.message());
+            }
+            member.meet();
+            // The sizes are 16 to 512 KiB, and each member has one block of each.
+            demand(gpu::calls("cuMemHostAlloc") - before == 12, "another number of allocations");
+            member.meet();
+        },
+        nullptr, /*piece_bytes=*/1000);
+}
+
+TEST_CASE("large blocks of pinned memory have few sizes", "[gpu][staged]") {
+    run_members(1, 1, 50, [](Member& member) {
+        auto device = cuda::Device::open(member.cuda(), member.device());
+        demand(device.is_ok(), "the device");
+        cuda::StagingDevice staging(device.value());
+        const std::size_t before = gpu::calls("cuMemHostAlloc");
+        for (std::size_t pieces = 1; pieces <= 16; ++pieces) {
+            const auto block = staging.take(pieces * cuda::StagedTask::kPieceBytes);
+            demand(block.is_ok() && block.value().bytes >= pieces * cuda::StagedTask::kPieceBytes, "the block");
+            staging.give_back(block.value());
+        }
+        demand(gpu::calls("cuMemHostAlloc") - before == 5, "another number of allocations");
+    });
+}
+
+/// Starts an allreduce as Member::run() does. `ready` and `locations` must live until the task is done.
+Task& start_allreduce(DeviceCommunicator& communicator, std::span<const Segment> segments,
+                      const std::vector<DeviceEventPtr>& ready, const std::vector<Location>& locations) {
+    return communicator.start(
+        {.segments = segments,
+         .ready = ready,
+         .host = {.operation = Operation::allreduce, .segments = segments, .locations = locations, .splits = {}}});
+}
+
+TEST_CASE("a mixed batch has its pinned memory before NCCL waits for another member", "[gpu][staged]") {
+    std::atomic<bool> has_returned{false};  // relaxed: only the flag matters
+    run_members(
+        2, 2, 62,
+        [&](Member& member) {
+            const auto communicator = member.connect();
+            const std::array segments{tensor_of(member, DType::float32, 500), tensor_of(member, DType::int16, 3000)};
+            const auto recorded = member.runtime().record(member.stream());
+            demand(recorded.is_ok(), "record");
+            const std::vector<DeviceEventPtr> ready(2, recorded.value());
+            const std::vector<Location> locations(4);
+            gpu::settle();
+            member.meet();
+            gpu::set_allocations_wait(true);
+            member.meet();
+            const auto start = Clock::now();
+            if (member.number() == 1) {
+                while (!has_returned.load(std::memory_order_relaxed) && Clock::now() - start < 5s) {
+                    std::this_thread::yield();
+                }
+            }
+            Task& task = start_allreduce(*communicator, segments, ready, locations);
+            if (member.number() == 0) {
+                const Status status = Member::drive(*communicator, task, 200ms);
+                has_returned.store(true, std::memory_order_relaxed);
+                demand(status.code() == ErrorCode::timeout, "the batch did not wait for the other member");
+                demand(Clock::now() - start < 4s, "an allocation waited for NCCL");
+            }
+            const Status status = Member::drive(*communicator, task);
+            demand(status.is_ok(), status.message());
+            demand(communicator->end()->make_wait(member.stream()).is_ok(), "the wait");
+            member.meet();
+            gpu::set_allocations_wait(false);
+            demand_all(member, segments[0], 3);
+            demand_all(member, segments[1], 3);
+        },
+        nullptr, /*piece_bytes=*/640);
+}
+
+TEST_CASE("the times of a mixed batch are those of NCCL's part, and a staged batch has none", "[gpu][staged]") {
+    run_members(1, 1, 63, [](Member& member) {
+        const auto communicator = member.connect();
+        communicator->measure(true);
+        const std::array segments{tensor_of(member, DType::float32, 500), tensor_of(member, DType::int16, 300)};
+        std::optional<DeviceEvent::Times> times;
+        // On a busy machine, the clock of the device cannot be measured at every try.
+        for (const auto limit = Clock::now() + 20s; !times && Clock::now() < limit;) {
+            demand(member.run(*communicator, {.segments = segments}).is_ok(), "the batch");
+            demand_all(member, segments[1], 1);  // the host waits for the end
+            const auto done = communicator->end()->is_done();
+            demand(done.is_ok() && done.value(), "the batch is not done");
+            times = communicator->end()->times();
+        }
+        demand(times && times->begin_ns > 0 && times->begin_ns <= times->end_ns, "the times");
+        demand(member.run(*communicator, {.segments = {&segments[1], 1}}).is_ok(), "the staged batch");
+        demand_all(member, segments[1], 1);
+        demand(!communicator->end()->times().has_value(), "the times of an earlier batch");
+    });
 }
 
 // Several process sets.
@@ -327,6 +444,29 @@ TEST_CASE("the end of a communicator waits for its copies, but not for ever", "[
         communicator->abort();
         communicator.reset();
         demand(Clock::now() - start < 1500ms, "the end took long");
+        gpu::release_device(0);
+    });
+}
+
+TEST_CASE("after an error of the device, the end of a communicator does not wait", "[gpu][staged]") {
+    run_members(1, 1, 64, [](Member& member) {
+        member.set_path(DevicePath::host);
+        member.keep_memory();
+        auto communicator = member.connect();
+        const std::array segments{tensor_of(member, DType::float32, 3000)};
+        const auto recorded = member.runtime().record(member.stream());
+        demand(recorded.is_ok(), "record");
+        gpu::settle();
+        const std::vector<DeviceEventPtr> ready(1, recorded.value());
+        const std::vector<Location> locations(1);
+        Task& task = start_allreduce(*communicator, segments, ready, locations);
+        gpu::hold_device(0);
+        static_cast<void>(Member::drive(*communicator, task, 50ms));
+        gpu::break_device(0, cuda::kCudaIllegalAddress);
+        const auto start = Clock::now();
+        communicator->abort();
+        communicator.reset();
+        demand(Clock::now() - start < 500ms, "the end waited");
         gpu::release_device(0);
     });
 }

@@ -3,12 +3,16 @@
 // The order of the program's work and of Rueda's, and what the host waits for.
 #include <array>
 #include <atomic>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "core/operations/requests.hpp"
 #include "tests/core/devices/device_rank.hpp"
 #include "tests/support/check_passed.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
@@ -139,6 +143,70 @@ TEST_CASE("an operation ends although a later one waits for the program", "[stre
         rank.runtime().wait(second, 20).throw_if_failed();
     });
     gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(0));
+}
+
+/// Float32 elements whose bytes are two int16 elements with this value.
+std::vector<float> int16_elements(std::int16_t value, std::size_t pairs) {
+    return std::vector<float>(pairs, std::bit_cast<float>(std::array{value, value}));
+}
+
+/// Starts an allreduce of a group of two tensors of 12 KB, in the given order: float32, which NCCL reduces, and int16,
+/// which moves through the host's memory.
+void start_mixed_group(DeviceRank& rank, float* floats, float* integers, bool floats_first,
+                       core::Completion& completion) {
+    const std::int64_t floats_shape = 3000;
+    const std::int64_t integers_shape = 6000;
+    const rueda_tensor of_floats{floats, &floats_shape, 1, RUEDA_FLOAT32};
+    const rueda_tensor of_integers{integers, &integers_shape, 1, RUEDA_INT16};
+    std::vector<core::Request> requests(2);
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        const rueda_tensor& tensor = (i == 0) == floats_first ? of_floats : of_integers;
+        requests[i].member = i;
+        core::make_allreduce(tensor, tensor, rank.options(), requests[i]).throw_if_failed();
+        auto use = rank.runtime().use_device(rank.runtime().world(), rank.stream());
+        use.status().throw_if_failed();
+        requests[i].device = std::move(use).value();
+    }
+    const std::vector<std::string> names{floats_first ? "a.0" : "b.0", floats_first ? "a.1" : "b.1"};
+    rank.runtime()
+        .start_group(rank.runtime().world(), floats_first ? "a" : "b", names, requests, completion)
+        .throw_if_failed();
+}
+
+void run_mixed_group(const std::string& delayed, bool floats_first) {
+    begin_devices();
+    base::Config config = DeviceRank::settings();
+    config.fusion_threshold_bytes = 4096;  // each tensor of the group has a batch of its own
+    run_on_devices(
+        2,
+        [&](DeviceRank& rank) {
+            float* const one = rank.put(std::array{1.0F});
+            rank.allreduce("x", one, 1);  // connects
+            float* const floats = rank.put(std::vector<float>(3000, 1.0F));
+            float* const integers = rank.put(int16_elements(5, 3000));
+            rank.synchronize();
+            rank.meet("written");
+            if (rank.rank() == 0) {
+                gpu::delay_operations(delayed, std::chrono::milliseconds(100));
+            }
+            rank.meet("delayed");
+            core::Completion completion(2);
+            start_mixed_group(rank, floats, integers, floats_first, completion);
+            rank.wait_on_stream(completion).throw_if_failed();
+            // The tensor of the first batch is read first, before the host can learn that the batch has ended.
+            const std::vector<float> first = rank.get(floats_first ? floats : integers, 3000);
+            const std::vector<float> second = rank.get(floats_first ? integers : floats, 3000);
+            RUEDA_RANK_CHECK((floats_first ? first : second) == std::vector<float>(3000, 2.0F));
+            RUEDA_RANK_CHECK((floats_first ? second : first) == int16_elements(10, 3000));
+            rank.runtime().wait(completion, 20).throw_if_failed();
+        },
+        config);
+    gpu::delay_operations(delayed, std::chrono::milliseconds(0));
+}
+
+TEST_CASE("a stream waits for all batches of a group, although they end in different streams", "[streams]") {
+    run_mixed_group("ncclAllReduce", /*floats_first=*/true);
+    run_mixed_group("cuMemcpyAsync", /*floats_first=*/false);
 }
 
 TEST_CASE("during the capture of a graph, operations are refused", "[streams]") {
