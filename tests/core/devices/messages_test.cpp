@@ -161,7 +161,12 @@ TEST_CASE("a send that waits for its tensor holds back no send with another tag 
             start_message(rank, true, values[3].data(), 10, 1, 1, completions[3], Memory::host);
             wait(rank, completions[1]);
             wait(rank, completions[2]);
-            RUEDA_RANK_CHECK(!completions[0].done() && !completions[3].done());
+            for (const std::size_t held : {0U, 3U}) {
+                const Status late = rank.runtime().wait(completions[held], 0.25);
+                RUEDA_RANK_CHECK(late.code() == ErrorCode::timeout);
+                RUEDA_RANK_CHECK(late.message().find("it waits for the work of GPU 0 of this rank") !=
+                                 std::string::npos);
+            }
         } else {
             start_message(rank, false, values[0].data(), 10, 0, 1, completions[0], Memory::host);
             start_message(rank, false, values[3].data(), 10, 0, 1, completions[3], Memory::host);
