@@ -39,7 +39,9 @@ std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& b
 
 StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own, std::span<const std::int32_t> ranks) {
     message.ready = {own};
-    if (message.message->peer >= 0) {
+    if (message.message->waits_for_gpu) {
+        message.missing = {own};
+    } else if (message.message->peer >= 0) {
         message.missing = {message.message->peer};
     } else if (message.message->from_all) {
         message.missing.assign(ranks.begin(), ranks.end());

@@ -18,7 +18,7 @@ public:
     [[nodiscard]] static std::uint64_t of(const StallReport::Message& message) {
         return kPresent | (message.sends ? kSends : 0) | (message.receives_too ? kReceivesToo : 0) |
                (message.from_all ? kFromAll : 0) | (message.is_late ? kIsLate : 0) |
-               static_cast<std::uint32_t>(message.peer);
+               (message.waits_for_gpu ? kWaitsForGpu : 0) | static_cast<std::uint32_t>(message.peer);
     }
     [[nodiscard]] static std::optional<StallReport::Message> message(std::uint64_t word) {
         if ((word & kPresent) == 0) {
@@ -28,7 +28,8 @@ public:
                                     .receives_too = (word & kReceivesToo) != 0,
                                     .peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(word)),
                                     .from_all = (word & kFromAll) != 0,
-                                    .is_late = (word & kIsLate) != 0};
+                                    .is_late = (word & kIsLate) != 0,
+                                    .waits_for_gpu = (word & kWaitsForGpu) != 0};
     }
 
 private:
@@ -37,6 +38,7 @@ private:
     static constexpr std::uint64_t kReceivesToo = std::uint64_t{1} << 61;
     static constexpr std::uint64_t kFromAll = std::uint64_t{1} << 60;
     static constexpr std::uint64_t kIsLate = std::uint64_t{1} << 59;
+    static constexpr std::uint64_t kWaitsForGpu = std::uint64_t{1} << 58;
 };
 
 /// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. Called
@@ -48,7 +50,7 @@ void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* 
 /// Makes an entry of a report from `message`, for which rank `own` waits; read_awaited_message() has returned it. If
 /// the message is a receive from any rank, and all other ranks of `ranks` may send it, all these ranks count as
 /// missing. If only the members of a smaller process set may send it, no rank counts as missing, because only rank
-/// `own` knows that set.
+/// `own` knows that set. If the message waits for the GPU of rank `own`, this rank counts as missing.
 [[nodiscard]] StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own,
                                              std::span<const std::int32_t> ranks);
 

@@ -15,14 +15,25 @@ namespace rueda::core {
 namespace {
 
 /// The ranks that have not made the call on the other side of the message. For a receive from any rank, these are all
-/// other ranks of the set.
-std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t own) {
+/// other ranks of the set. If the message waits for this rank's GPU, no other rank has a part in that.
+std::vector<std::int32_t> awaited_by(const MessageOperation& operation, std::int32_t own) {
+    const MessageRequest& request = operation.request;
+    if (operation.waits_for_gpu >= 0) {
+        return {own};
+    }
     if (!request.is_from_anybody()) {
         return {request.peer};
     }
     std::vector<std::int32_t> others(request.set->ranks.begin(), request.set->ranks.end());
     std::erase(others, own);
     return others;
+}
+
+std::string name_of_message(const MessageOperation& operation) {
+    const std::string name = operation.request.describe();
+    return operation.waits_for_gpu < 0
+               ? name
+               : fmt::format("{} (waits for the work of GPU {})", name, operation.waits_for_gpu);
 }
 
 /// Notes in each send whether this rank also has a pending receive from the same peer, or from any rank.
@@ -70,7 +81,8 @@ std::string line_about(const std::vector<MessageWatch::Late>& all) {
 WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own) {
     return {.tensor = {.name = operation.request.describe()},
             .ready = {own},
-            .missing = awaited_by(operation.request, own)};
+            .missing = operation.waits_for_gpu < 0 ? awaited_by(operation, own) : std::vector<std::int32_t>(),
+            .gpu = operation.waits_for_gpu};
 }
 
 MessageWatch::MessageWatch(const StallSettings& settings, base::RankBlock& own)
@@ -118,16 +130,17 @@ std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_
         if (now_ns - operation.submitted_ns < settings_.look_interval_ns) {
             return;  // the remaining messages have not waited long yet, and there may be many of them
         }
-        StallReport::Tensor tensor{operation.request.describe(),
+        StallReport::Tensor tensor{name_of_message(operation),
                                    0,
                                    static_cast<double>(now_ns - operation.submitted_ns) / 1e9,
                                    {own},
-                                   awaited_by(operation.request, own)};
+                                   awaited_by(operation, own)};
         const MessageRequest& request = operation.request;
         tensor.message = {.sends = request.sends,
                           .peer = request.is_from_anybody() ? -1 : request.peer,
                           .from_all = request.is_from_anybody() && request.set->is_world(),
-                          .is_late = now_ns - operation.submitted_ns >= settings_.warning_ns()};
+                          .is_late = now_ns - operation.submitted_ns >= settings_.warning_ns(),
+                          .waits_for_gpu = operation.waits_for_gpu >= 0};
         PendingTensor pending{.id = {0, 0, operation.number},
                               .name = tensor.name,
                               .call = 0,

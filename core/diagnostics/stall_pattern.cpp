@@ -114,7 +114,8 @@ std::optional<StallPattern> crosswise(const StallReport& report) {
 
 /// Whether the tensor is a send to `peer`, while the sender receives nothing that `peer` could send.
 bool is_lone_send_to(const Tensor& tensor, std::int32_t peer) {
-    return tensor.message && tensor.message->sends && !tensor.message->receives_too && tensor.message->peer == peer;
+    return tensor.message && tensor.message->sends && !tensor.message->receives_too && !tensor.message->waits_for_gpu &&
+           tensor.message->peer == peer;
 }
 
 std::optional<StallPattern> sends_to_each_other(const StallReport& report) {

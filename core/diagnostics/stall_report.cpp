@@ -153,6 +153,9 @@ std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
                    : fmt::format("this rank has not announced it yet, because {} waits for {}", what,
                                  base::format_ranks(part.missing));
     }
+    if (part.gpu >= 0) {
+        return fmt::format("it waits for the work of GPU {} of this rank", part.gpu);
+    }
     if (report.kind != WaitReport::Kind::collective) {
         const bool sends = report.kind == WaitReport::Kind::send;
         return part.missing.size() == 1
@@ -232,6 +235,10 @@ std::string describe_tensor(const StallReport& report, const Tensor& tensor) {
         return fmt::format("{}: not done for {} s; done: {}; not done: {}", name_of(tensor),
                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
                            base::format_ranks(tensor.missing));
+    }
+    if (tensor.message && tensor.message->waits_for_gpu) {
+        return fmt::format("{}: waiting for {} s; missing: the GPU of {}", name_of(tensor),
+                           seconds_text(tensor.seconds), base::format_ranks(tensor.ready));
     }
     const bool is_of_a_set = tensor.message && tensor.missing.empty();
     return fmt::format("{}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
@@ -340,8 +347,10 @@ std::string summarize_stall(const StallReport& report) {
 
 std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds, const StartedByRank& started) {
     const Ranks awaited = tensor.awaited();
-    const std::string waits =
-        awaited.empty() ? "not ended after" : fmt::format("waited for {} for", base::format_ranks(awaited));
+    const bool is_on_gpu = tensor.message && tensor.message->waits_for_gpu;
+    const std::string waits = awaited.empty() ? "not ended after"
+                                              : fmt::format("waited for {}{} for", is_on_gpu ? "the GPU of " : "",
+                                                            base::format_ranks(awaited));
     return fmt::format("{} has {} {} s, {}{}); ready: {}{}{}; the job is ended{}", name_of(tensor), waits,
                        seconds_text(tensor.seconds), base::kReasonOfStall, setting_text(shutdown_seconds),
                        base::format_ranks(tensor.ready), obstacle_text(tensor), called_from(tensor.sites),

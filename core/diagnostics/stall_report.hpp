@@ -22,6 +22,8 @@ struct StallReport {
         std::int32_t peer = -1;     ///< rank of the job; -1: any
         bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
         bool is_late = false;       ///< its rank has waited for it longer than the warning time
+        /// It waits for the GPU of its own rank, not for another rank. Tensor::name says for which GPU.
+        bool waits_for_gpu = false;
     };
     struct Tensor {
         std::string name;        ///< empty for an unnamed operation
@@ -132,7 +134,8 @@ struct WaitReport {
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};
-        bool known = true;  ///< false: this rank cannot know which ranks have announced the tensor
+        bool known = true;      ///< false: this rank cannot know which ranks have announced the tensor
+        std::int32_t gpu = -1;  ///< not negative: the message waits for the work of this GPU of this rank
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty if nothing is known

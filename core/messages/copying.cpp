@@ -16,48 +16,67 @@ constexpr std::chrono::milliseconds kCopyLimit{1000};
 
 }  // namespace
 
-/// Begins an operation, unless it is a send that must wait for a copy: its own, or that of an earlier send to the same
-/// peer. Messages with the same peer, tag and process set arrive in the order of the calls.
+/// Begins an operation, unless it is a send that must wait for a copy: its own, or that of an earlier send with the
+/// same peer, tag and process set. Messages with the same of all three arrive in the order of the calls. Other sends do
+/// not wait, because the copy may wait for what their receivers do.
 void Messenger::begin_in_order(MessageOperation& operation) {
     const MessageRequest& request = operation.request;
-    const bool is_behind = std::any_of(held_.begin(), held_.end(), [&](const MessageOperation* earlier) {
-        return earlier->request.peer == request.peer;
-    });
-    if (request.sends && (is_behind || request.device != nullptr)) {
+    const MessageOperation* const earlier = request.sends && !held_.empty() ? held_before(request) : nullptr;
+    if (request.sends && (earlier != nullptr || request.device != nullptr)) {
+        note_gpu(operation, earlier != nullptr ? earlier->waits_for_gpu : request.device->device());
         held_.push_back(&operation);
     } else {
         begin(operation);
     }
 }
 
-bool Messenger::step_copies() {
-    const bool begun = !held_.empty() && begin_held();
-    return (!copies_to_device_.empty() && step_copies_to_device()) || begun;
+/// The send in held_ which a send with this request must not overtake. Null if there is none.
+const MessageOperation* Messenger::held_before(const MessageRequest& request) const {
+    const auto found = std::find_if(held_.begin(), held_.end(), [&](const MessageOperation* earlier) {
+        return earlier->request.keeps_order_with(request);
+    });
+    return found == held_.end() ? nullptr : *found;
 }
 
-/// Begins all sends whose copy is done, and that have no earlier send to their peer before them. All copies go on.
-bool Messenger::begin_held() {
+void Messenger::note_gpu(MessageOperation& operation, int gpu) {
+    const std::lock_guard lock(operations_mutex_);
+    operation.waits_for_gpu = gpu;
+}
+
+/// A failure ends the job, as any other failure of a step: the other rank waits for the message, and must not get a
+/// later one in its place.
+Status Messenger::step_copies(bool& moved) {
+    if (!held_.empty()) {
+        RUEDA_RETURN_IF_FAILED(begin_held(moved));
+    }
+    return copies_to_device_.empty() ? Status() : step_copies_to_device(moved);
+}
+
+/// Begins all sends whose copy is done, and that must not wait for an earlier send. All copies go on. After a failure
+/// the other sends stay in the list, so that fail_all() waits for their copies.
+Status Messenger::begin_held(bool& moved) {
+    Status failed;
     std::vector<MessageOperation*> held;
     held.swap(held_);
     for (MessageOperation* operation : held) {
-        const auto copied =
-            operation->request.device == nullptr ? Result<bool>(true) : operation->request.device->step();
-        const bool is_behind = std::any_of(held_.begin(), held_.end(), [&](const MessageOperation* earlier) {
-            return earlier->request.peer == operation->request.peer;
-        });
-        if (!copied.is_ok()) {
-            end(*operation, about(operation->request, copied.status()), -1);
-        } else if (!copied.value() || is_behind) {
+        const MessageRequest& request = operation->request;
+        const Result<bool> copied = request.device == nullptr ? Result<bool>(true) : request.device->step();
+        if (!copied.is_ok() && failed.is_ok()) {
+            failed = about(request, copied.status());
+        }
+        if (!failed.is_ok() || !copied.value() || held_before(request) != nullptr) {
             held_.push_back(operation);
         } else {
+            note_gpu(*operation, -1);
             begin(*operation);
         }
     }
-    return held_.size() < held.size();
+    moved = moved || held_.size() < held.size();
+    return failed;
 }
 
-bool Messenger::step_copies_to_device() {
-    bool moved = false;
+Status Messenger::step_copies_to_device(bool& moved) {
+    Status failed;
     std::vector<MessageOperation*> copies;
     copies.swap(copies_to_device_);
     for (MessageOperation* operation : copies) {
@@ -68,26 +87,29 @@ bool Messenger::step_copies_to_device() {
             operation->completion->launched(copy.end());
             moved = true;
         }
-        if (!done.is_ok()) {
-            end(*operation, about(operation->request, done.status()), operation->sender);
-        } else if (done.value()) {
+        if (!done.is_ok() && failed.is_ok()) {
+            failed = about(operation->request, done.status());
+        }
+        if (done.is_ok() && done.value()) {
             end(*operation, {}, operation->sender);
         } else {
             copies_to_device_.push_back(operation);
         }
     }
-    return moved || copies_to_device_.size() < copies.size();
+    moved = moved || copies_to_device_.size() < copies.size();
+    return failed;
 }
 
-/// Waits until the device uses no tensor of this rank's messages any more. A copy to the device can stand behind the
-/// program's work, so the wait is limited; the program may then get its memory back too early, as after the abort of
-/// other operations on a device.
-void Messenger::settle_copies() noexcept {
+/// Waits until the device uses no tensor of the messages of one process set, or of all sets, any more. A copy to the
+/// device can stand behind the program's work, so the wait is limited; the program may then get its memory back too
+/// early, as after the abort of other operations on a device.
+void Messenger::settle_copies(std::optional<std::int32_t> set) noexcept {
     const auto limit = std::chrono::steady_clock::now() + kCopyLimit;
     for (const std::vector<MessageOperation*>* list : {&held_, &copies_to_device_}) {
         for (const MessageOperation* operation : *list) {
-            if (operation->request.device != nullptr) {
-                operation->request.device->settle(limit);
+            const MessageRequest& request = operation->request;
+            if (request.device != nullptr && (!set || request.set->id == *set)) {
+                request.device->settle(limit);
             }
         }
     }
@@ -95,7 +117,7 @@ void Messenger::settle_copies() noexcept {
 
 /// Fails the operations of one process set, or of all sets, that wait for a copy.
 void Messenger::end_copies(std::optional<std::int32_t> set, const Status& reason) {
-    settle_copies();
+    settle_copies(set);
     for (std::vector<MessageOperation*>* list : {&held_, &copies_to_device_}) {
         std::vector<MessageOperation*> all;
         all.swap(*list);

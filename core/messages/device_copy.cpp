@@ -27,14 +27,14 @@ DeviceCopy::~DeviceCopy() {
 Result<bool> DeviceCopy::step() {
     if (end_ == nullptr) {
         const bool leaves = direction_ == Direction::to_host;
-        if (leaves) {
-            const Result<bool> is_ready = use_->ready->is_done();
-            if (!is_ready.is_ok() || !is_ready.value()) {
-                return is_ready;
-            }
+        const Result<bool> is_ready = use_->ready->is_done();
+        if (!is_ready.is_ok() || (leaves && !is_ready.value())) {
+            return is_ready;
         }
-        auto end = leaves ? use_->runtime->copy(use_->stream.device, memory_.get(), tensor_, bytes_, nullptr)
-                          : use_->runtime->copy(use_->stream.device, tensor_, memory_.get(), bytes_, use_->ready);
+        // A copy that need not wait must not stand behind copies that wait for the program's work.
+        auto end = leaves ? use_->runtime->copy(device(), memory_.get(), tensor_, bytes_, nullptr)
+                          : use_->runtime->copy(device(), tensor_, memory_.get(), bytes_,
+                                                is_ready.value() ? nullptr : use_->ready);
         RUEDA_RETURN_IF_FAILED(end.status());
         end_ = std::move(end).value();
     }

@@ -17,8 +17,8 @@ namespace rueda::core {
 /// memory of the host.
 ///
 /// A copy to the host is put into a stream when the tensor is ready, so that no message waits behind another one there.
-/// A copy to the device is put into a stream at once, and waits there. No event wakes a thread, so the thread that
-/// drives progress polls.
+/// A copy to the device is put into a stream at once. If its tensor is not ready, it waits there, and copies for other
+/// tensors that are not ready wait behind it. No event wakes a thread, so the thread that drives progress polls.
 ///
 /// Threads: make() in the caller's thread; later one thread at a time, which drives progress.
 class DeviceCopy {
@@ -35,6 +35,8 @@ public:
     DeviceCopy(const DeviceCopy&) = delete;
     DeviceCopy& operator=(const DeviceCopy&) = delete;
 
+    /// The number of the device.
+    [[nodiscard]] int device() const { return use_->stream.device; }
     /// The memory of the host.
     [[nodiscard]] std::byte* memory() const { return memory_.get(); }
     /// Goes on with the copy. Returns whether it is done. Does not wait. For a copy to the device, the memory must

@@ -47,6 +47,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
                                false,
                                {},
                                -1,
+                               -1,
                                {}});
         operation = &operations_.back();
         operation->place = std::prev(operations_.end());
@@ -92,7 +93,7 @@ void Messenger::for_each_pending(const std::function<void(const MessageOperation
 Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     Step step;
     step.moved = begin_submitted();
-    step.moved = step_copies() || step.moved;
+    RUEDA_RETURN_IF_FAILED(step_copies(step.moved));
     if (asks_others && transport_ != nullptr) {
         RUEDA_RETURN_IF_FAILED(hear_network(step.moved));
     }
@@ -301,6 +302,7 @@ void Messenger::complete(MessageOperation& operation, const Status& status, int 
     if (copy != nullptr && status.is_ok() && !operation.request.sends) {
         operation.sender = sender;
         copies_to_device_.push_back(&operation);
+        note_gpu(operation, copy->device());
         // The peer may have shut down when the copy is done, and this must not matter any more.
         remote_waits_ -= std::exchange(operation.is_remote, false) ? 1U : 0U;
         return;
@@ -443,7 +445,7 @@ void Messenger::fail_all(const Status& reason) noexcept {
         has_submitted_.store(false, std::memory_order_seq_cst);
     }
     matching_.clear();
-    settle_copies();
+    settle_copies(std::nullopt);
     held_.clear();
     copies_to_device_.clear();
     busy_.clear();

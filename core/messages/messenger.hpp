@@ -107,10 +107,12 @@ private:
 
     // copying.cpp, for tensors in device memory:
     void begin_in_order(MessageOperation& operation);
-    bool step_copies();
-    bool begin_held();
-    bool step_copies_to_device();
-    void settle_copies() noexcept;
+    [[nodiscard]] const MessageOperation* held_before(const MessageRequest& request) const;
+    void note_gpu(MessageOperation& operation, int gpu);
+    Status step_copies(bool& moved);
+    Status begin_held(bool& moved);
+    Status step_copies_to_device(bool& moved);
+    void settle_copies(std::optional<std::int32_t> set) noexcept;
     void end_copies(std::optional<std::int32_t> set, const Status& reason);
 
     [[nodiscard]] bool has_part_elsewhere(const MessageRequest& request) const;
@@ -172,8 +174,8 @@ private:
     std::vector<MessagePeer*> busy_;
     std::vector<MessagePeer*> remote_;  // peers on other hosts
     Matching matching_;
-    /// Sends that have not begun: a send from a device whose copy to the host is not done, and later sends to its peer,
-    /// which must not overtake it. In the order of the calls.
+    /// Sends that have not begun: a send from a device whose copy to the host is not done, and later sends with its
+    /// peer, tag and process set, which must not overtake it. In the order of the calls.
     std::vector<MessageOperation*> held_;
     std::vector<MessageOperation*> copies_to_device_;  // receives whose message has arrived
     std::unordered_set<std::int32_t> forgotten_;       // process sets that were removed

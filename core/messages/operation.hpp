@@ -31,6 +31,10 @@ struct MessageRequest {
     bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this
 
     [[nodiscard]] bool is_from_anybody() const { return !sends && peer == RUEDA_ANY_PEER; }
+    /// Whether this and another send keep their order: their messages match the same receives.
+    [[nodiscard]] bool keeps_order_with(const MessageRequest& other) const {
+        return peer == other.peer && tag == other.tag && set->id == other.set->id;
+    }
     /// For example "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is not the
     /// world.
     [[nodiscard]] std::string describe() const;
@@ -47,6 +51,9 @@ struct MessageOperation {
     /// if this is a failure: the send ends with this failure as soon as the receiver no longer reads the send's memory
     Status ends_with;
     int sender = -1;  ///< of a receive whose message is being copied to the device
+    /// The GPU of this rank whose work the operation waits for; -1: none. Messenger::operations_mutex_ guards it,
+    /// because Messenger::for_each_pending() shows it to other threads.
+    int waits_for_gpu = -1;
     std::list<MessageOperation>::iterator place{};
 };
 

@@ -8,10 +8,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/recorder/recorder_reader.hpp"
 #include "collectives/host/arena/arena.hpp"
+#include "core/messages/operation.hpp"
 #include "tests/core/devices/device_rank.hpp"
 #include "tests/support/check_passed.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
@@ -79,6 +81,57 @@ TEST_CASE("a program's own work that hangs on a device is named", "[diagnostics]
             if (rank.rank() == 0) {
                 gpu::release_device(1);
             }
+        },
+        impatient());
+}
+
+void start_message_on_device(DeviceRank& rank, bool sends, float* data, int peer, core::Completion& completion) {
+    core::MessageRequest request;
+    const auto set = rank.runtime().shared_world();
+    request.sends = sends;
+    request.peer = peer;
+    request.tag = 5;
+    request.set = {set, &set->identity()};
+    request.dtype = DType::float32;
+    request.bytes = sizeof(float);
+    request.memory = reinterpret_cast<std::byte*>(data);
+    rank.runtime().use_device(rank.stream(), request).throw_if_failed();
+    if (!sends) {
+        completion.expect_launches(1);
+    }
+    rank.runtime().start(std::move(request), completion).throw_if_failed();
+}
+
+TEST_CASE("a message that waits for the GPU of its own rank is not blamed on the other rank", "[diagnostics]") {
+    const bool sends = GENERATE(true, false);
+    run_on_devices(
+        2,
+        [sends](DeviceRank& rank) {
+            float* const data = rank.put(std::array{1.0F});
+            rank.synchronize();
+            core::Completion completion;
+            if (rank.rank() == 1) {
+                if (!sends) {
+                    start_message_on_device(rank, true, data, 0, completion);
+                    rank.runtime().wait(completion, 20).throw_if_failed();
+                }
+                rank.meet("aborted");
+                return;
+            }
+            gpu::hold_device(0);
+            rank.write(data, std::array{2.0F});  // the stream does not come to this copy
+            start_message_on_device(rank, sends, data, 1, completion);
+            if (!sends) {
+                rank.wait_on_stream(completion).throw_if_failed();  // the message has arrived
+            }
+            const Status ended = rank.runtime().wait(completion, 20);
+            RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted);
+            RUEDA_RANK_CHECK(has_text(ended, sends ? "send to rank 1, tag 5 (waits for the work of GPU 0) has waited "
+                                                     "for the GPU of rank 0 for "
+                                                   : "receive from rank 1, tag 5 (waits for the work of GPU 0) has "
+                                                     "waited for the GPU of rank 0 for "));
+            gpu::release_device(0);
+            rank.meet("aborted");
         },
         impatient());
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Sends and receives of tensors in device memory. They go through memory of the host.
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "core/messages/operation.hpp"
@@ -19,9 +23,10 @@ enum class Memory { host, device };
 
 /// Starts a send or a receive as the C interface does.
 void start_message(DeviceRank& rank, bool sends, float* memory, std::size_t count, int peer, int tag,
-                   core::Completion& completion, Memory where = Memory::device) {
+                   core::Completion& completion, Memory where = Memory::device,
+                   std::shared_ptr<core::ProcessSet> set = nullptr, collectives::cuda::CudaStream stream = nullptr) {
     core::MessageRequest request;
-    const auto set = rank.runtime().shared_world();
+    set = set != nullptr ? std::move(set) : rank.runtime().shared_world();
     request.sends = sends;
     request.peer = peer;
     request.tag = tag;
@@ -30,7 +35,9 @@ void start_message(DeviceRank& rank, bool sends, float* memory, std::size_t coun
     request.bytes = count * sizeof(float);
     request.memory = reinterpret_cast<std::byte*>(memory);
     if (where == Memory::device) {
-        rank.runtime().use_device(rank.stream(), request).throw_if_failed();
+        rueda_device_stream given = rank.stream();
+        given.stream = stream != nullptr ? stream : given.stream;
+        rank.runtime().use_device(given, request).throw_if_failed();
         if (!sends) {
             completion.expect_launches(1);
         }
@@ -127,6 +134,146 @@ TEST_CASE("a send waits for its tensor without blocking the program, and later s
     });
 }
 
+TEST_CASE("a send that waits for its tensor holds back no send with another tag or process set", "[messages]") {
+    run_on_devices(3, [](DeviceRank& rank) {
+        const std::array<int, 2> members{0, 1};
+        const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
+        added.status().throw_if_failed();
+        if (rank.rank() == 2) {  // without this rank, the set would be the world
+            rank.meet("the other messages have arrived");
+            return;
+        }
+        const auto set = rank.runtime().process_sets().find(added.value()).value();
+        std::array<core::Completion, 4> completions;
+        std::array<std::vector<float>, 4> values;
+        values.fill(std::vector<float>(10));
+        if (rank.rank() == 0) {
+            float* const out = rank.put(values_of(0, 10));
+            rank.synchronize();
+            gpu::hold_device(0);
+            rank.write(out, values_of(1, 10));  // not done until rank 1 has the messages behind it
+            start_message(rank, true, out, 10, 1, 1, completions[0]);
+            for (int i = 1; i < 4; ++i) {
+                values[static_cast<std::size_t>(i)] = values_of(i + 1, 10);
+            }
+            start_message(rank, true, values[1].data(), 10, 1, 2, completions[1], Memory::host);
+            start_message(rank, true, values[2].data(), 10, 1, 1, completions[2], Memory::host, set);
+            start_message(rank, true, values[3].data(), 10, 1, 1, completions[3], Memory::host);
+            wait(rank, completions[1]);
+            wait(rank, completions[2]);
+            for (const std::size_t held : {0U, 3U}) {
+                const Status late = rank.runtime().wait(completions[held], 0.25);
+                RUEDA_RANK_CHECK(late.code() == ErrorCode::timeout);
+                RUEDA_RANK_CHECK(late.message().find("it waits for the work of GPU 0 of this rank") !=
+                                 std::string::npos);
+            }
+        } else {
+            start_message(rank, false, values[0].data(), 10, 0, 1, completions[0], Memory::host);
+            start_message(rank, false, values[3].data(), 10, 0, 1, completions[3], Memory::host);
+            start_message(rank, false, values[1].data(), 10, 0, 2, completions[1], Memory::host);
+            start_message(rank, false, values[2].data(), 10, 0, 1, completions[2], Memory::host, set);
+            wait(rank, completions[1]);
+            wait(rank, completions[2]);
+            RUEDA_RANK_CHECK(!completions[0].done() && !completions[3].done());
+        }
+        rank.meet("the other messages have arrived");
+        if (rank.rank() == 0) {
+            gpu::release_device(0);
+        }
+        wait(rank, completions[0]);
+        wait(rank, completions[3]);
+        for (int i = 0; i < 4; ++i) {
+            RUEDA_RANK_CHECK(rank.rank() == 0 || values[static_cast<std::size_t>(i)] == values_of(i + 1, 10));
+        }
+    });
+}
+
+TEST_CASE("a receive whose tensor is ready does not wait for the stream of another receive", "[messages]") {
+    std::atomic<collectives::cuda::CudaEvent> after_other_work{nullptr};  // meet() orders the accesses
+    run_on_devices(2, [&after_other_work](DeviceRank& rank) {
+        std::array<core::Completion, 2> completions;
+        if (rank.rank() == 0) {
+            float* const other = rank.put(values_of(0, 10));
+            rank.synchronize();
+            gpu::hold_device(0);
+            rank.write(other, values_of(1, 10));
+            collectives::cuda::CudaEvent event = nullptr;
+            RUEDA_RANK_CHECK(rank.cuda().event_create(&event, collectives::cuda::kEventDisableTiming) == 0);
+            RUEDA_RANK_CHECK(rank.cuda().event_record(event, rank.own_stream()) == 0);
+            after_other_work.store(event, std::memory_order_relaxed);
+            rank.meet("held");
+            rank.meet("both receives are pending");
+            std::vector<float> first = values_of(2, 10);
+            std::vector<float> second = values_of(3, 10);
+            start_message(rank, true, first.data(), 10, 1, 1, completions[0], Memory::host);
+            wait(rank, completions[0]);
+            start_message(rank, true, second.data(), 10, 1, 2, completions[1], Memory::host);
+            wait(rank, completions[1]);
+            rank.meet("the second message is on the device");
+            gpu::release_device(0);
+            rank.meet("the first message is on the device");
+            RUEDA_RANK_CHECK(rank.cuda().event_destroy(event) == 0);
+            return;
+        }
+        float* const first = rank.garbage(10);
+        float* const second = rank.garbage(10);
+        rank.synchronize();
+        rank.meet("held");
+        collectives::cuda::CudaStream waits = nullptr;
+        RUEDA_RANK_CHECK(rank.cuda().stream_create_with_priority(&waits, collectives::cuda::kStreamNonBlocking, 0) ==
+                         0);
+        RUEDA_RANK_CHECK(rank.cuda().stream_wait_event(waits, after_other_work.load(std::memory_order_relaxed), 0) ==
+                         0);
+        start_message(rank, false, first, 10, 0, 1, completions[0], Memory::device, nullptr, waits);
+        start_message(rank, false, second, 10, 0, 2, completions[1]);
+        rank.synchronize();  // the second tensor is ready before its message arrives
+        rank.meet("both receives are pending");
+        wait(rank, completions[1]);
+        RUEDA_RANK_CHECK(!completions[0].done());
+        RUEDA_RANK_CHECK(rank.get(second, 10) == values_of(3, 10));
+        rank.meet("the second message is on the device");
+        wait(rank, completions[0]);
+        RUEDA_RANK_CHECK(rank.get(first, 10) == values_of(2, 10));
+        rank.meet("the first message is on the device");
+        RUEDA_RANK_CHECK(rank.cuda().stream_destroy(waits) == 0);
+    });
+}
+
+TEST_CASE("the removal of a process set does not wait for messages of other sets", "[messages]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        core::Completion completion;
+        float* in = nullptr;
+        if (rank.rank() == 0) {
+            start_message(rank, true, rank.put(values_of(4, 10)), 10, 1, 5, completion);
+            wait(rank, completion);
+        } else {
+            in = rank.garbage(10);
+            rank.synchronize();
+            gpu::hold_device(1);
+            rank.write(in, values_of(9, 10));
+            start_message(rank, false, in, 10, 0, 5, completion);
+            rank.wait_on_stream(completion).throw_if_failed();  // its copy stands behind the work of the program
+        }
+        std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
+        for (int i = 0; i < 3; ++i) {  // a busy machine may delay some of the removals
+            const std::array<int, 1> members{1};
+            const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
+            added.status().throw_if_failed();
+            const auto began = std::chrono::steady_clock::now();
+            rank.runtime().process_sets().remove(added.value()).throw_if_failed();
+            shortest = std::min(shortest, std::chrono::steady_clock::now() - began);
+        }
+        RUEDA_RANK_CHECK(shortest < std::chrono::milliseconds(900));  // the limit of a wait for copies is one second
+        rank.meet("removed");
+        if (rank.rank() == 1) {
+            RUEDA_RANK_CHECK(!completion.done());
+            gpu::release_device(1);
+            wait(rank, completion);
+            RUEDA_RANK_CHECK(rank.get(in, 10) == values_of(4, 10));
+        }
+    });
+}
+
 TEST_CASE("a receive overwrites its tensor after the work of the stream, and the host does not wait for the device",
           "[messages]") {
     run_on_devices(2, [](DeviceRank& rank) {
@@ -164,19 +311,60 @@ TEST_CASE("a message of another size is a mismatch on both sides, also with wait
     });
 }
 
-TEST_CASE("the failure of a copy ends the operation with the driver's error", "[messages]") {
-    begin_devices();
-    const RanksResult result = run_ranks(1, [](RankContext& context) {
-        DeviceRank rank(context, 0);
-        float* const data = rank.put(values_of(0, 10));
-        rank.synchronize();
-        core::Completion sent;
-        gpu::fail_call("cuMemcpyAsync", 1, collectives::cuda::kCudaLaunchFailed);
-        start_message(rank, true, data, 10, 0, 5, sent);
-        const Status status = rank.runtime().wait(sent, 20);
-        RUEDA_RANK_CHECK(status.message().find("send to rank 0, tag 5: cuMemcpyAsync failed on GPU 0") == 0);
+/// Whether the job was aborted because a copy for the operation failed.
+bool is_end_of_copy(const Status& status, const std::string& operation) {
+    return status.code() == ErrorCode::aborted &&
+           status.message().find(operation + ": cuMemcpyAsync failed on GPU 0") != std::string::npos;
+}
+
+TEST_CASE("the failure of a send's copy ends the job, and no later message takes the place of the send", "[messages]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        std::array<core::Completion, 2> completions;
+        std::array<std::vector<float>, 2> values{std::vector<float>(10), std::vector<float>(10)};
+        if (rank.rank() == 0) {
+            float* const out = rank.put(values_of(0, 10));
+            rank.synchronize();
+            gpu::hold_device(0);
+            rank.write(out, values_of(1, 10));
+            start_message(rank, true, out, 10, 1, 5, completions[0]);
+            values[1] = values_of(2, 10);
+            start_message(rank, true, values[1].data(), 10, 1, 5, completions[1], Memory::host);
+            rank.meet("all messages are pending");
+            gpu::fail_call("cuMemcpyAsync", 1, collectives::cuda::kCudaLaunchFailed);
+            gpu::release_device(0);
+        } else {
+            start_message(rank, false, values[0].data(), 10, 0, 5, completions[0], Memory::host);
+            start_message(rank, false, values[1].data(), 10, 0, 5, completions[1], Memory::host);
+            rank.meet("all messages are pending");
+        }
+        for (const core::Completion& completion : completions) {
+            RUEDA_RANK_CHECK(is_end_of_copy(rank.runtime().wait(completion, 20), "send to rank 1, tag 5"));
+        }
+        RUEDA_RANK_CHECK(rank.rank() == 0 || values[0] == std::vector<float>(10));
     });
-    check_passed(result);
+}
+
+TEST_CASE("the failure of a receive's copy ends the job", "[messages]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        core::Completion received;
+        std::vector<float> never(10);
+        float* const in = rank.garbage(10);
+        rank.synchronize();
+        rank.meet("no copy is under way");
+        if (rank.rank() == 0) {
+            gpu::fail_call("cuMemcpyAsync", 1, collectives::cuda::kCudaLaunchFailed);
+            start_message(rank, false, in, 10, 1, 5, received);
+            RUEDA_RANK_CHECK(is_end_of_copy(rank.wait_on_stream(received), "receive from rank 1, tag 5"));
+            RUEDA_RANK_CHECK(received.is_launched() && received.has_failed());
+        } else {
+            std::vector<float> out = values_of(1, 10);
+            core::Completion sent;
+            start_message(rank, false, never.data(), 10, 0, 6, received, Memory::host);
+            start_message(rank, true, out.data(), 10, 0, 5, sent, Memory::host);
+            static_cast<void>(rank.runtime().wait(sent, 20));  // it may have ended before the failure
+        }
+        RUEDA_RANK_CHECK(is_end_of_copy(rank.runtime().wait(received, 20), "receive from rank 1, tag 5"));
+    });
 }
 
 TEST_CASE("a shutdown ends messages that wait for a device", "[messages]") {

@@ -103,6 +103,20 @@ TEST_CASE("a message that a rank waits for is reported by the lowest rank, like 
     const auto from_any = first.tick(250 * kSecond);
     REQUIRE(from_any);
     CHECK(from_any->report->tensors.front().missing == std::vector<std::int32_t>{0, 2});
+
+    StallReport::Tensor held;
+    held.name = "send to rank 2, tag 5 (waits for the work of GPU 3)";
+    held.message = {.sends = true, .peer = 2, .is_late = true, .waits_for_gpu = true};
+    publish_awaited_message(job.control->ranks[1], &held, 260 * kSecond);
+    job.beat_all(330 * kSecond);
+    const auto on_gpu = first.tick(330 * kSecond);
+    REQUIRE(on_gpu);
+    CHECK(on_gpu->report->tensors.front().missing == std::vector<std::int32_t>{1});
+    REQUIRE(on_gpu->report->missing_ranks.size() == 1);
+    CHECK(on_gpu->report->missing_ranks.front().rank == 1);
+    CHECK_THAT(on_gpu->text,
+               Catch::Contains("\n  send to rank 2, tag 5 (waits for the work of GPU 3): waiting for 70 s; "
+                               "missing: the GPU of rank 1\n"));
     publish_awaited_message(job.control->ranks[1], nullptr, 0);
     CHECK_FALSE(first.tick(900 * kSecond));
 }
