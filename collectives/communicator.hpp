@@ -98,6 +98,8 @@ enum class StepWork : std::uint8_t {
     reduce,    ///< the step reduced inputs of several ranks, as in the reduce-scatter half of an allreduce
     copy_out,  ///< the step copied results to this rank's output, as in the allgather half of an allreduce
     network,   ///< the step began or ended transfers between hosts
+    /// Nothing: the task waits for a device, or for a library that drives the device. StepResult is `polling`.
+    device_wait,
 };
 
 /// A batch in progress. One thread at a time calls step() until the task is done. After an abort the task is abandoned.

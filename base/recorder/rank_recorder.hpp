@@ -135,6 +135,7 @@ enum class PartKind : std::uint8_t {
     rest,            ///< all parts that came after the first 16, together
     /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
     gpu,
+    wait_for_gpu,  ///< waited for its GPU, or for NCCL
 };
 
 /// The tag of a part of the kind PartKind::gpu.

@@ -67,6 +67,8 @@ std::string name_of_part(PartKind kind, std::int32_t awaited) {
             return awaited >= 0 ? fmt::format("waiting for rank {}", awaited) : "waiting for another rank";
         case PartKind::wait_for_hosts:
             return "waiting for other hosts";
+        case PartKind::wait_for_gpu:
+            return "waiting for the GPU or NCCL";
         case PartKind::rest:
             return "FURTHER_CHUNKS";
         case PartKind::gpu:

@@ -279,60 +279,83 @@ Result<DeviceEventPtr> Device::record(CudaStream stream) {
     return DeviceEventPtr(std::move(event));
 }
 
-CudaEvent Device::make_timed_event() {
+/// Returns null if this fails.
+CudaEvent Device::record_timed_event(CudaStream stream) {
     CudaEvent event = nullptr;
-    return api_.event_create(&event, 0) == kCudaSuccess ? event : nullptr;
+    if (api_.event_create(&event, 0) != kCudaSuccess) {
+        return nullptr;
+    }
+    if (api_.event_record(event, stream) != kCudaSuccess) {
+        destroy(event);
+        return nullptr;
+    }
+    return event;
 }
+
+/// The event may be one that the device has not reached: the driver then frees it later (cuEventDestroy).
+void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_destroy(event)); }
 
 /// Measures the device's clock against the host's: records an event in a stream without other work, and reads the
 /// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. Its precision is 4
-/// microseconds after a minute, so the clock is then measured again.
+/// microseconds after a minute, so the clock is then measured again. A device that is busy, or that other processes
+/// use, may not reach the event in time. The next try is then made a second later, because each one can cost 5 ms of
+/// the thread that drives progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
-    constexpr std::int64_t kPatienceNs = 5'000'000;  // a device that hangs must not stop the thread
-    if (reference_ != nullptr && base::monotonic_ns() - reference_ns_ < kValidNs) {
+    constexpr std::int64_t kPauseNs = 1'000'000'000;
+    const std::int64_t now_ns = base::monotonic_ns();
+    if ((reference_ != nullptr && now_ns - reference_ns_ < kValidNs) ||
+        (failed_try_ns_ != 0 && now_ns - failed_try_ns_ < kPauseNs)) {
         return;
     }
+    failed_try_ns_ = try_reference() ? 0 : base::monotonic_ns();
+}
+
+bool Device::try_reference() {
+    constexpr std::int64_t kPatienceNs = 5'000'000;  // a device that hangs must not stop the thread
     if (clock_stream_ == nullptr) {
         auto made = make_stream();
         if (!made.is_ok()) {
-            return;
+            return false;
         }
         clock_stream_ = made.value();
     }
-    const CudaEvent event = make_timed_event();
     const std::int64_t before_ns = base::monotonic_ns();
-    if (event == nullptr || api_.event_record(event, clock_stream_) != kCudaSuccess) {
-        return;
+    const CudaEvent event = record_timed_event(clock_stream_);
+    if (event == nullptr) {
+        return false;
     }
     std::int64_t now_ns = before_ns;
     while (api_.event_query(event) == kCudaNotReady && now_ns - before_ns < kPatienceNs) {
         now_ns = base::monotonic_ns();
     }
-    if (api_.event_query(event) == kCudaSuccess) {
-        reference_ = event;
-        reference_ns_ = (before_ns + base::monotonic_ns()) / 2;
+    if (api_.event_query(event) != kCudaSuccess) {
+        destroy(event);
+        return false;
     }
+    reference_ = event;
+    reference_ns_ = (before_ns + base::monotonic_ns()) / 2;
+    return true;
 }
 
 TimedBegin Device::begin_timed(CudaStream stream) {
     take_reference();
-    const CudaEvent event = reference_ != nullptr ? make_timed_event() : nullptr;
-    if (event == nullptr || api_.event_record(event, stream) != kCudaSuccess) {
-        return {};
-    }
-    return {event, reference_, reference_ns_};
+    const CudaEvent event = reference_ != nullptr ? record_timed_event(stream) : nullptr;
+    return event == nullptr ? TimedBegin() : TimedBegin{event, reference_, reference_ns_};
 }
 
 Result<DeviceEventPtr> Device::end_timed(TimedBegin begin, CudaStream stream) {
     const RelaxedCapture relaxed(api_);
     const ContextScope scope(api_, context_);
-    const CudaEvent measured = make_timed_event();
-    if (measured == nullptr || api_.event_record(measured, stream) != kCudaSuccess) {
-        return record(stream);
-    }
+    const CudaEvent measured = record_timed_event(stream);
     auto end = record(stream);
-    RUEDA_RETURN_IF_FAILED(end.status());
+    if (measured == nullptr || !end.is_ok()) {
+        destroy(begin.event);
+        if (measured != nullptr) {
+            destroy(measured);
+        }
+        return end;
+    }
     return DeviceEventPtr(std::make_shared<TimedEvent>(shared_from_this(), begin, measured, std::move(end).value()));
 }
 

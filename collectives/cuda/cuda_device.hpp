@@ -131,8 +131,10 @@ private:
     friend class TimedEvent;
     [[nodiscard]] Result<CudaEvent> take_event();
     void give_back(CudaEvent event) noexcept;
-    [[nodiscard]] CudaEvent make_timed_event();
+    [[nodiscard]] CudaEvent record_timed_event(CudaStream stream);
+    void destroy(CudaEvent event) noexcept;
     void take_reference();
+    [[nodiscard]] bool try_reference();
     [[nodiscard]] Result<const std::byte*> pattern(unsigned key, const std::function<void(std::byte* to)>& write);
 
     const CudaApi api_;
@@ -153,6 +155,7 @@ private:
     CudaStream clock_stream_ = nullptr;
     CudaEvent reference_ = nullptr;  // never destroyed, because events of measured work use it later
     std::int64_t reference_ns_ = 0;
+    std::int64_t failed_try_ns_ = 0;  // when the last try to measure the clock failed; 0: it did not
 
     /// The owner of the turn. take_turn() acquires what end_turn() of the previous owner released: the scratch memory.
     std::atomic<const void*> turn_{nullptr};

@@ -95,6 +95,10 @@ struct DeviceSet {
 enum class LaunchPhase : std::uint8_t {
     waits_for_turn,  ///< another communicator of the process puts its work into the stream
     launching,       ///< this communicator puts its work into the stream
+    // Tensors that move through the host's memory:
+    waits_for_inputs,  ///< the device has not done the program's work before the call
+    copies,            ///< the device copies tensors between its memory and the host's
+    on_cpu,            ///< the set's communicator for the CPU works on a part of the tensors
 };
 
 /// Moves tensors in device memory between the members of one process set. The members first exchange offers, then

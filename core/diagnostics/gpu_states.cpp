@@ -32,6 +32,21 @@ std::string text_of_launching(const DeviceState& state) {
         case DeviceState::Phase::launching:
             return fmt::format("has announced it, and has not launched it: puts the work into the stream of GPU {}",
                                state.device);
+        case DeviceState::Phase::waits_for_inputs:
+            return fmt::format(
+                "has announced it, and has not begun it: GPU {} has not done the work that the program put into its "
+                "stream before the call",
+                state.device);
+        case DeviceState::Phase::copies:
+            return fmt::format(
+                "has announced it, and has not done it: waits for copies between the memory of GPU {} and the host's "
+                "memory",
+                state.device);
+        case DeviceState::Phase::on_cpu:
+            return fmt::format(
+                "has announced it, and has not done it: exchanges the data of GPU {} with the other ranks through the "
+                "host's memory",
+                state.device);
     }
     return "has announced it, and has not launched it";
 }
@@ -85,6 +100,8 @@ void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t 
             break;
         case GpuState::Stage::launching:
             rank.on_gpu = text_of_launching(state.state);
+            rank.waits_for_program = state.state.phase == DeviceState::Phase::waits_for_inputs;
+            rank.is_on_cpu = state.state.phase == DeviceState::Phase::on_cpu;
             break;
         case GpuState::Stage::behind_others:
             rank.on_gpu = fmt::format("has launched it; GPU {} has not done an earlier operation", state.state.device);

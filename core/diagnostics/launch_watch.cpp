@@ -107,10 +107,11 @@ std::string LaunchWatch::reason_of_end(const StallReport& report) const {
     const StallReport::Tensor& tensor = report.tensors.front();
     const std::vector<StallPattern> patterns = find_stall_patterns(report);
     return fmt::format(
-        "the {} of {} was launched on the GPUs of all ranks and is not done after {} s, {}{:g}); not done by the GPUs "
-        "of: {}{}; the job is ended",
-        report.operation, name_of(tensor), seconds_text(tensor.seconds), base::kReasonOfStall,
-        settings_.shutdown_seconds, base::format_ranks(tensor.missing),
+        "the {} of {} was launched on the GPUs of {} and is not done after {} s, {}{:g}); not done by the GPUs of: "
+        "{}{}{}; the job is ended",
+        report.operation, name_of(tensor), known_to_have_launched(report), seconds_text(tensor.seconds),
+        base::kReasonOfStall, settings_.shutdown_seconds, base::format_ranks(tensor.missing),
+        report.elsewhere.empty() ? "" : "; " + text_about_elsewhere(report),
         patterns.empty() ? "" : "; " + patterns.front().text);
 }
 

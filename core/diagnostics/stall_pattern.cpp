@@ -224,11 +224,19 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
+/// A report about an operation that ranks have not launched also describes the ranks that have. They run ahead, and
+/// are not the reason.
+bool has_launched(const StallReport& report, const Rank& rank) {
+    return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
+           contains(report.tensors.front().ready, rank.rank);
+}
+
 /// Names the missing rank that has been in its declared scope for longest.
 std::optional<StallPattern> busy(const StallReport& report) {
     const Rank* longest = nullptr;
     for (const Rank& rank : report.missing_ranks) {
-        if (!rank.busy.empty() && (longest == nullptr || rank.busy_seconds > longest->busy_seconds)) {
+        if (!rank.busy.empty() && !has_launched(report, rank) &&
+            (longest == nullptr || rank.busy_seconds > longest->busy_seconds)) {
             longest = &rank;
         }
     }
@@ -247,7 +255,8 @@ std::optional<StallPattern> does_not_run(const StallReport& report) {
     for (const Rank& rank : report.missing_ranks) {
         // The text after a semicolon does not belong to the state of the process.
         const std::string state = rank.process_state.substr(0, rank.process_state.find(';'));
-        if (state.starts_with("stopped") || state == "ended" || state == "gone") {
+        const bool runs = !state.starts_with("stopped") && state != "ended" && state != "gone";
+        if (!runs && !has_launched(report, rank)) {
             return StallPattern{
                 Kind::does_not_run,
                 {rank.rank},
@@ -306,6 +315,14 @@ std::optional<StallPattern> program_on_gpu(const StallReport& report) {
                                     is_one ? "" : "s", base::format_ranks(ranks), is_one ? "has" : "have")};
 }
 
+/// Whether a rank exchanges the operation's data with the other ranks in the CPU's memory, so that these ranks' steps
+/// can be compared.
+bool is_on_cpu(const StallReport& report) {
+    return report.on_gpus == StallReport::OnGpus::no ||
+           std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(),
+                       [](const Rank& rank) { return rank.is_on_cpu; });
+}
+
 }  // namespace
 
 std::string_view name_of(StallPattern::Kind kind) {
@@ -346,7 +363,10 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
     add(does_not_run(report));
     const bool is_busy = add(busy(report));
     if (report.executing) {
-        add(report.on_gpus == StallReport::OnGpus::no ? undelivered(report) : program_on_gpu(report));
+        // A rank that waits for its program's work is also behind the others, so this is the reason.
+        if (!add(program_on_gpu(report)) && is_on_cpu(report)) {
+            add(undelivered(report));
+        }
         return patterns;
     }
     add(sends_to_each_other(report));

@@ -203,10 +203,10 @@ std::string first_line(const StallReport& report) {
     const std::string warning = setting_text(report.warning_seconds);
     if (report.on_gpus == StallReport::OnGpus::launched && !report.tensors.empty()) {
         return fmt::format(
-            "the {} of {}{} was launched on the GPUs of all ranks {} seconds ago and is still not done: a GPU does not "
-            "get on with it",
+            "the {} of {}{} was launched on the GPUs of {} {} seconds ago and is still not done: a GPU does not get on "
+            "with it",
             report.operation, name_of(report.tensors.front()),
-            report.others == 0 ? "" : fmt::format(" and {} more", report.others),
+            report.others == 0 ? "" : fmt::format(" and {} more", report.others), known_to_have_launched(report),
             seconds_text(report.tensors.front().seconds));
     }
     if (report.executing) {
@@ -278,6 +278,17 @@ std::string seconds_text(double seconds) {
     return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
+std::string_view known_to_have_launched(const StallReport& report) {
+    return report.elsewhere.empty() ? "all ranks" : "all ranks of this host";
+}
+
+std::string text_about_elsewhere(const StallReport& report) {
+    return fmt::format("{} {} on {}, and may not have {}", base::format_ranks(report.elsewhere),
+                       report.elsewhere.size() == 1 ? "is" : "are",
+                       report.elsewhere.size() == 1 ? "another host" : "other hosts",
+                       report.on_gpus == StallReport::OnGpus::launched ? "launched it" : "done their part");
+}
+
 std::vector<std::int32_t> StallReport::Tensor::awaited() const {
     std::set<std::int32_t> ranks(missing.begin(), missing.end());
     ranks.insert(unfinished.begin(), unfinished.end());
@@ -328,8 +339,7 @@ std::string format_stall_report(const StallReport& report) {
         text += fmt::format("\n  {}: nothing was heard from the host", base::format_ranks(report.unheard));
     }
     if (!report.elsewhere.empty()) {
-        text += fmt::format("\n  {} are on other hosts, and may not have done their part",
-                            base::format_ranks(report.elsewhere));
+        text += fmt::format("\n  {}", text_about_elsewhere(report));
     }
     for (const StallReport::Rank& rank : report.missing_ranks) {
         text += rank_lines(rank);

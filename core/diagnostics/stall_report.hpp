@@ -80,6 +80,8 @@ struct StallReport {
         std::string on_gpu = {};
         /// The rank's GPU has not come to the operation, because the program's own work before it has not ended.
         bool waits_for_program = false;
+        /// The operation is on tensors in GPUs' memory, and the rank exchanges their data in the CPU's memory.
+        bool is_on_cpu = false;
     };
 
     double warning_seconds = 60;
@@ -106,6 +108,11 @@ struct StallReport {
 [[nodiscard]] std::string name_of(const StallReport::Tensor& tensor);
 /// For example "its input of chunk 21 of 64", "its share of the tensors in resident memory".
 [[nodiscard]] std::string name_of(const StallReport::Part& part);
+/// For a report about an operation that GPUs do not end: "all ranks", or "all ranks of this host" if the operation also
+/// has ranks on other hosts. This rank does not know what those have launched.
+[[nodiscard]] std::string_view known_to_have_launched(const StallReport& report);
+/// For example "ranks 4-7 are on other hosts, and may not have done their part". `elsewhere` must not be empty.
+[[nodiscard]] std::string text_about_elsewhere(const StallReport& report);
 /// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
 [[nodiscard]] std::string seconds_text(double seconds);
 

@@ -11,11 +11,14 @@ namespace rueda::core {
 struct DeviceState {
     /// How far the batch is that this member has begun and not launched.
     enum class Phase : std::uint8_t {
-        idle,            ///< no batch is being launched
-        offering,        ///< gave its offer to the other members, and waits for their offers
-        connecting,      ///< has the offers of all members, and the communicator connects
-        waits_for_turn,  ///< another communicator of this process puts its work into the GPU's stream
-        launching,       ///< the communicator puts the work into the GPU's stream
+        idle,              ///< no batch is being launched
+        offering,          ///< gave its offer to the other members, and waits for their offers
+        connecting,        ///< has the offers of all members, and the communicator connects
+        waits_for_turn,    ///< another communicator of this process puts its work into the GPU's stream
+        launching,         ///< the communicator puts the work into the GPU's stream
+        waits_for_inputs,  ///< the GPU has not done the program's work before the call
+        copies,            ///< the GPU copies tensors between its memory and the host's
+        on_cpu,            ///< the CPU exchanges the tensors' data with the other members
     };
     /// Whether the inputs of the oldest launched batch are ready. This is looked up only for a batch that takes long.
     enum class Inputs : std::uint8_t { unknown, awaited, ready };

@@ -258,6 +258,7 @@ TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
     add(PartKind::copy_out, -1, 1);
     add(PartKind::network, -1, 1);
     add(PartKind::wait_for_hosts, -1, 1);
+    add(PartKind::wait_for_gpu, -1, 1);
     add(PartKind::wait, -1, 1);
     add(PartKind::rest, -1, 99);
     add(PartKind::work, -1, 1);
@@ -271,8 +272,8 @@ TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
         }
     }
     CHECK(names == std::vector<std::string>{"COPY_IN", "waiting for rank 1", "REDUCE", "COPY_OUT", "NETWORK",
-                                            "waiting for other hosts", "waiting for another rank", "FURTHER_CHUNKS",
-                                            "WORK", "WORK"});
+                                            "waiting for other hosts", "waiting for the GPU or NCCL",
+                                            "waiting for another rank", "FURTHER_CHUNKS", "WORK", "WORK"});
     CHECK(only(events_of(text), 2, "waiting for rank 1")["args"]["rank"] == 1);
     CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["waited_ns"] == 64);
     CHECK(only(events_of(text), 2, "FURTHER_CHUNKS")["args"]["steps"] == 99);
@@ -282,7 +283,7 @@ TEST_CASE("parts of an execution lie in the row of executions", "[timeline]") {
         "[\n" + format_header({.host = "vm", .size = 3}) + text + format_end({.operations = 0, .lost = 0}) + "\n]\n";
     const Result<TimelinePart> read = parse_timeline(whole);
     REQUIRE(read.is_ok());
-    CHECK(read.value().others.size() == 10);
+    CHECK(read.value().others.size() == 11);
 }
 
 TEST_CASE("the work of GPUs lies in rows of its own", "[timeline]") {

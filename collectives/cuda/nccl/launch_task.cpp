@@ -27,6 +27,7 @@ void LaunchTask::begin(const DeviceBatch& batch) {
 }
 
 StepResult LaunchTask::step() {
+    last_work_ = StepWork::device_wait;
     if (phase_ == Phase::waits_for_turn) {
         if (!planned_.is_ok()) {
             return fail(planned_);
@@ -52,6 +53,7 @@ StepResult LaunchTask::step() {
         }
         device_.end_turn(this);
         phase_ = Phase::done;
+        last_work_ = StepWork::other;
     }
     return phase_ == Phase::done ? StepResult::done : StepResult::polling;
 }

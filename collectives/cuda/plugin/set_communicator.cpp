@@ -47,6 +47,11 @@ StepResult SetTask::step() {
     return staged_ == nullptr ? StepResult::done : StepResult::advanced;
 }
 
+std::optional<BatchChunks> SetTask::chunks() const {
+    const Task* const current = nccl_ != nullptr ? nccl_ : staged_;
+    return current == nullptr ? std::nullopt : current->chunks();
+}
+
 void SetCommunicator::SubBatch::clear() {
     segments.clear();
     ready.clear();

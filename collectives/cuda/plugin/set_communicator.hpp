@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ public:
         staged_ = staged;
     }
     StepResult step() override;
+    [[nodiscard]] std::optional<BatchChunks> chunks() const override;
+    /// Whether NCCL's task is not done.
+    [[nodiscard]] bool is_at_nccl() const { return nccl_ != nullptr; }
 
 private:
     Task* nccl_ = nullptr;    // null when it is done
@@ -64,7 +68,7 @@ public:
         }
     }
     LaunchPhase launch_phase() const override {
-        return nccl_took_part_ ? parts_.nccl->launch_phase() : LaunchPhase::launching;
+        return task_.is_at_nccl() ? parts_.nccl->launch_phase() : staged_.phase();
     }
     DeviceEventPtr end() override;
     Status failed() override;

@@ -49,10 +49,18 @@ StepResult StagedTask::step() {
     return result.value();
 }
 
+LaunchPhase StagedTask::phase() const {
+    if (ready_ < batch_.ready.size()) {
+        return LaunchPhase::waits_for_inputs;
+    }
+    return inner_ == nullptr ? LaunchPhase::copies : LaunchPhase::on_cpu;
+}
+
 Result<StepResult> StagedTask::advance() {
     const auto ready = are_ready();
     RUEDA_RETURN_IF_FAILED(ready.status());
     if (!ready.value()) {
+        last_work_ = StepWork::device_wait;
         return StepResult::polling;
     }
     if (copied_in_ < plan_.pieces.size()) {
@@ -213,12 +221,14 @@ Status StagedTask::copy_in() {
 Result<StepResult> StagedTask::work_on_cpu() {
     if (inner_ == nullptr) {
         if (stages_.empty()) {
+            last_work_ = StepWork::device_wait;
             return StepResult::polling;  // all blocks are copied out
         }
         if (const DeviceEventPtr& event = stages_.front().copied_in; event != nullptr) {
             const auto done = event->is_done();
             RUEDA_RETURN_IF_FAILED(done.status());
             if (!done.value()) {
+                last_work_ = StepWork::device_wait;
                 return StepResult::polling;
             }
         }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,12 @@ public:
     /// the work of the device, and then nobody would notice the death of a member.
     void reserve();
     StepResult step() override;
+    /// The chunks of the piece that is on the CPU.
+    [[nodiscard]] std::optional<BatchChunks> chunks() const override {
+        return inner_ == nullptr ? std::nullopt : inner_->chunks();
+    }
+    /// What the task waits for.
+    [[nodiscard]] LaunchPhase phase() const;
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }

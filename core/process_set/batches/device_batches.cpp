@@ -13,12 +13,29 @@ namespace rueda::core {
 using collectives::DeviceCommunicator;
 using collectives::Operation;
 using collectives::StepResult;
+using collectives::StepWork;
 
 namespace {
 
 /// How often the inputs of a batch are looked at that takes long. A look costs a call of the driver for each input, and
 /// only stall reports need it.
 constexpr std::int64_t kLookAtInputsNs = 100'000'000;
+
+DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
+    switch (phase) {
+        case collectives::LaunchPhase::waits_for_turn:
+            return DeviceState::Phase::waits_for_turn;
+        case collectives::LaunchPhase::launching:
+            break;
+        case collectives::LaunchPhase::waits_for_inputs:
+            return DeviceState::Phase::waits_for_inputs;
+        case collectives::LaunchPhase::copies:
+            return DeviceState::Phase::copies;
+        case collectives::LaunchPhase::on_cpu:
+            return DeviceState::Phase::on_cpu;
+    }
+    return DeviceState::Phase::launching;
+}
 
 }  // namespace
 
@@ -36,21 +53,39 @@ collectives::Task& DeviceBatches::start(const CalledBatch& batch, collectives::C
 }
 
 StepResult DeviceBatches::LaunchTask::step() {
-    if (!batches_.failed_.is_ok()) {
+    const StepResult result = batches_.step();
+    last_work_ = batches_.work_;
+    return result;
+}
+
+std::optional<collectives::BatchChunks> DeviceBatches::LaunchTask::chunks() const {
+    const bool is_inner = batches_.phase_ == Phase::exchanging || batches_.phase_ == Phase::launching;
+    return is_inner && batches_.inner_ != nullptr ? batches_.inner_->chunks() : std::nullopt;
+}
+
+StepResult DeviceBatches::step() {
+    work_ = StepWork::none;
+    if (!failed_.is_ok()) {
         return StepResult::waiting;
     }
-    switch (batches_.phase_) {
+    switch (phase_) {
         case Phase::exchanging:
-            return batches_.exchange();
+            return exchange();
         case Phase::connecting:
-            return batches_.connect();
+            return connect();
         case Phase::launching:
-            return batches_.launch();
+            return launch();
         case Phase::launched:
         case Phase::refused:
             break;
     }
     return StepResult::done;
+}
+
+StepResult DeviceBatches::step_inner() {
+    const StepResult result = inner_->step();
+    work_ = inner_->last_work();
+    return result;
 }
 
 /// Returns the caller's device and stream. Returns null if this rank has joined and takes part without a caller.
@@ -99,7 +134,7 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
 }
 
 StepResult DeviceBatches::exchange() {
-    const StepResult result = inner_->step();
+    const StepResult result = step_inner();
     if (result != StepResult::done) {
         return result;
     }
@@ -124,6 +159,7 @@ StepResult DeviceBatches::connect() {
         return fail(connected.status());
     }
     if (!connected.value()) {
+        work_ = StepWork::device_wait;
         return StepResult::polling;
     }
     start_on_device();
@@ -181,15 +217,13 @@ void DeviceBatches::take_possible(const collectives::Batch& batch) {
 }
 
 StepResult DeviceBatches::launch() {
-    const StepResult result = inner_->step();
+    const StepResult result = step_inner();
     if (result == StepResult::done) {
         phase_ = Phase::launched;
         return result;
     }
     if (result == StepResult::waiting || result == StepResult::polling) {
-        publish(communicator_->launch_phase() == collectives::LaunchPhase::waits_for_turn
-                    ? DeviceState::Phase::waits_for_turn
-                    : DeviceState::Phase::launching);
+        publish(published_phase(communicator_->launch_phase()));
         if (const Status failure = communicator_->failed(); !failure.is_ok()) {
             return fail(failure);
         }

@@ -77,6 +77,7 @@ private:
     public:
         explicit LaunchTask(DeviceBatches& batches) : batches_(batches) {}
         collectives::StepResult step() override;
+        [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const override;
 
     private:
         DeviceBatches& batches_;
@@ -100,6 +101,8 @@ private:
 
     [[nodiscard]] Status begin_exchange(collectives::Communicator& host);
     [[nodiscard]] const DeviceUse* own_use() const;
+    [[nodiscard]] collectives::StepResult step();
+    [[nodiscard]] collectives::StepResult step_inner();
     [[nodiscard]] collectives::StepResult exchange();
     [[nodiscard]] collectives::StepResult connect();
     [[nodiscard]] collectives::StepResult launch();
@@ -122,6 +125,7 @@ private:
     const CalledBatch* batch_ = nullptr;
     bool after_splits_ = false;
     collectives::Task* inner_ = nullptr;  // the task of the host's or of the device's communicator in progress
+    collectives::StepWork work_ = collectives::StepWork::none;  // what the last step did
     std::unique_ptr<collectives::DeviceCommunicator> communicator_;
     std::int32_t device_ = -1;  // the device of `communicator_`
     Status refusal_;

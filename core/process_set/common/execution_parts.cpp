@@ -24,12 +24,15 @@ PartKind kind_of_part(StepWork work) {
             return PartKind::network;
         case StepWork::none:
         case StepWork::other:
+        case StepWork::device_wait:
             break;
     }
     return PartKind::work;
 }
 
-bool is_wait(PartKind kind) { return kind == PartKind::wait || kind == PartKind::wait_for_hosts; }
+bool is_wait(PartKind kind) {
+    return kind == PartKind::wait || kind == PartKind::wait_for_hosts || kind == PartKind::wait_for_gpu;
+}
 
 }  // namespace
 
@@ -50,7 +53,8 @@ StepResult ExecutionParts::step(collectives::Task& task, std::uint64_t batch) {
             }
             break;
         case StepResult::polling:
-            extend(PartKind::wait_for_hosts, begin, end);
+            extend(task.last_work() == StepWork::device_wait ? PartKind::wait_for_gpu : PartKind::wait_for_hosts, begin,
+                   end);
             break;
         case StepResult::advanced:
             extend(kind_of_part(task.last_work()), begin, end);

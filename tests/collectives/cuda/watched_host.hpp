@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "collectives/host/host_communicator.hpp"
@@ -31,6 +32,7 @@ private:
     public:
         explicit WatchedTask(WatchedHost& owner) : owner_(owner) {}
         collectives::StepResult step() override;
+        std::optional<collectives::BatchChunks> chunks() const override { return owner_.inner_->chunks(); }
 
     private:
         WatchedHost& owner_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,6 +137,37 @@ TEST_CASE("a message that waits for the GPU of its own rank is not blamed on the
         impatient());
 }
 
+TEST_CASE("a program's own work that hangs is named if its tensor moves through the host's memory", "[diagnostics]") {
+    base::Config config = impatient();
+    config.gpu_path = base::GpuPath::host;
+    run_on_devices(
+        2,
+        [](DeviceRank& rank) {
+            float* const data = rank.put(std::array{1.0F});
+            rank.allreduce("x", data, 1);  // connects
+            rank.synchronize();
+            rank.meet("connected");
+            if (rank.rank() == 0) {
+                gpu::hold_device(1);
+            }
+            rank.meet("held");
+            rank.write(data, std::array{2.0F});  // rank 1's stream does not come to this copy
+            core::Completion completion;
+            rank.start_allreduce("y", data, 1, completion).throw_if_failed();
+            const Status ended = rank.runtime().wait(completion, 20);
+            RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted);
+            RUEDA_RANK_CHECK(has_text(ended, "tensor 'y' was announced by all ranks and is not done after"));
+            RUEDA_RANK_CHECK(has_text(ended,
+                                      "the GPU of rank 1 has not done the work that the program put into its "
+                                      "stream before the call"));
+            rank.meet("aborted");
+            if (rank.rank() == 0) {
+                gpu::release_device(1);
+            }
+        },
+        config);
+}
+
 TEST_CASE("the flight recorder knows launched operations", "[diagnostics]") {
     run_on_devices(2, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});
@@ -153,6 +185,43 @@ TEST_CASE("the flight recorder knows launched operations", "[diagnostics]") {
         rank.runtime().wait(completion, 20).throw_if_failed();
         RUEDA_RANK_CHECK(last().ended_ns.has_value() && last().status == 0 && last().is_launched);
     });
+}
+
+/// The names of the parts in the rows of executions.
+std::set<std::string> parts_of_executions(const std::string& path) {
+    std::ifstream file(path);
+    std::set<std::string> names;
+    for (const auto& event : nlohmann::json::parse(file)) {
+        if (event.value("cat", "") == "part") {
+            names.insert(event["name"]);
+        }
+    }
+    return names;
+}
+
+TEST_CASE("a timeline names the copies of a tensor that moves through the host's memory", "[diagnostics]") {
+    const training::test::Folder folder;
+    base::Config config = DeviceRank::settings();
+    config.gpu_path = base::GpuPath::host;
+    config.timeline = (folder.path() / "timeline.json").string();
+    run_on_devices(
+        2,
+        [](DeviceRank& rank) {
+            float* const data = rank.put(std::vector<float>(1000, 1.0F));
+            for (int step = 0; step < 3; ++step) {
+                rank.allreduce("gradient", data, 1000);
+            }
+            rank.synchronize();
+            core::Completion joined;  // all operations end before the job ends
+            rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();
+            rank.runtime().wait(joined, 20).throw_if_failed();
+        },
+        config);
+    const std::set<std::string> names = parts_of_executions(config.timeline);
+    CAPTURE(names);
+    CHECK(names.contains("COPY_IN"));
+    CHECK(names.contains("waiting for the GPU or NCCL"));
+    CHECK_FALSE(names.contains("waiting for other hosts"));
 }
 
 /// The spans in the rows of the ranks' GPUs, by rank.

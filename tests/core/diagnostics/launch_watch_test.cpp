@@ -163,6 +163,71 @@ TEST_CASE("after the shutdown time a hanging GPU ends the job") {
     CHECK_THAT(finding->report_before, Catch::StartsWith("the allreduce of tensor 'w' and 2 more was launched"));
 }
 
+TEST_CASE("a report on several hosts does not claim that the ranks of other hosts have launched a batch") {
+    GpuJob job;
+    job.shutdown_seconds = 15;
+    job.elsewhere = {3, 4};
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        job.launch(member, Inputs::ready);
+    }
+    LaunchWatch watch = job.watch(0);
+    static_cast<void>(job.look(watch, 1 * kSecond));
+    const auto warning = job.look(watch, 11 * kSecond);
+    REQUIRE(warning);
+    CHECK_THAT(warning->text, Catch::StartsWith("the allreduce of tensor 'w' and 2 more was launched on the GPUs of "
+                                                "all ranks of this host 10 seconds ago and is still not done: ") &&
+                                  Catch::Contains("\n  ranks 3, 4 are on other hosts, and may not have launched it\n"));
+    job.elsewhere = {3};
+    const auto end = job.look(watch, 16 * kSecond);
+    REQUIRE(end);
+    CHECK_THAT(end->text, Catch::StartsWith("the allreduce of tensor 'w' was launched on the GPUs of all ranks of this "
+                                            "host and is not done after 15 s, ") &&
+                              Catch::EndsWith("not done by the GPUs of: ranks 0-2; rank 3 is on another host, and may "
+                                              "not have launched it; the job is ended"));
+}
+
+TEST_CASE("a report about a batch in the host's memory names the rank that the others wait for") {
+    GpuJob job;
+    std::vector<std::uint64_t> moved{4, 4, 1};
+    BatchWatch watch(job.settings(), *job.control, job.set.memory(), 0,
+                     [&moved](std::uint32_t member) { return moved[member]; });
+    const auto look = [&](std::int64_t now_ns) {
+        job.beat(now_ns);
+        return watch.tick(now_ns, {.ranks = [&job, now_ns] { return job.ranks(now_ns); },
+                                   .elsewhere = [&job] { return job.elsewhere; }});
+    };
+    static_cast<void>(look(1 * kSecond));
+    job.begin(0, Phase::on_cpu);
+    job.begin(1, Phase::on_cpu);
+    job.begin(2, Phase::copies);
+    const auto copying = look(12 * kSecond);
+    REQUIRE(copying);
+    CHECK_THAT(
+        copying->text,
+        Catch::Contains("\n  Probable cause: rank 2 has not delivered its part: 3 steps behind the rank that has "
+                        "done most\n") &&
+            Catch::Contains("exchanges the data of GPU 1 with the other ranks through the host's memory") &&
+            Catch::Contains("waits for copies between the memory of GPU 2 and the host's memory"));
+
+    job.begin(2, Phase::waits_for_inputs);
+    const auto computing = look(60 * kSecond);
+    REQUIRE(computing);
+    CHECK_THAT(computing->text,
+               Catch::Contains("\n  Probable cause: the GPU of rank 2 has not done the work that the program put into "
+                               "its stream before the call; a kernel of the program may hang\n") &&
+                   Catch::Contains("has announced it, and has not begun it: GPU 2 has not done the work that the "
+                                   "program put into its stream before the call") &&
+                   !Catch::Contains("has not delivered its part"));
+
+    // With NCCL, the steps of the ranks say nothing.
+    job.begin(0, Phase::launching);
+    job.begin(1, Phase::launching);
+    job.begin(2, Phase::waits_for_turn);
+    const auto launching = look(200 * kSecond);
+    REQUIRE(launching);
+    CHECK_THAT(launching->text, !Catch::Contains("Probable cause"));
+}
+
 TEST_CASE("a report about a batch that a rank has not launched says how far each rank is") {
     GpuJob job;
     job.launch(0, Inputs::unknown);

@@ -211,5 +211,29 @@ TEST_CASE("an operation that is being executed") {
     CHECK(pattern.text == "rank 2 has not delivered its part: 4 steps behind the rank that has done most");
 }
 
+TEST_CASE("a rank that has launched an operation is no cause that others have not") {
+    StallReport report;
+    report.executing = true;
+    report.on_gpus = StallReport::OnGpus::launching;
+    report.tensors = {tensor("w", {0, 1}, {2})};
+    report.missing_ranks = {rank(0), rank(1), rank(2)};
+    report.missing_ranks[0].busy = "save a checkpoint";
+    report.missing_ranks[0].busy_seconds = 90;
+    report.missing_ranks[1].process_state = "stopped by a signal";
+    CHECK(find_stall_patterns(report).empty());
+    report.missing_ranks[2].busy = "load data";
+    report.missing_ranks[2].busy_seconds = 5;
+    CHECK(only_pattern(report).ranks == Ranks{2});
+    CHECK(only_pattern(report).kind == Kind::busy);
+    report.missing_ranks[2].busy.clear();
+    report.missing_ranks[2].process_state = "stopped by a signal";
+    CHECK(only_pattern(report).ranks == Ranks{2});
+    CHECK(only_pattern(report).kind == Kind::does_not_run);
+
+    // If all ranks have launched it, each rank whose GPU has not done it can be the cause.
+    report.on_gpus = StallReport::OnGpus::launched;
+    CHECK(find_stall_patterns(report).size() == 2);
+}
+
 }  // namespace
 }  // namespace rueda::core

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The clock of a device's measured work, on the stand-in: a device that is busy, and calls that fail.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <thread>
+
+#include "collectives/cuda/cuda_device.hpp"
+#include "tests/collectives/cuda/members.hpp"
+#include "tests/support/gpu_stand_in/control.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+/// A device of the stand-in, and a stream on it.
+struct MeasuredDevice {
+    explicit MeasuredDevice(std::uint64_t seed) {
+        gpu::reset(seed, 1);
+        static_cast<void>(tables.cuda.init(0));
+        device = cuda::Device::open(tables.cuda, 0, {}).value();
+        scope = std::make_unique<cuda::ContextScope>(device->api(), device->context());
+        stream = device->stream().value();
+    }
+    /// Measures until the clock is known, which a busy machine can delay. Returns the begin of the measured work.
+    [[nodiscard]] cuda::TimedBegin begin_when_possible() const {
+        const auto limit = SteadyClock::now() + 20s;
+        cuda::TimedBegin begin = device->begin_timed(stream);
+        while (begin.event == nullptr && SteadyClock::now() < limit) {
+            std::this_thread::sleep_for(1ms);  // nothing wakes this thread when a second has passed
+            begin = device->begin_timed(stream);
+        }
+        REQUIRE(begin.event != nullptr);
+        return begin;
+    }
+
+    GpuTables tables = tables_of_stand_in();
+    std::shared_ptr<cuda::Device> device;
+    std::unique_ptr<cuda::ContextScope> scope;
+    cuda::CudaStream stream = nullptr;
+};
+
+TEST_CASE("a busy device is asked for its clock once a second, and no event is left", "[gpu]") {
+    const MeasuredDevice busy(61);
+    gpu::hold_device(0);
+    const std::size_t events = gpu::live_events();
+    const auto first_try = SteadyClock::now();
+    CHECK(busy.device->begin_timed(busy.stream).event == nullptr);
+    CHECK(gpu::live_events() == events);
+    const std::size_t records = gpu::calls("cuEventRecord");
+    for (int batch = 0; batch < 20 && SteadyClock::now() < first_try + 900ms; ++batch) {
+        CHECK(busy.device->begin_timed(busy.stream).event == nullptr);
+    }
+    CHECK(gpu::calls("cuEventRecord") == records);
+    CHECK(gpu::live_events() == events);
+
+    gpu::release_device(0);
+    auto end = busy.device->end_timed(busy.begin_when_possible(), busy.stream);
+    CHECK(SteadyClock::now() - first_try >= 1s);
+    REQUIRE(end.is_ok());
+    gpu::settle();
+    CHECK(end.value()->is_done().value());
+    CHECK(end.value()->times().has_value());
+}
+
+TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
+    const MeasuredDevice failing(62);
+    auto first = failing.device->end_timed(failing.begin_when_possible(), failing.stream);  // fills the pool
+    REQUIRE(first.is_ok());
+    first.value().reset();
+    const std::size_t events = gpu::live_events();
+
+    gpu::fail_call("cuEventRecord", 1, cuda::kCudaInvalidValue);
+    CHECK(failing.device->begin_timed(failing.stream).event == nullptr);
+    CHECK(gpu::live_events() == events);
+
+    // The end's event with a time cannot be recorded: the work is not measured, and its end is known.
+    cuda::TimedBegin begin = failing.begin_when_possible();
+    gpu::fail_call("cuEventRecord", 1, cuda::kCudaInvalidValue);
+    const auto unmeasured = failing.device->end_timed(begin, failing.stream);
+    REQUIRE(unmeasured.is_ok());
+    CHECK_FALSE(unmeasured.value()->times().has_value());
+    CHECK(gpu::live_events() == events);
+
+    // The end itself cannot be recorded.
+    begin = failing.begin_when_possible();
+    gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
+    CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());
+    CHECK(gpu::live_events() <= events + 1);  // the pool of events may have one more
+}
+
+}  // namespace
+}  // namespace rueda::tests
