@@ -113,19 +113,29 @@ void InFlight::give_tensors_back() {
     group.clear();
 }
 
+void InFlight::give_tensors_back_in(void* stream) {
+    // If the waiting stream is the stream of the call, all later work in this stream comes after the operation. The
+    // caller has guaranteed that the tensors may be used in this stream. So their memory may be freed now, as after a
+    // kernel that the caller has put into this stream. This holds for PyTorch's allocator (give_back_to_torch()). If
+    // another stream waits, the stream of the call does not. All other tensors stay borrowed until the GPU has done the
+    // operation (abandon()).
+    if (stream != device.stream) {
+        return;
+    }
+    input.give_back_to_torch();
+    output.give_back_to_torch();
+    for (BorrowedTensor& member : group) {
+        member.give_back_to_torch();
+    }
+}
+
 PyObject* InFlight::conclude() {
     give_tensors_back();
     return take_result();
 }
 
 PyObject* InFlight::conclude_on_stream(void* stream) {
-    // If the waiting stream is the stream of the call, all later work in this stream comes after the operation. The
-    // caller has guaranteed that the tensors may be used in this stream. So their memory may be freed now, as after a
-    // kernel that the caller has put into this stream. If another stream waits, the stream of the call does not. The
-    // tensors then stay borrowed until the GPU has done the operation (abandon()).
-    if (stream == device.stream) {
-        give_tensors_back();
-    }
+    give_tensors_back_in(stream);
     return take_result();
 }
 

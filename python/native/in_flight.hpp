@@ -67,6 +67,8 @@ struct InFlight {
     /// Releases the tensors. Call this function when the operation has ended, because no rank uses the tensors after
     /// that.
     void give_tensors_back();
+    /// Called after wait_on_stream(stream). If this is the stream of the call, releases PyTorch's tensors.
+    void give_tensors_back_in(void* stream);
 
 private:
     [[nodiscard]] int wait_in_slices(const rueda_device_stream* stream, double timeout_seconds);
