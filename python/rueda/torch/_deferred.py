@@ -37,7 +37,7 @@ class DeferredOperation:
         self._starting = threading.Lock()
         self._handles: list[Handle[Any]] = []
         self._result: Any = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         sizes.add_done_callback(lambda _: self._start_once())
 
     def _start_once(self) -> None:
@@ -50,8 +50,10 @@ class DeferredOperation:
                 sizes = self._sizes.result()
                 with _devices.on_stream(self._stream):
                     self._handles, self._result = start(sizes)
-            except Exception as error:
-                self._error = error
+            except BaseException as error:
+                self._error = error  # also after Ctrl-C: the operation was not started, so it has no result
+                if not isinstance(error, Exception):
+                    raise
 
     def poll(self) -> bool:
         """Returns True if the operation has completed."""

@@ -78,7 +78,7 @@ def _on_device(
             outputs.append(output)
         return handles, tuple(outputs) if is_group else outputs[0]
 
-    mine = torch.tensor([[tensor.shape[0] for tensor in tensors]])
+    mine = torch.tensor([[tensor.shape[0] for tensor in tensors]], device="cpu")
     sizes = _native.allgather_async(mine, None, f"{name}.rows", tensor_of, order)
     return DeferredOperation(sizes, tensors[0].get_device(), start_all)
 
@@ -104,7 +104,9 @@ def _own_rows(
 ) -> list[torch.Tensor]:
     """Averages each gathered gradient over the ranks, and returns the rows that came from this rank."""
     base = gradient_name(name)
-    everyones = allgather(torch.tensor([list(rows)]), None if base is None else f"{base}.rows", process_set)
+    everyones = allgather(
+        torch.tensor([list(rows)], device="cpu"), None if base is None else f"{base}.rows", process_set
+    )
     averages = grouped_allreduce(
         [plain(gradient) for gradient in gradients], name=base, op=Average, process_set=process_set
     )
@@ -166,7 +168,7 @@ def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
     """Gathers each of the tensors like allgather(), with one name for the group. Rueda starts either all operations of
-    the group or none.
+    the group or none, except for tensors on a GPU.
 
     Example::
 

@@ -89,7 +89,7 @@ def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_
         handle = _native.alltoall_async(tensor, output, sent, f"{name}.0", _no_result, order)
         return [handle], (output, received.int())
 
-    counts = torch.tensor(rows)
+    counts = torch.tensor(rows, device="cpu")
     sizes = _native.alltoall_async(counts, None, [1] * size, f"{name}.rows", with_received_splits, order)
     return DeferredOperation(sizes, tensor.get_device(), start_it)
 
