@@ -14,9 +14,11 @@ import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
 import rueda.torch as hvd
 import torch
 from rueda import _native
+from rueda.errors import DuplicateName
 from rueda.torch import _devices
 from rueda.torch._deferred import DeferredOperation
 from rueda.torch._tensors import tensor_of
+from rueda.torch.operations import handles
 from rueda.torch.operations.allgather import allgather_row
 from simulated_cuda import SimulatedTensor, Stream, cuda, on_stream, to_cpu
 
@@ -226,6 +228,22 @@ class Streams(Case):
         ):
             seen.append("body")
         self.assertEqual(seen, ["cuda:3", "stream", "body", "end of stream", "end of cuda:3"])
+
+    def test_a_name_is_taken_until_the_operation_is_launched(self):
+        """The last rank is late with the operation itself, after the ranks have exchanged the numbers of rows."""
+        is_late = hvd.rank() == hvd.size() - 1
+        for kind, tensor in ((hvd.allgather_async, torch.ones(2)), (hvd.alltoall_async, torch.ones(hvd.size()))):
+            mine = cuda(tensor)
+            late = mock.patch.object(DeferredOperation, "_start_once", lambda _: None)
+            with late if is_late else contextlib.nullcontext():
+                handle = kind(mine, name="twice")
+                handles._handle_map[handle]._sizes.wait()
+                hvd.barrier()
+                with self.assertRaisesRegex(DuplicateName, "still pending"):
+                    kind(mine, name="twice")
+                hvd.barrier()
+            hvd.synchronize(handle)
+            hvd.synchronize(kind(mine, name="twice"))
 
     def test_ctrl_c_while_the_operation_is_started(self):
         sizes = _native.allgather_async(torch.ones(1), None, "interrupted", tensor_of, 0)

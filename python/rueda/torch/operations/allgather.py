@@ -12,7 +12,7 @@ import torch
 from rueda import _native
 from rueda._native import size
 from rueda.errors import InvalidArgument
-from rueda.torch._deferred import DeferredOperation
+from rueda.torch._deferred import DeferredOperation, check_name
 from rueda.torch._tensors import tensor_of, tensors_of
 from rueda.torch.operations.allreduce import grouped_allreduce
 from rueda.torch.operations.handles import (
@@ -69,6 +69,7 @@ def _on_device(
             raise InvalidArgument("an allgather needs tensors with at least one dimension; this one is a scalar")
         _native.check_writable(tensor)  # what is wrong with the tensor's memory must be known before the exchange
     order = number_of(process_set)
+    check_name(order, name)
 
     def start_all(everyones: torch.Tensor) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
         handles, outputs = [], []
@@ -80,7 +81,7 @@ def _on_device(
 
     mine = torch.tensor([[tensor.shape[0] for tensor in tensors]], device="cpu")
     sizes = _native.allgather_async(mine, None, f"{name}.rows", tensor_of, order)
-    return DeferredOperation(sizes, tensors[0].get_device(), start_all)
+    return DeferredOperation(sizes, tensors[0].get_device(), start_all, (order, name))
 
 
 class HorovodAllgather(torch.autograd.Function):
