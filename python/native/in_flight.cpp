@@ -190,12 +190,21 @@ PyObject* InFlight::call_finish_of_group() {
                    : nullptr;
 }
 
+/// Returns the received splits as a tuple, after an alltoall and after a gather on its root; otherwise None.
+Ref InFlight::received_splits() const {
+    const std::int64_t* values = nullptr;
+    std::size_t count = 0;
+    const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
+    return has_splits ? tuple_of(values, count) : Ref::to(Py_None);
+}
+
 PyObject* InFlight::call_finish() {
     if (device.type != RUEDA_CPU && !has_ended()) {
-        // The caller gave the outputs. The library can tell the received splits only when the GPU has done the
-        // operation.
-        return PyObject_CallFunctionObjArgs(result.borrow(), Py_None, Py_None, Py_None, Py_None,
-                                            static_cast<void*>(nullptr));
+        // The caller gave the outputs.
+        const Ref splits = received_splits();
+        return splits ? PyObject_CallFunctionObjArgs(result.borrow(), Py_None, Py_None, Py_None, splits.borrow(),
+                                                     static_cast<void*>(nullptr))
+                      : nullptr;
     }
     if (group_outputs > 0) {
         return call_finish_of_group();
@@ -204,11 +213,7 @@ PyObject* InFlight::call_finish() {
     if (!made) {
         return nullptr;
     }
-    const std::int64_t* values = nullptr;
-    std::size_t count = 0;
-    // There are received splits after an alltoall, and after a gather on its root.
-    const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
-    const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
+    const Ref splits = received_splits();
     if (!splits) {
         return nullptr;
     }

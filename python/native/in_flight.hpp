@@ -74,6 +74,7 @@ private:
     [[nodiscard]] int wait_in_slices(const rueda_device_stream* stream, double timeout_seconds);
     [[nodiscard]] PyObject* take_result();
     [[nodiscard]] PyObject* call_finish();
+    [[nodiscard]] Ref received_splits() const;
     [[nodiscard]] PyObject* call_finish_of_group();
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 };

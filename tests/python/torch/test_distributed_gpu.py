@@ -102,6 +102,13 @@ class Collectives(Case):
         dist.all_to_all_single(got, cuda(torch.arange(float(size())) + 10 * rank()))
         self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
 
+    def test_parts_that_do_not_fit(self):
+        """The parts that come have the right total, but not the sizes that this rank has given."""
+        received = [1] * size()
+        received[0], received[-1] = 2, 0
+        with self.assertRaisesRegex(ValueError, r"elements came from the ranks of the group; the output has room for"):
+            dist.all_to_all_single(cuda(torch.zeros(size())), cuda(torch.ones(size())), received, [1] * size())
+
     def test_messages_go_through_the_cpu(self):
         right, left = (rank() + 1) % size(), (rank() - 1) % size()
         sent = dist.isend(cuda(torch.full((3,), float(rank()))), right)

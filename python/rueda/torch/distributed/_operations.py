@@ -607,9 +607,8 @@ class Operations:
         handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
 
         def finish() -> None:
-            # For tensors on a GPU, the numbers are known only when the GPU has done the operation, and nobody waits for
-            # that here.
-            came = [one // factor for one in handle.result()] if input.is_cpu else expected
+            # For tensors on a GPU, the host knows the numbers when the GPU has got the work, and does not wait longer.
+            came = [one // factor for one in handle._torch_result(None)]
             if came != expected:
                 raise ValueError(
                     f"{what}: {came} elements came from the ranks of the group; the output has room for {expected}"
