@@ -73,9 +73,14 @@ class Candidate(NamedTuple):
     optimizer: Any
 
 
+def ranks_share_gpu(device: torch.device) -> bool:
+    everyones = hvd.allgather_object(str(torch.cuda.get_device_properties(device).uuid))
+    return len(set(everyones)) < hvd.size()
+
+
 def begin_ddp(device: torch.device) -> str:
     """Starts torch.distributed and returns the name of its backend. NCCL does not accept two ranks on one GPU."""
-    own_gpu = device.type == "cuda" and hvd.local_size() <= torch.cuda.device_count()
+    own_gpu = device.type == "cuda" and not ranks_share_gpu(device)
     backend = "nccl" if own_gpu and dist.is_nccl_available() else "gloo"
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -620,8 +620,8 @@ RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 /**
- * Writes the number of rows that came from each rank: after an alltoall, and after a gather on the root. The numbers
- * are valid until the handle is released.
+ * Writes the number of rows that came from each rank: after an alltoall, and after a gather on the root. For tensors on
+ * a GPU, rueda_wait_on_stream() is enough. The numbers are valid until the handle is released.
  */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /**

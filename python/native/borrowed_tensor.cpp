@@ -62,6 +62,17 @@ void BorrowedTensor::give_back() {
     owner_ = Ref();
 }
 
+void BorrowedTensor::give_back_to_torch() {
+    PyObject* const holder = owner_.borrow();
+    if (holder == nullptr) {
+        return;
+    }
+    PyObject* const owner = is_tensor_view(holder) ? reinterpret_cast<const TensorView*>(holder)->owner : holder;
+    if (owner != nullptr && is_torch_tensor(owner)) {
+        give_back();
+    }
+}
+
 bool BorrowedTensor::borrow(PyObject* object, bool writable) {
     if (is_tensor_view(object)) {
         return borrow_view(Ref::to(object), writable);

@@ -30,6 +30,19 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
+/// Reads a timeout in seconds. `seconds` becomes -1 for None. Returns false with a Python error set.
+bool read_limit(PyObject* given, double& seconds) {
+    seconds = given == Py_None ? -1 : PyFloat_AsDouble(given);
+    if (PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (given != Py_None && (std::isnan(seconds) || seconds < 0)) {
+        PyErr_Format(PyExc_ValueError, "timeout is %R; expected seconds from 0, or None to wait without end", given);
+        return false;
+    }
+    return true;
+}
+
 /// Reads the only argument, `timeout=…`, in seconds. `seconds` becomes -1 if the argument is None or missing. Returns
 /// false with a Python error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
@@ -39,20 +52,7 @@ bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names,
         PyErr_SetString(PyExc_TypeError, "the only argument is timeout: seconds, or None");
         return false;
     }
-    seconds = -1;
-    if (count + named == 0 || arguments[0] == Py_None) {
-        return true;
-    }
-    seconds = PyFloat_AsDouble(arguments[0]);
-    if (PyErr_Occurred() != nullptr) {
-        return false;
-    }
-    if (std::isnan(seconds) || seconds < 0) {
-        PyErr_Format(PyExc_ValueError, "timeout is %R; expected seconds from 0, or None to wait without end",
-                     arguments[0]);
-        return false;
-    }
-    return true;
+    return read_limit(count + named == 0 ? Py_None : arguments[0], seconds);
 }
 
 /// Waits for the operation. Returns true if it succeeded; otherwise sets a Python error.
@@ -102,18 +102,11 @@ bool wait_on(PyObject* self, void* stream, double seconds) {
     return false;
 }
 
-/// Reads the only argument, a timeout in seconds or None. `seconds` becomes -1 for None. Returns false with a Python
-/// error set.
-bool read_seconds(PyObject* given, double& seconds) {
-    seconds = given == Py_None ? -1 : PyFloat_AsDouble(given);
-    return PyErr_Occurred() == nullptr;
-}
-
 /// Arguments: (stream, timeout). The stream is the address of a stream of the operation's device. For an operation in
 /// the CPU's memory, waits until the operation has ended.
 PyObject* wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     double seconds = -1;
-    if (count != 2 || !read_seconds(arguments[1], seconds)) {
+    if (count != 2 || !read_limit(arguments[1], seconds)) {
         if (PyErr_Occurred() == nullptr) {
             PyErr_Format(PyExc_TypeError, "_wait_on_stream: %zd arguments; expected 2", count);
         }
@@ -127,26 +120,31 @@ PyObject* wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t 
     if (PyErr_Occurred() != nullptr || !wait_on(self, stream, seconds)) {
         return nullptr;
     }
-    if (stream == operation.device.stream) {
-        operation.give_tensors_back();  // conclude_on_stream() says why this is allowed
-    }
+    operation.give_tensors_back_in(stream);
     Py_RETURN_NONE;
 }
 
 /// Arguments: (stream, timeout). The stream is an object that stands for a stream.
 PyObject* wait_on_stream_of_caller(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    PyObject* found[] = {nullptr, Py_None};  // stream, timeout
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
-    if (count < 1 || count + named > 2 ||
-        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0)) {
+    bool fits = count + named <= 2;
+    for (Py_ssize_t i = 0; fits && i < count + named; ++i) {
+        PyObject* const name = i < count ? nullptr : PyTuple_GetItem(names, i - count);
+        const bool is_stream = name == nullptr ? i == 0 : PyUnicode_CompareWithASCIIString(name, "stream") == 0;
+        fits = name == nullptr || (is_stream && count == 0) || PyUnicode_CompareWithASCIIString(name, "timeout") == 0;
+        found[is_stream ? 0 : 1] = arguments[i];
+    }
+    if (!fits || found[0] == nullptr) {
         PyErr_SetString(PyExc_TypeError, "wait_on_stream: expected a stream, and timeout: seconds, or None");
         return nullptr;
     }
     const Ref address =
-        Ref::taken(PyObject_CallFunctionObjArgs(stream_reader(), arguments[0], static_cast<void*>(nullptr)));
+        Ref::taken(PyObject_CallFunctionObjArgs(stream_reader(), found[0], static_cast<void*>(nullptr)));
     if (!address) {
         return nullptr;
     }
-    PyObject* const given[] = {address.borrow(), count + named == 2 ? arguments[1] : Py_None};
+    PyObject* const given[] = {address.borrow(), found[1]};
     return wait_on_stream(self, given, 2);
 }
 
@@ -160,7 +158,7 @@ PyObject* try_to_wait_on_stream(PyObject* self, PyObject* const* arguments, Py_s
         return nullptr;
     }
     void* const stream = PyLong_AsVoidPtr(arguments[0]);
-    if (PyErr_Occurred() != nullptr || !read_seconds(arguments[1], seconds)) {
+    if (PyErr_Occurred() != nullptr || !read_limit(arguments[1], seconds)) {
         return nullptr;
     }
     const int status = operation.wait_on_stream(stream, seconds);
@@ -180,7 +178,7 @@ PyObject* torch_result(PyObject* self, PyObject* timeout) {
     }
     double seconds = -1;
     void* stream = nullptr;
-    return read_seconds(timeout, seconds) && read_current_stream(operation.device.index, stream) &&
+    return read_limit(timeout, seconds) && read_current_stream(operation.device.index, stream) &&
                    wait_on(self, stream, seconds)
                ? operation.conclude_on_stream(stream)
                : nullptr;

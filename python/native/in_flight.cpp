@@ -113,19 +113,29 @@ void InFlight::give_tensors_back() {
     group.clear();
 }
 
+void InFlight::give_tensors_back_in(void* stream) {
+    // If the waiting stream is the stream of the call, all later work in this stream comes after the operation. The
+    // caller has guaranteed that the tensors may be used in this stream. So their memory may be freed now, as after a
+    // kernel that the caller has put into this stream. This holds for PyTorch's allocator (give_back_to_torch()). If
+    // another stream waits, the stream of the call does not. All other tensors stay borrowed until the GPU has done the
+    // operation (abandon()).
+    if (stream != device.stream) {
+        return;
+    }
+    input.give_back_to_torch();
+    output.give_back_to_torch();
+    for (BorrowedTensor& member : group) {
+        member.give_back_to_torch();
+    }
+}
+
 PyObject* InFlight::conclude() {
     give_tensors_back();
     return take_result();
 }
 
 PyObject* InFlight::conclude_on_stream(void* stream) {
-    // If the waiting stream is the stream of the call, all later work in this stream comes after the operation. The
-    // caller has guaranteed that the tensors may be used in this stream. So their memory may be freed now, as after a
-    // kernel that the caller has put into this stream. If another stream waits, the stream of the call does not. The
-    // tensors then stay borrowed until the GPU has done the operation (abandon()).
-    if (stream == device.stream) {
-        give_tensors_back();
-    }
+    give_tensors_back_in(stream);
     return take_result();
 }
 
@@ -180,12 +190,21 @@ PyObject* InFlight::call_finish_of_group() {
                    : nullptr;
 }
 
+/// Returns the received splits as a tuple, after an alltoall and after a gather on its root; otherwise None.
+Ref InFlight::received_splits() const {
+    const std::int64_t* values = nullptr;
+    std::size_t count = 0;
+    const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
+    return has_splits ? tuple_of(values, count) : Ref::to(Py_None);
+}
+
 PyObject* InFlight::call_finish() {
     if (device.type != RUEDA_CPU && !has_ended()) {
-        // The caller gave the outputs. The library can tell the received splits only when the GPU has done the
-        // operation.
-        return PyObject_CallFunctionObjArgs(result.borrow(), Py_None, Py_None, Py_None, Py_None,
-                                            static_cast<void*>(nullptr));
+        // The caller gave the outputs.
+        const Ref splits = received_splits();
+        return splits ? PyObject_CallFunctionObjArgs(result.borrow(), Py_None, Py_None, Py_None, splits.borrow(),
+                                                     static_cast<void*>(nullptr))
+                      : nullptr;
     }
     if (group_outputs > 0) {
         return call_finish_of_group();
@@ -194,11 +213,7 @@ PyObject* InFlight::call_finish() {
     if (!made) {
         return nullptr;
     }
-    const std::int64_t* values = nullptr;
-    std::size_t count = 0;
-    // There are received splits after an alltoall, and after a gather on its root.
-    const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
-    const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
+    const Ref splits = received_splits();
     if (!splits) {
         return nullptr;
     }

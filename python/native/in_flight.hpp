@@ -67,11 +67,14 @@ struct InFlight {
     /// Releases the tensors. Call this function when the operation has ended, because no rank uses the tensors after
     /// that.
     void give_tensors_back();
+    /// Called after wait_on_stream(stream). If this is the stream of the call, releases PyTorch's tensors.
+    void give_tensors_back_in(void* stream);
 
 private:
     [[nodiscard]] int wait_in_slices(const rueda_device_stream* stream, double timeout_seconds);
     [[nodiscard]] PyObject* take_result();
     [[nodiscard]] PyObject* call_finish();
+    [[nodiscard]] Ref received_splits() const;
     [[nodiscard]] PyObject* call_finish_of_group();
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 };

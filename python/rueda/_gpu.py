@@ -76,6 +76,8 @@ def address_of_stream(stream: Any) -> int:
     address = _described_address(stream)
     if isinstance(address, ctypes.c_void_p):
         address = address.value or 0
+    elif not isinstance(address, int | str | bytes | float) and hasattr(address, "__int__"):
+        address = int(address)  # a CUstream of NVIDIA's bindings, which Numba can use
     if not isinstance(address, int) or address < 0:
         raise TypeError(
             f"{type(stream).__name__} is no CUDA stream: expected a stream of CuPy, Numba or PyTorch, or its address"
@@ -153,10 +155,13 @@ def _driver() -> Any:
 
 
 def _device_of(address: int) -> int:
-    """Returns the number of the device that has this memory. An array without elements may have no memory."""
-    if address == 0:
-        return 0
+    """Returns the number of the device that has this memory. An array without elements may have no memory; the current
+    device counts as its device.
+    """
     device = ctypes.c_int(-1)
+    if address == 0:
+        status = _driver().cuCtxGetDevice(ctypes.byref(device))
+        return device.value if status == 0 else 0  # without a context, the runtime's current device is 0
     status = _driver().cuPointerGetAttribute(ctypes.byref(device), _DEVICE_ORDINAL, ctypes.c_ulonglong(address))
     if status != 0 or device.value < 0:
         raise InvalidArgument(

@@ -6,8 +6,10 @@ folder, so that libcuda.so.1 is the stand-in's.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,15 @@ class Gpu:
 
     def free(self, address: int) -> None:
         _call("cuMemFree_v2", _address(address))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds back all work of the device within the scope."""
+        _cuda._ZN5rueda5tests3gpu11hold_deviceEi(ctypes.c_int(self.index))
+        try:
+            yield
+        finally:
+            _cuda._ZN5rueda5tests3gpu14release_deviceEi(ctypes.c_int(self.index))
 
     def copy(self, to: int, source: int, size: int, stream: int) -> None:
         self.use()

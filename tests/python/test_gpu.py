@@ -31,6 +31,16 @@ def total() -> int:
 KINDS = (WithInterface, WithDlpack)
 
 
+class Number:
+    """An address as NVIDIA's bindings have it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __int__(self):
+        return self.value
+
+
 class Stream:
     """A stream as other libraries have them."""
 
@@ -38,10 +48,12 @@ class Stream:
         self.__dict__.update(attributes)
 
 
-class Operations(unittest.TestCase):
+class Case(unittest.TestCase):
     def assertValues(self, array, expected, stream=None):
         np.testing.assert_array_equal(array.values(stream), expected)
 
+
+class Operations(Case):
     def test_operations_in_place(self):
         for kind in KINDS:
             with self.subTest(kind.__name__):
@@ -73,6 +85,20 @@ class Operations(unittest.TestCase):
                 self.assertEqual(splits.tolist(), [1] * rueda.size())
                 self.assertValues(came, [10 * rank + rueda.rank() for rank in range(rueda.size())])
 
+    def test_array_without_elements(self):
+        """Numba gives address 0 for such an array. Its device is the current one."""
+
+        class WithoutAddress(WithInterface):
+            @property
+            def __cuda_array_interface__(self):
+                return {**super().__cuda_array_interface__, "data": (0, False)}
+
+        is_last = rueda.rank() == rueda.size() - 1
+        rows = filled(WithoutAddress if is_last else WithInterface, gpu, np.full((0 if is_last else 2, 3), 5.0))
+        out = filled(WithInterface, gpu, np.zeros((2 * rueda.size() - 2, 3)))
+        self.assertIs(rueda.allgather(rows, "some", out=out), out)
+        self.assertValues(out, np.full(out.shape, 5.0))
+
     def test_group(self):
         arrays = [filled(WithDlpack, gpu, np.full(size, rueda.rank(), np.float32)) for size in (1, 5, 100)]
         rueda.grouped_allreduce_(arrays, "group", rueda.Sum)
@@ -80,7 +106,7 @@ class Operations(unittest.TestCase):
             self.assertValues(array, np.full(array.shape, total()))
 
 
-class Streams(unittest.TestCase):
+class Streams(Case):
     def test_dlpack_gets_the_stream(self):
         array = filled(WithDlpack, gpu, np.full(10, rueda.rank(), np.float32))
         rueda.allreduce_(array, "asked", rueda.Sum)
@@ -114,6 +140,7 @@ class Streams(unittest.TestCase):
             Stream(cuda_stream=address),
             Stream(ptr=address),
             Stream(handle=ctypes.c_void_p(address)),
+            Stream(handle=Number(address)),
             Stream(__cuda_stream__=lambda: (0, address)),
         )
         for stream in kinds:
@@ -138,6 +165,38 @@ class Streams(unittest.TestCase):
         handle.wait()
         del handle
         self.assertIsNone(reference())
+
+    def test_operation_keeps_arrays_of_other_libraries_after_its_stream_waits(self):
+        """Only PyTorch promises to use freed memory in the same stream. Others, such as JAX, have streams of their own."""
+        rows = filled(WithInterface, gpu, np.full(5, rueda.rank(), np.float32))
+        out = filled(WithInterface, gpu, np.zeros(5 * rueda.size(), np.float32))
+        reference = weakref.ref(rows)
+        with gpu.held():
+            handle = rueda.allgather_async(rows, out=out)
+            handle.wait_on_stream(gpu.stream)
+            del rows
+            gc.collect()
+            self.assertFalse(handle.poll())
+            self.assertIsNotNone(reference())
+        handle.wait()
+        gc.collect()
+        self.assertIsNone(reference())
+        self.assertValues(out, np.arange(rueda.size()).repeat(5))
+
+    def test_arguments_of_wait_on_stream(self):
+        array = filled(WithInterface, gpu, np.full(10, rueda.rank(), np.float32))
+        handle = rueda.allreduce_async_(array, "arguments", rueda.Sum)
+        for timeout in (-1, float("nan")):
+            with self.assertRaisesRegex(ValueError, "expected seconds from 0"):
+                handle.wait_on_stream(gpu.stream, timeout=timeout)
+        for given in ({}, {"timeout": 1}, {"stream": gpu.stream, "seconds": 1}):
+            with self.assertRaisesRegex(TypeError, "expected a stream, and timeout"):
+                handle.wait_on_stream(**given)
+        with self.assertRaisesRegex(TypeError, "expected a stream, and timeout"):
+            handle.wait_on_stream(gpu.stream, stream=gpu.stream)
+        handle.wait_on_stream(timeout=60, stream=gpu.stream)
+        handle.wait_on_stream(gpu.stream, 60)
+        self.assertValues(array, np.full(10, total()))
 
     def test_cpu_operation_waits_on_the_host(self):
         values = np.full(10, rueda.rank(), np.float32)

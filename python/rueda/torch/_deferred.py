@@ -10,14 +10,30 @@ has ended, PyTorch allocates the output, and the operation itself is started.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from rueda._native import Handle
+from rueda.errors import DuplicateName
 from rueda.torch import _devices
 
 #: A function that starts the operations when the sizes are known. It returns their handles, and the result.
 Start: TypeAlias = Callable[[Any], "tuple[list[Handle[Any]], Any]"]
+
+#: The operations whose results the program has not fetched, by the numbers of their process sets and by their names.
+_pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weakref.WeakValueDictionary()
+
+
+def check_name(process_set: int, name: str) -> None:
+    """Refuses a name of a pending operation, before anything is started. The exchange of the sizes has a name of its
+    own, which is free earlier.
+    """
+    earlier = _pending.get((process_set, name))
+    if earlier is not None and not earlier.is_launched():
+        raise DuplicateName(
+            f"'{name}': an operation with this name is still pending; wait for it first, or give the operations different names"
+        )
 
 
 class DeferredOperation:
@@ -29,15 +45,19 @@ class DeferredOperation:
     block.
     """
 
-    def __init__(self, sizes: Handle[Any], device: int, start: Start) -> None:
+    def __init__(self, sizes: Handle[Any], device: int, start: Start, key: tuple[int, str] | None = None) -> None:
+        """`key` consists of the process set and the name, for check_name()."""
         self._sizes = sizes
         self._start: Start | None = start
         # The output is allocated for the stream that is the current one now, and not for that of Rueda's thread.
         self._stream = _devices.current_stream(device)
+        self._device = device
         self._starting = threading.Lock()
         self._handles: list[Handle[Any]] = []
         self._result: Any = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
+        if key is not None:
+            _pending[key] = self
         sizes.add_done_callback(lambda _: self._start_once())
 
     def _start_once(self) -> None:
@@ -50,8 +70,18 @@ class DeferredOperation:
                 sizes = self._sizes.result()
                 with _devices.on_stream(self._stream):
                     self._handles, self._result = start(sizes)
-            except Exception as error:
-                self._error = error
+            except BaseException as error:
+                self._error = error  # also after Ctrl-C: the operation was not started, so it has no result
+                if not isinstance(error, Exception):
+                    raise
+
+    def is_launched(self) -> bool:
+        """Returns True if the GPU has got the work, or if the operation has failed. Its name is then free."""
+        with self._starting:
+            if self._start is not None:
+                return False
+        stream = _devices.side_stream(self._device, "names").cuda_stream  # no work of the program waits
+        return all(handle._try_to_wait_on_stream(stream, 0.0) for handle in self._handles)
 
     def poll(self) -> bool:
         """Returns True if the operation has completed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,9 +29,14 @@ def current_stream(index: int) -> Any:
     return torch.cuda.current_stream(index)
 
 
-def on_stream(stream: Any) -> contextlib.AbstractContextManager[Any]:
-    """Returns a scope in which the stream is the current stream of its device, on this thread."""
-    return torch.cuda.stream(stream)
+@contextlib.contextmanager
+def on_stream(stream: Any) -> Iterator[None]:
+    """A scope in which the stream is the current stream of its device, on this thread."""
+    # A thread that has never chosen a device has device 0. At its end, torch.cuda.stream() goes back to the device from
+    # before by cudaSetDevice(), which creates a context on that GPU (about 500 MB) since CUDA 12. The outer scope goes
+    # back without creating one, and lets the inner scope see only the stream's own device.
+    with torch.cuda.device(stream.device), torch.cuda.stream(stream):
+        yield
 
 
 @functools.cache

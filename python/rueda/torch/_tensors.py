@@ -23,11 +23,13 @@ _native.set_torch(torch.Tensor, torch.strided, _NUMBERS, raw_stream)
 def tensor_of(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
 ) -> torch.Tensor:
-    """Returns the output that Rueda allocated, as a tensor without a copy. The tensor keeps the memory alive."""
+    """Returns the output that Rueda allocated, as a tensor without a copy. The tensor keeps the memory alive. It is on
+    the CPU, whatever device the program has set as the default (torch.set_default_device).
+    """
     assert memory is not None and shape is not None and dtype is not None
     kind = _DTYPES[dtype]
     if math.prod(shape) == 0:
-        return torch.empty(shape, dtype=kind)
+        return torch.empty(shape, dtype=kind, device="cpu")
     return torch.frombuffer(memory, dtype=kind).view(shape)
 
 
@@ -40,4 +42,4 @@ def with_received_splits(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the result of an alltoall: (output, number of rows from each rank)."""
-    return tensor_of(memory, shape, dtype), torch.tensor(splits, dtype=torch.int32)
+    return tensor_of(memory, shape, dtype), torch.tensor(splits, dtype=torch.int32, device="cpu")

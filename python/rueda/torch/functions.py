@@ -192,7 +192,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     if not mine:
         device = _gpu_of(optimizer)
         tensors = [
-            torch.empty(shape, dtype=dtype, device=device if is_on_gpu else None)
+            torch.empty(shape, dtype=dtype, device=device if is_on_gpu else "cpu")
             for shape, dtype, is_on_gpu in plan["tensors"]
         ]
     with torch.no_grad():
@@ -326,7 +326,7 @@ def broadcast_object(
         # The error is raised only after the other ranks were told about it. Otherwise they would wait forever.
         except Exception as error:
             failure = error
-    size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
+    size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64, device="cpu")
     broadcast_(size, root_rank, name and f"{name}.sz", process_set)
     if failure is not None:
         raise failure
@@ -365,7 +365,7 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
         pickled = _pickled(obj)
     except Exception as error:
         failure = error
-    mine = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
+    mine = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64, device="cpu")
     sizes = allgather(mine, name and f"{name}.sz").tolist()
     if failure is not None:
         raise failure

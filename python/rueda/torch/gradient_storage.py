@@ -116,7 +116,7 @@ class _Place:
 
 @functools.cache
 def _references_of_unused() -> int:
-    return _Place(memoryview(bytearray(4)), torch.zeros(1)).references()
+    return _Place(memoryview(bytearray(4)), torch.zeros(1, device="cpu")).references()
 
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
@@ -143,8 +143,8 @@ def _uses_of_unshared() -> tuple[int, ...]:
     and Python.
     """
     with torch.inference_mode(False):
-        parameter = torch.zeros(1, requires_grad=True)
-        parameter.grad = torch.zeros(1)
+        parameter = torch.zeros(1, requires_grad=True, device="cpu")
+        parameter.grad = torch.zeros(1, device="cpu")
     return _uses_of_gradient(parameter)
 
 

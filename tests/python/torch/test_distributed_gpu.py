@@ -4,13 +4,21 @@
 same order. Futures need a real GPU (tests/gpu/torch_cuda_check.py), because PyTorch's C++ code records their events.
 """
 
+import threading
 import unittest
+from collections import deque
+from unittest import mock
 
 import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
 import rueda
 import rueda.torch.distributed
 import torch
 import torch.distributed as dist
+from rueda.torch import _devices
+from rueda.torch.distributed import _device_operation, _futures
+from rueda.torch.distributed._callbacks import OrderedFuture
+from rueda.torch.distributed._device_operation import DeviceOperation
+from rueda.torch.distributed._work import _future_of
 from simulated_cuda import SimulatedTensor, Stream, cuda, on_stream, to_cpu
 
 
@@ -94,6 +102,13 @@ class Collectives(Case):
         dist.all_to_all_single(got, cuda(torch.arange(float(size())) + 10 * rank()))
         self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
 
+    def test_parts_that_do_not_fit(self):
+        """The parts that come have the right total, but not the sizes that this rank has given."""
+        received = [1] * size()
+        received[0], received[-1] = 2, 0
+        with self.assertRaisesRegex(ValueError, r"elements came from the ranks of the group; the output has room for"):
+            dist.all_to_all_single(cuda(torch.zeros(size())), cuda(torch.ones(size())), received, [1] * size())
+
     def test_messages_go_through_the_cpu(self):
         right, left = (rank() + 1) % size(), (rank() - 1) % size()
         sent = dist.isend(cuda(torch.full((3,), float(rank()))), right)
@@ -101,6 +116,30 @@ class Collectives(Case):
         dist.recv(got, left)
         sent.wait()
         self.assertSame(got, torch.full((3,), float(left)))
+
+    def test_a_received_tensor_is_written_after_the_work_of_the_stream(self):
+        """The program's stream still reads the tensor when irecv is called. Another thread may do the copy."""
+        side, other = Stream(), Stream()
+        with on_stream(side):
+            tensor = cuda(torch.zeros(3))
+            with torch.device("cuda"):  # the memory for the message is on the CPU in any case
+                got = dist.irecv(tensor, (rank() - 1) % size())
+        sent = dist.isend(cuda(torch.full((3,), float(rank()))), (rank() + 1) % size())
+        waits = []
+
+        def wait_event(stream, event):
+            waits.append(stream)
+            simulated_cuda.gpu.wait_for(event.address, stream.cuda_stream)
+
+        with on_stream(other), mock.patch.object(Stream, "wait_event", wait_event):
+            got.wait()
+        sent.wait()
+        self.assertEqual(waits, [other])
+        self.assertSame(tensor, torch.full((3,), float((rank() - 1) % size())))
+
+    def test_backend_of_ranks_that_are_no_members(self):
+        backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+        self.assertIsNone(backend.perform_nocolor_split(torch.device("cuda", 0)))
 
     def test_objects_and_barrier(self):
         objects = [None] * size()
@@ -151,6 +190,85 @@ class Waits(Case):
             dist.all_reduce(cuda(torch.ones(3 + rank())))
         with self.assertRaisesRegex(ValueError, "on meta; the backend rueda works on tensors of the CPU and of CUDA"):
             dist.all_reduce(torch.ones(2, device="meta"))
+
+
+class Event:
+    """An event of which the test says whether it is reached."""
+
+    def __init__(self, query):
+        self.query = query
+
+
+class Threads(Case):
+    """What the threads of the backend do."""
+
+    def test_tensors_stay_until_their_event_is_reached(self):
+        """Two threads look at the same pair, whose event is reached. The second pair must stay."""
+        other = threading.Thread(target=lambda: _device_operation._keep(Event(lambda: False), "of the other thread"))
+
+        def reached():
+            if other.ident is None:
+                other.start()
+                other.join(1)  # with the lock, the other thread cannot end now
+            return True
+
+        pairs = deque([(Event(reached), "first"), (Event(lambda: False), "second")])
+        with mock.patch.object(_device_operation, "_kept", pairs):
+            _device_operation._keep(Event(lambda: False), "third")
+            other.join()
+        self.assertEqual(sorted(name for _, name in pairs), ["of the other thread", "second", "third"])
+
+    def test_next_operation_drops_tensors(self):
+        pairs = deque([(Event(lambda: True), "first")])
+        with mock.patch.object(_device_operation, "_kept", pairs):
+            dist.all_reduce(cuda(torch.ones(3)))
+        self.assertEqual(list(pairs), [])
+
+    def test_wait_of_the_callbacks_thread(self):
+        """This wait makes the stream for callbacks wait, and not the stream in which the program computes."""
+        callbacks = dist.all_reduce(cuda(torch.ones(3)), async_op=True)._callbacks
+        future = OrderedFuture(callbacks)
+        future.set_result(1)
+        future._devices = [torch.device("cuda", simulated_cuda.gpu.index)]
+        waited = []
+        with mock.patch.object(torch.futures.Future, "wait", lambda _: waited.append(simulated_cuda.current_stream())):
+            self.assertTrue(future.wait_until_complete())
+        self.assertEqual(waited, [_devices.side_stream(simulated_cuda.gpu.index, "callbacks")])
+
+    def test_an_operation_that_cannot_be_watched(self):
+        """The thread that watches operations goes on."""
+
+        class Broken:
+            def wait_a_while(self, seconds):
+                raise RuntimeError("CUDA error 700")
+
+            def has_ended(self):
+                raise RuntimeError("CUDA error 700")
+
+            def is_overdue(self):
+                return False
+
+        for _ in range(2):
+            concluded = threading.Event()
+            _futures.when_ended(Broken(), concluded.set)
+            self.assertTrue(concluded.wait(20))
+
+    def test_futures_when_cuda_refuses(self):
+        def side_stream(_index, _purpose):
+            raise RuntimeError("CUDA error 700")
+
+        for future_of in (lambda work: work.get_future(), lambda work: _future_of(work.operation)):
+            tensor = cuda(torch.ones(3))
+            work = dist.all_reduce(tensor, async_op=True)
+            with (
+                mock.patch.object(_devices, "side_stream", side_stream),
+                mock.patch.object(DeviceOperation, "devices", lambda _: None),  # PyTorch would need a driver
+                self.assertRaisesRegex(RuntimeError, "CUDA error 700"),
+            ):
+                future_of(work).wait()
+            with self.assertRaisesRegex(RuntimeError, "CUDA error 700"):
+                work.wait()
+            dist.all_reduce(tensor)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,25 @@
 machine with a GPU. All ranks run the same tests in the same order.
 """
 
+import contextlib
 import gc
+import types
 import unittest
+from unittest import mock
 
 import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
 import rueda.torch as hvd
 import torch
+from rueda import _native
+from rueda.errors import DuplicateName
+from rueda.torch import _devices
+from rueda.torch._deferred import DeferredOperation
+from rueda.torch._tensors import tensor_of
+from rueda.torch.operations import handles
 from rueda.torch.operations.allgather import allgather_row
 from simulated_cuda import SimulatedTensor, Stream, cuda, on_stream, to_cpu
+
+on_stream_of_pytorch = _devices.on_stream  # simulated_cuda.begin() replaces it
 
 
 def setUpModule():
@@ -78,6 +89,29 @@ class Operations(Case):
     def test_rows_of_batch_norm(self):
         everyones = allgather_row(cuda(torch.full((3,), hvd.rank())), "row")
         self.assertSame(everyones, torch.arange(hvd.size())[:, None].expand(-1, 3).contiguous())
+
+    def test_default_device_is_a_gpu(self):
+        """The numbers of rows that the ranks exchange are on the CPU, also under torch.set_default_device("cuda")."""
+        mine = cuda(torch.full((hvd.rank() + 1, 2), hvd.rank()))
+        empty = cuda(torch.ones(hvd.size()))
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
+        optimizer.param_groups[0]["lr"] = torch.tensor(1.0 + hvd.rank())
+        with torch.device("cuda"):
+            gathered = hvd.allgather(mine)
+            received, counts = hvd.alltoall(empty, [1] * hvd.size())
+            nothing = hvd.synchronize(hvd.allgather_async(torch.ones(0, 3, device="cpu")))
+            splits = hvd.alltoall(torch.ones(hvd.size(), device="cpu"), [1] * hvd.size())[1]
+            objects = hvd.allgather_object(hvd.rank())
+            text = hvd.broadcast_object("text", 0)
+            hvd.broadcast_optimizer_state(optimizer, 0)
+        self.assertSame(gathered, torch.cat(everyone(lambda rank: torch.full((rank + 1, 2), rank))))
+        self.assertSame(received, torch.ones(hvd.size()))
+        self.assertEqual((counts.device.type, counts.tolist()), ("cpu", [1] * hvd.size()))
+        self.assertEqual((nothing.device.type, nothing.shape), ("cpu", (0, 3)))
+        self.assertEqual((splits.device.type, splits.tolist()), ("cpu", [1] * hvd.size()))
+        self.assertEqual((objects, text), (list(range(hvd.size())), "text"))
+        rate = optimizer.param_groups[0]["lr"]
+        self.assertEqual((rate.device.type, rate.item()), ("cpu", 1.0))
 
     def test_sparse(self):
         """A sparse allreduce consists of two allgathers; simulated tensors cannot be parts of a sparse tensor."""
@@ -175,6 +209,54 @@ class Streams(Case):
                 result = hvd.synchronize(handle)
                 if step % 5 == 0:
                     self.assertSame(result, torch.full((500,), total() + hvd.size() * index))
+
+    def test_a_thread_goes_back_to_its_device_without_a_context(self):
+        """The scope of the device is the outer one. torch.cuda.stream() alone would go back by cudaSetDevice()."""
+        seen = []
+
+        @contextlib.contextmanager
+        def scope(what):
+            seen.append(what)
+            yield
+            seen.append(f"end of {what}")
+
+        stream = types.SimpleNamespace(device=torch.device("cuda", 3))
+        with (
+            mock.patch.object(torch.cuda, "device", lambda device: scope(f"{device}")),
+            mock.patch.object(torch.cuda, "stream", lambda given: scope("stream" if given is stream else "another")),
+            on_stream_of_pytorch(stream),
+        ):
+            seen.append("body")
+        self.assertEqual(seen, ["cuda:3", "stream", "body", "end of stream", "end of cuda:3"])
+
+    def test_a_name_is_taken_until_the_operation_is_launched(self):
+        """The last rank is late with the operation itself, after the ranks have exchanged the numbers of rows."""
+        is_late = hvd.rank() == hvd.size() - 1
+        for kind, tensor in ((hvd.allgather_async, torch.ones(2)), (hvd.alltoall_async, torch.ones(hvd.size()))):
+            mine = cuda(tensor)
+            late = mock.patch.object(DeferredOperation, "_start_once", lambda _: None)
+            with late if is_late else contextlib.nullcontext():
+                handle = kind(mine, name="twice")
+                handles._handle_map[handle]._sizes.wait()
+                hvd.barrier()
+                with self.assertRaisesRegex(DuplicateName, "still pending"):
+                    kind(mine, name="twice")
+                hvd.barrier()
+            hvd.synchronize(handle)
+            hvd.synchronize(kind(mine, name="twice"))
+
+    def test_ctrl_c_while_the_operation_is_started(self):
+        sizes = _native.allgather_async(torch.ones(1), None, "interrupted", tensor_of, 0)
+        sizes.wait()
+
+        def start(_sizes):
+            raise KeyboardInterrupt
+
+        with mock.patch("sys.unraisablehook"):  # the constructor calls the function at once, as a callback
+            operation = DeferredOperation(sizes, simulated_cuda.gpu.index, start)
+        for _ in range(2):
+            with self.assertRaises(KeyboardInterrupt):
+                operation._torch_result(None)
 
     def test_poll(self):
         handle = hvd.allgather_async(cuda(torch.ones(2)), name="polled")

@@ -60,6 +60,11 @@ class RuedaBackend(Operations, Base):
         init_process_group(device_id=…).
         """
 
+    def perform_nocolor_split(self, _device: Any) -> None:
+        """Does nothing. PyTorch calls it in new_group() on ranks that are no members, after
+        init_process_group(device_id=…), because NCCL needs all ranks for a split. Rueda needs only the members.
+        """
+
 
 class NewerProcessGroup(RuedaProcessGroup):
     """A group of PyTorch that has only this backend."""

@@ -242,16 +242,13 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._callbacks.add(self, call)
         return child
 
-    @contextlib.contextmanager
-    def _on_callback_stream(self) -> Iterator[None]:
-        """For tensors on a GPU, makes a stream for callbacks the current one. It waits for this future's tensors."""
+    def _on_callback_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns a scope in which, for tensors on a GPU, the stream for callbacks is the current one. It has waited for
+        this future's tensors since wait_until_complete().
+        """
         if self._devices is None:
-            yield
-            return
-        with _devices.on_stream(_devices.side_stream(self._devices[0].index, "callbacks")):
-            with contextlib.suppress(Exception):  # the callback sees the error
-                super().wait()
-            yield
+            return contextlib.nullcontext()
+        return _devices.on_stream(_devices.side_stream(self._devices[0].index, "callbacks"))
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         """Calls the function with this future, when the future has completed. An exception in the function is reported,
@@ -278,8 +275,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return super().wait()
 
     def wait_until_complete(self) -> bool:
-        """Waits like wait(), but returns no value; the callback thread uses it. Returns False if the process ends
-        before the future completes.
+        """Waits like wait(), but returns no value; the callback thread uses it. For tensors on a GPU, the stream for
+        callbacks then waits for them. Returns False if the process ends before the future completes.
         """
         operation = self._operation
         while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
@@ -289,7 +286,9 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         # In this case the callback that should complete this future was not called.
         if self._callbacks.is_closing() and not self.done():
             return False
-        with contextlib.suppress(Exception):  # the callback sees the error
+        # PyTorch makes the current stream wait. On this thread, this is the device's default stream, in which the program
+        # may compute, unless the scope sets another one.
+        with contextlib.suppress(Exception), self._on_callback_stream():  # the callback sees the error
             super().wait()
         return True
 
@@ -316,12 +315,15 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         operation = self._operation
         if operation is None or self.done():
             return
-        if operation.has_ended():
-            with operation.stream_for_callbacks():
-                operation.conclude()
-                self._complete_here(operation.outputs, operation.error)
-        elif operation.is_overdue():
-            self.complete(None, operation.overdue())
+        try:
+            if operation.has_ended():
+                with operation.stream_for_callbacks():
+                    operation.conclude()
+                    self._complete_here(operation.outputs, operation.error)
+            elif operation.is_overdue():
+                self.complete(None, operation.overdue())
+        except Exception as error:  # CUDA refuses the stream or an event, for example after a failed kernel
+            self._complete_here(None, error)
 
     @classmethod
     def of_operation(cls, callbacks: Callbacks, operation: Operation) -> OrderedFuture:
@@ -339,9 +341,12 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         if self._devices is None:
             self._complete_here(value, error)
             return
-        # The future records an event in the current stream. Tensors of the value are ready in the callbacks' stream.
-        with _devices.on_stream(_devices.side_stream(self._devices[0].index, "callbacks")):
-            self._complete_here(value, error)
+        try:
+            # The future records an event in the current stream. Tensors of the value are ready in the callbacks' stream.
+            with self._on_callback_stream():
+                self._complete_here(value, error)
+        except Exception as failure:  # CUDA refuses the stream or an event, for example after a failed kernel
+            self._complete_here(None, error or failure)
 
     def _complete_here(self, value: Any, error: Exception | None) -> None:
         with self._completing, _on_behalf_of_nobody():

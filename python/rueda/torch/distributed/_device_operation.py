@@ -22,13 +22,25 @@ from rueda.torch.distributed._pending_operation import Operation, Order, _failur
 #: Pairs (event, function): the function refers to tensors that a stream uses until the event is reached. PyTorch gives
 #: freed memory to later work of the stream for which it was allocated. So tensors that another stream uses must stay.
 _kept: deque[tuple[Any, Any]] = deque()
+_keeping = threading.Lock()  # two threads that test the same pair could otherwise drop the next one, too
 
 
 def _keep(event: Any, function: Any) -> None:
-    with contextlib.suppress(IndexError):  # another thread may take an element between the test and popleft()
+    _drop_reached()
+    with _keeping:
+        _kept.append((event, function))
+
+
+def _drop_reached() -> None:
+    """Drops the tensors that no stream uses any longer. If another thread is doing it, does nothing."""
+    if not _kept or not _keeping.acquire(blocking=False):
+        return
+    dropped = []  # destroyed after the lock is free, because destructors may run other code
+    try:
         while _kept and _kept[0][0].query():
-            _kept.popleft()
-    _kept.append((event, function))
+            dropped.append(_kept.popleft())
+    finally:
+        _keeping.release()
 
 
 class DeviceOperation(Operation):
@@ -52,6 +64,7 @@ class DeviceOperation(Operation):
         finish: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(what, order, handles, outputs, timeout, finish)
+        _drop_reached()
         self._concluding = threading.Lock()
         self._index = handles[0]._device
         self._stream = handles[0]._stream
@@ -112,9 +125,23 @@ class DeviceOperation(Operation):
         return self._ended or self._reaches_side_stream(0.0)
 
     def _reaches_side_stream(self, seconds: float) -> bool:
-        """Makes the stream for callbacks wait for the operation, within the given time."""
-        stream = self._side_stream().cuda_stream
-        return all(handle._try_to_wait_on_stream(stream, seconds) for handle in self.handles)
+        """Makes the stream for callbacks wait for the operation, within the given time. If CUDA refuses this, the
+        operation has failed with this error: nothing can say when its outputs are complete.
+        """
+        try:
+            stream = self._side_stream().cuda_stream
+            return all(handle._try_to_wait_on_stream(stream, seconds) for handle in self.handles)
+        except Exception as error:
+            self._fail(error)
+            return True
+
+    def _fail(self, error: Exception) -> None:
+        assert self._concluding is not None
+        with self._concluding:
+            if not self._ended:
+                self.error = self.error or error
+                self._finish = None
+                self._ended = True
 
     def has_completed(self) -> bool:
         """Returns True if the GPU has done the operation, or if it has failed. Does not block."""

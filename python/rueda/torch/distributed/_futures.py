@@ -121,7 +121,8 @@ class _Watch:
                     return None
         length = _SHORTEST_SLICE
         while True:
-            self._pending[0][0].wait_a_while(length)
+            with contextlib.suppress(Exception):  # has_ended() of this operation raises, too
+                self._pending[0][0].wait_a_while(length)
             with self._changed:
                 if self._is_closing:
                     return None
@@ -137,8 +138,13 @@ class _Watch:
             length = min(2 * length, _LONGEST_SLICE)
 
     def _take_if_ended(self, entry: tuple[Watched, Callable[[], None]]) -> bool:
-        if not entry[0].has_ended() and not entry[0].is_overdue():
-            return False
+        try:
+            if not entry[0].has_ended() and not entry[0].is_overdue():
+                return False
+        except Exception:
+            # The operation cannot be watched. Its `conclude` meets the same error, and completes the future with it. The
+            # other operations must be watched on.
+            pass
         self._ended.append(entry[1])
         return True
 

@@ -27,6 +27,7 @@ from torch._C import _distributed_c10d as c10d
 from rueda import _native
 from rueda._native import Handle, TensorView
 from rueda.errors import HorovodInternalError, Timeout
+from rueda.torch import _devices
 from rueda.torch._profiling import profilers
 from rueda.torch.distributed import _callbacks, _futures, _ranges
 from rueda.torch.distributed._device_operation import DeviceOperation
@@ -606,9 +607,8 @@ class Operations:
         handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
 
         def finish() -> None:
-            # For tensors on a GPU, the numbers are known only when the GPU has done the operation, and nobody waits for
-            # that here.
-            came = [one // factor for one in handle.result()] if input.is_cpu else expected
+            # For tensors on a GPU, the host knows the numbers when the GPU has got the work, and does not wait longer.
+            came = [one // factor for one in handle._torch_result(None)]
             if came != expected:
                 raise ValueError(
                     f"{what}: {came} elements came from the ranks of the group; the output has room for {expected}"
@@ -645,10 +645,10 @@ class Operations:
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
         tensor = check(only(tensors, "recv"), "recv")
         is_plain = tensor.is_contiguous() and tensor.is_cpu
-        dense = tensor if is_plain else torch.empty(tensor.shape, dtype=tensor.dtype)
+        dense = tensor if is_plain else torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         self._membership.order.check()
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
-        finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
+        finish = None if dense is tensor else _copy_after_this_stream(tensor, dense)
         operation = Operation(what, self._membership.order, [handle], [tensor], self._timeout, finish)
         if profilers._is_profiler_enabled:
             _ranges.note_pending(operation)
@@ -801,6 +801,22 @@ def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
     return None if dense is output else functools.partial(output.copy_, dense)
 
 
+def _copy_after_this_stream(tensor: Tensor, dense: Tensor) -> Callable[[], object]:
+    """Returns a function that copies `dense` to the tensor, on any thread. A tensor on a GPU is overwritten only after
+    the work that the current stream has now, because this work may still read it.
+    """
+    if not tensor.is_cuda:
+        return functools.partial(tensor.copy_, dense)
+    index = tensor.get_device()
+    before = _devices.recorded_event(_devices.current_stream(index))
+
+    def copy() -> None:
+        _devices.current_stream(index).wait_event(before)
+        tensor.copy_(dense)
+
+    return copy
+
+
 def _rows_of(output: Tensor, size: int) -> tuple[Tensor, ...]:
     return output.view(size, -1).unbind() if output.is_contiguous() else output.chunk(size)
 
@@ -864,5 +880,5 @@ def _tensor_over(memory: Any, shape: tuple[int, ...], number: int, _splits: Any 
     """Returns Rueda's memory as a tensor. The tensor keeps the memory alive."""
     dtype = getattr(torch, DType(number).name)
     if 0 in shape:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     return torch.frombuffer(memory, dtype=dtype).view(shape)

@@ -106,22 +106,27 @@ def _future_of(operation: Operation) -> Any:
     """Makes a future for C++ code. Such code may take tensors from the future without checking for an error."""
     devices = operation.devices()
     completed: Any = torch.futures.Future() if devices is None else torch.futures.Future(devices=devices)
-    overdue: list[Exception] = []
+    failures: list[Exception] = []
     # The error is not stored by set_exception(), because DDP's backward pass would end with a SIGSEGV (PyTorch 2.15).
     # Instead, a function that was passed to `then` raises the error, and C++ code gets a RuntimeError.
-    future = completed.then(lambda _: _outputs_of(operation, overdue))
+    future = completed.then(lambda _: _outputs_of(operation, failures))
 
     def conclude() -> None:
-        with operation.stream_for_callbacks():
-            if operation.has_ended():
-                operation.conclude()
-            else:
-                # The operation is still pending. The operation's handles keep its tensors alive until the operation has
-                # ended, even if this Work is deleted.
-                overdue.append(operation.overdue())
-            # The future records events for the devices of the tensors that it gets. Its callbacks run on streams that
-            # wait for these events.
-            completed.set_result(None if devices is None or overdue or operation.error else operation.outputs)
+        try:
+            with operation.stream_for_callbacks():
+                if operation.has_ended():
+                    operation.conclude()
+                else:
+                    # The operation is still pending. The operation's handles keep its tensors alive until the operation
+                    # has ended, even if this Work is deleted.
+                    failures.append(operation.overdue())
+                # The future records events for the devices of the tensors that it gets. Its callbacks run on streams
+                # that wait for these events.
+                completed.set_result(None if devices is None or failures or operation.error else operation.outputs)
+        except Exception as error:  # CUDA refuses the stream or an event, for example after a failed kernel
+            failures.append(error)
+            if not completed.done():
+                completed.set_result(None)  # DDP's backward pass waits for this future
 
     if operation.has_ended():
         conclude()
@@ -130,8 +135,8 @@ def _future_of(operation: Operation) -> Any:
     return future
 
 
-def _outputs_of(operation: Operation, overdue: list[Exception]) -> list[torch.Tensor]:
-    for error in (*overdue, operation.error):
+def _outputs_of(operation: Operation, failures: list[Exception]) -> list[torch.Tensor]:
+    for error in (*failures, operation.error):
         if error is not None:
             raise error
     return operation.outputs

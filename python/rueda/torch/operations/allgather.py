@@ -12,7 +12,7 @@ import torch
 from rueda import _native
 from rueda._native import size
 from rueda.errors import InvalidArgument
-from rueda.torch._deferred import DeferredOperation
+from rueda.torch._deferred import DeferredOperation, check_name
 from rueda.torch._tensors import tensor_of, tensors_of
 from rueda.torch.operations.allreduce import grouped_allreduce
 from rueda.torch.operations.handles import (
@@ -69,6 +69,7 @@ def _on_device(
             raise InvalidArgument("an allgather needs tensors with at least one dimension; this one is a scalar")
         _native.check_writable(tensor)  # what is wrong with the tensor's memory must be known before the exchange
     order = number_of(process_set)
+    check_name(order, name)
 
     def start_all(everyones: torch.Tensor) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
         handles, outputs = [], []
@@ -78,9 +79,9 @@ def _on_device(
             outputs.append(output)
         return handles, tuple(outputs) if is_group else outputs[0]
 
-    mine = torch.tensor([[tensor.shape[0] for tensor in tensors]])
+    mine = torch.tensor([[tensor.shape[0] for tensor in tensors]], device="cpu")
     sizes = _native.allgather_async(mine, None, f"{name}.rows", tensor_of, order)
-    return DeferredOperation(sizes, tensors[0].get_device(), start_all)
+    return DeferredOperation(sizes, tensors[0].get_device(), start_all, (order, name))
 
 
 class HorovodAllgather(torch.autograd.Function):
@@ -104,7 +105,9 @@ def _own_rows(
 ) -> list[torch.Tensor]:
     """Averages each gathered gradient over the ranks, and returns the rows that came from this rank."""
     base = gradient_name(name)
-    everyones = allgather(torch.tensor([list(rows)]), None if base is None else f"{base}.rows", process_set)
+    everyones = allgather(
+        torch.tensor([list(rows)], device="cpu"), None if base is None else f"{base}.rows", process_set
+    )
     averages = grouped_allreduce(
         [plain(gradient) for gradient in gradients], name=base, op=Average, process_set=process_set
     )
@@ -166,7 +169,7 @@ def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
     """Gathers each of the tensors like allgather(), with one name for the group. Rueda starts either all operations of
-    the group or none.
+    the group or none, except for tensors on a GPU.
 
     Example::
 

@@ -11,7 +11,7 @@ import torch
 
 from rueda import _native
 from rueda.errors import InvalidArgument
-from rueda.torch._deferred import DeferredOperation
+from rueda.torch._deferred import DeferredOperation, check_name
 from rueda.torch._tensors import with_received_splits
 from rueda.torch.operations.handles import (
     gradient_name,
@@ -82,6 +82,7 @@ def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_
         )
     _native.check_writable(tensor)  # what is wrong with the tensor's memory must be known before the exchange
     order, sent = number_of(process_set), rows
+    check_name(order, name)
 
     def start_it(exchanged: tuple[torch.Tensor, torch.Tensor]) -> tuple[list[_native.Handle[Any]], Any]:
         received = exchanged[0]
@@ -89,9 +90,9 @@ def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_
         handle = _native.alltoall_async(tensor, output, sent, f"{name}.0", _no_result, order)
         return [handle], (output, received.int())
 
-    counts = torch.tensor(rows)
+    counts = torch.tensor(rows, device="cpu")
     sizes = _native.alltoall_async(counts, None, [1] * size, f"{name}.rows", with_received_splits, order)
-    return DeferredOperation(sizes, tensor.get_device(), start_it)
+    return DeferredOperation(sizes, tensor.get_device(), start_it, (order, name))
 
 
 def _no_result(*_: Any) -> None:

@@ -254,6 +254,20 @@ CudaResult cuCtxGetCurrent(CudaContext* context) {
     return kCudaSuccess;
 }
 
+/// Only the tests of Python use it, through ctypes.
+CudaResult cuCtxGetDevice(CudaDevice* device) {
+    Call call("cuCtxGetDevice", Call::Needs::initialisation);
+    if (call.error() != kCudaSuccess) {
+        return call.error();
+    }
+    const auto& stack = context_stack();
+    if (stack.empty()) {
+        return kCudaInvalidContext;
+    }
+    *device = stack.back()->ordinal;
+    return kCudaSuccess;
+}
+
 CudaResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
     Call call("cuCtxGetStreamPriorityRange");
     *least = 0;
