@@ -15,25 +15,29 @@ Result<std::shared_ptr<DeviceCopy>> DeviceCopy::make(Direction direction, std::s
 
 DeviceCopy::DeviceCopy(Direction direction, std::shared_ptr<const DeviceUse> use, std::byte* tensor,
                        std::uint64_t bytes, std::shared_ptr<std::byte> memory)
-    : direction_(direction), use_(std::move(use)), tensor_(tensor), bytes_(bytes), memory_(std::move(memory)) {}
+    : direction_(direction),
+      use_(std::move(use)),
+      tensor_(tensor),
+      bytes_(bytes),
+      memory_(std::make_unique<std::shared_ptr<std::byte>>(std::move(memory))) {}
 
 DeviceCopy::~DeviceCopy() {
     if (is_in_use()) {
         // Another message must not get this memory while the device may still use it, so it is never given back.
-        static_cast<void>(new std::shared_ptr<std::byte>(std::move(memory_)));
+        static_cast<void>(memory_.release());
     }
 }
 
 Result<bool> DeviceCopy::step() {
     if (end_ == nullptr) {
         const bool leaves = direction_ == Direction::to_host;
-        const Result<bool> is_ready = use_->ready->is_done();
+        Result<bool> is_ready = use_->ready->is_done();
         if (!is_ready.is_ok() || (leaves && !is_ready.value())) {
             return is_ready;
         }
         // A copy that need not wait must not stand behind copies that wait for the program's work.
-        auto end = leaves ? use_->runtime->copy(device(), memory_.get(), tensor_, bytes_, nullptr)
-                          : use_->runtime->copy(device(), tensor_, memory_.get(), bytes_,
+        auto end = leaves ? use_->runtime->copy(device(), memory_->get(), tensor_, bytes_, nullptr)
+                          : use_->runtime->copy(device(), tensor_, memory_->get(), bytes_,
                                                 is_ready.value() ? nullptr : use_->ready);
         RUEDA_RETURN_IF_FAILED(end.status());
         end_ = std::move(end).value();

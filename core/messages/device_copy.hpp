@@ -38,7 +38,7 @@ public:
     /// The number of the device.
     [[nodiscard]] int device() const { return use_->stream.device; }
     /// The memory of the host.
-    [[nodiscard]] std::byte* memory() const { return memory_.get(); }
+    [[nodiscard]] std::byte* memory() const { return memory_->get(); }
     /// Goes on with the copy. Returns whether it is done. Does not wait. For a copy to the device, the memory must
     /// contain the message.
     [[nodiscard]] Result<bool> step();
@@ -55,7 +55,7 @@ private:
     const std::shared_ptr<const DeviceUse> use_;
     std::byte* const tensor_;
     const std::uint64_t bytes_;
-    std::shared_ptr<std::byte> memory_;
+    std::unique_ptr<std::shared_ptr<std::byte>> memory_;  // so that it can be kept for ever without an allocation
     collectives::DeviceEventPtr end_;
 };
 
