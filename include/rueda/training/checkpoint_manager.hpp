@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
 /// Keeps the checkpoints of a job in one folder, and writes them in the background. Each checkpoint is a folder with
-/// the name save-<number>-step-<step>. It contains the model in safetensors files (rueda/training/checkpoint.hpp) and
+/// the name `save-<number>-step-<step>`. It contains the model in safetensors files (rueda/training/checkpoint.hpp) and
 /// the file state.safetensors. This file has the job's other tensors, and the index: the step, the number of ranks, the
 /// metric, the program's values, and the names and sizes of the model's files. state.safetensors is written last, so a
 /// folder without this file is incomplete and is ignored.

@@ -63,7 +63,7 @@ struct LearningRateOptions {
 };
 
 /// Sets policy, cap and scale_from from one text, for example from a setting of the program:
-/// POLICY[:CAP][@WORKERS]. "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and only
+/// `POLICY[:CAP][@WORKERS]`. "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and only
 /// from 4 workers on: 0.001 becomes 0.0015 with 4 or more workers, and stays 0.001 with fewer. Only capped has a cap.
 /// Throws InvalidArgument, with the text and the expected form, for any other text; then `options` do not change.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
