@@ -298,7 +298,7 @@ void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_de
 /// Measures the device's clock against the host's: records an event in a stream without other work, and reads the
 /// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. Its precision is 4
 /// microseconds after a minute, so the clock is then measured again. A device that is busy, or that other processes
-/// use, may not reach the event in time. The next try is then made a second later, because each one can cost 5 ms of
+/// use, may not reach the event in time. The next try is then made a second later, because each one can cost 20 ms of
 /// the thread that drives progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
@@ -312,7 +312,7 @@ void Device::take_reference() {
 }
 
 bool Device::try_reference() {
-    constexpr std::int64_t kPatienceNs = 5'000'000;  // a device that hangs must not stop the thread
+    constexpr std::int64_t kPatienceNs = 20'000'000;  // a device that hangs must not stop the thread
     if (clock_stream_ == nullptr) {
         auto made = make_stream();
         if (!made.is_ok()) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/messages/device_copy.hpp"
 
+#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -19,12 +20,21 @@ DeviceCopy::DeviceCopy(Direction direction, std::shared_ptr<const DeviceUse> use
       use_(std::move(use)),
       tensor_(tensor),
       bytes_(bytes),
-      memory_(std::make_unique<std::shared_ptr<std::byte>>(std::move(memory))) {}
+      memory_(std::make_unique<Kept>(Kept{std::move(memory)})) {}
 
 DeviceCopy::~DeviceCopy() {
     if (is_in_use()) {
         // Another message must not get this memory while the device may still use it, so it is never given back.
-        static_cast<void>(memory_.release());
+        keep_for_ever(memory_.release());
+    }
+}
+
+/// The list makes the memory reachable, so that a leak checker does not report it.
+void DeviceCopy::keep_for_ever(Kept* kept) noexcept {
+    static std::atomic<Kept*> first{nullptr};
+    // Relaxed: nobody reads the list.
+    kept->next = first.load(std::memory_order_relaxed);
+    while (!first.compare_exchange_weak(kept->next, kept, std::memory_order_relaxed)) {
     }
 }
 
@@ -36,8 +46,8 @@ Result<bool> DeviceCopy::step() {
             return is_ready;
         }
         // A copy that need not wait must not stand behind copies that wait for the program's work.
-        auto end = leaves ? use_->runtime->copy(device(), memory_->get(), tensor_, bytes_, nullptr)
-                          : use_->runtime->copy(device(), tensor_, memory_->get(), bytes_,
+        auto end = leaves ? use_->runtime->copy(device(), memory_->memory.get(), tensor_, bytes_, nullptr)
+                          : use_->runtime->copy(device(), tensor_, memory_->memory.get(), bytes_,
                                                 is_ready.value() ? nullptr : use_->ready);
         RUEDA_RETURN_IF_FAILED(end.status());
         end_ = std::move(end).value();

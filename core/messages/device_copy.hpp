@@ -38,7 +38,7 @@ public:
     /// The number of the device.
     [[nodiscard]] int device() const { return use_->stream.device; }
     /// The memory of the host.
-    [[nodiscard]] std::byte* memory() const { return memory_->get(); }
+    [[nodiscard]] std::byte* memory() const { return memory_->memory.get(); }
     /// Goes on with the copy. Returns whether it is done. Does not wait. For a copy to the device, the memory must
     /// contain the message.
     [[nodiscard]] Result<bool> step();
@@ -49,13 +49,20 @@ public:
     void settle(std::chrono::steady_clock::time_point limit) noexcept;
 
 private:
+    /// Memory that can become an element of a list without an allocation.
+    struct Kept {
+        std::shared_ptr<std::byte> memory;
+        Kept* next = nullptr;
+    };
+    static void keep_for_ever(Kept* kept) noexcept;
+
     [[nodiscard]] bool is_in_use() noexcept;
 
     const Direction direction_;
     const std::shared_ptr<const DeviceUse> use_;
     std::byte* const tensor_;
     const std::uint64_t bytes_;
-    std::unique_ptr<std::shared_ptr<std::byte>> memory_;  // so that it can be kept for ever without an allocation
+    std::unique_ptr<Kept> memory_;
     collectives::DeviceEventPtr end_;
 };
 
