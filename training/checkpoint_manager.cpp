@@ -96,7 +96,7 @@ std::filesystem::path failure_mark(const std::filesystem::path& folder, const st
     return folder / (part + ".failed");
 }
 
-/// What a rank says before a checkpoint in parts. The largest number decides for all ranks.
+/// Before a checkpoint in parts, each rank sends one of these. The largest number decides for all ranks.
 enum class Readiness : std::int32_t { ready, busy, refused };
 
 /// A snapshot with copied tensors.

@@ -37,7 +37,7 @@ Status status_of(Body&& body) {
     }
 }
 
-/// What the index of a checkpoint contains besides the files.
+/// The index of a checkpoint contains these facts and the list of the files.
 struct CheckpointFacts {
     std::int64_t step = 0;
     int size = 1;

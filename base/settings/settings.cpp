@@ -147,8 +147,7 @@ constexpr auto kSettings = std::to_array<Setting>({
                    [](Config& config, std::size_t word) { config.gpu_path = static_cast<GpuPath>(word); },
                    [](const Config& config) { return static_cast<std::size_t>(config.gpu_path); }},
      "How tensors on GPUs move between ranks: `nccl` by NCCL only, `host` through the host's memory only, and `auto` "
-     "by "
-     "NCCL where it can do so and otherwise through the host's memory. All ranks need the same value "
+     "by NCCL where it can do so and otherwise through the host's memory. All ranks need the same value "
      "([gpu.md](gpu.md#without-nccl))."},
     {"RUEDA_CUDA_PLUGIN", "", SettingGroup::gpus, SettingScope::own,
      TextSetting{&Config::cuda_library, is_any_text, "the path of a shared library"},

@@ -108,15 +108,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
             return std::nullopt;  // the next call makes the report again, and looks whether the answers have come
         }
         stop_asking(source);
-        const auto report = std::make_shared<const StallReport>(std::move(made));
-        finding.emplace();
-        finding->text = format_stall_report(*report);
-        finding->report = report;
-        if (ends_job) {
-            finding->report_before = std::exchange(finding->text, reason_of_end(*report));
-            finding->ends_job = finding->text;
-            finding->shut_down = true;
-        }
+        const auto reason = ends_job ? std::optional(reason_of_end(made)) : std::nullopt;
+        finding = StallMonitor::Finding::of(std::move(made), reason);
     }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
     return finding;

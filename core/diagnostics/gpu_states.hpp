@@ -10,7 +10,7 @@
 
 namespace rueda::core {
 
-/// What a member publishes about the batch at a position of the log, and about its GPU.
+/// The state of one member and its GPU, for the batch at a position of the log. The member publishes it.
 struct GpuState {
     enum class Stage : std::uint8_t {
         not_begun,      ///< the member has not come to the batch

@@ -37,15 +37,9 @@ std::optional<StallMonitor::Finding> LaunchWatch::tick(std::int64_t now_ns, cons
     std::optional<StallMonitor::Finding> finding;
     const std::optional<LaunchedBatch> batch = source.oldest();
     if (batch && batch->position + 1 == launched && is_reporter(now_ns) && have_all_launched()) {
-        const auto report = std::make_shared<const StallReport>(make_report(*batch, now_ns, source));
-        finding.emplace();
-        finding->text = format_stall_report(*report);
-        finding->report = report;
-        if (ends_job) {
-            finding->report_before = std::exchange(finding->text, reason_of_end(*report));
-            finding->ends_job = finding->text;
-            finding->shut_down = true;
-        }
+        StallReport report = make_report(*batch, now_ns, source);
+        const auto reason = ends_job ? std::optional(reason_of_end(report)) : std::nullopt;
+        finding = StallMonitor::Finding::of(std::move(report), reason);
     }
     next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
     return finding;

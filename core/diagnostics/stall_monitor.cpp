@@ -15,6 +15,18 @@
 
 namespace rueda::core {
 
+StallMonitor::Finding StallMonitor::Finding::of(StallReport report, const std::optional<std::string>& reason_of_end) {
+    Finding finding;
+    finding.report = std::make_shared<const StallReport>(std::move(report));
+    finding.text = format_stall_report(*finding.report);
+    if (reason_of_end) {
+        finding.report_before = std::exchange(finding.text, *reason_of_end);
+        finding.ends_job = *reason_of_end;
+        finding.shut_down = true;
+    }
+    return finding;
+}
+
 StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                            const NegotiationMemory<base::StdAtomics>& memory)
     : blocks_(blocks),

@@ -43,6 +43,9 @@ public:
         /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
         /// host reports a stall.
         std::string record_because = {};
+
+        /// The finding of a report that is to be printed now. `reason_of_end` is set if the stall ends the job.
+        [[nodiscard]] static Finding of(StallReport report, const std::optional<std::string>& reason_of_end);
     };
 
     /// The set and the memory must outlive this object. `own` is this rank's number among the members.

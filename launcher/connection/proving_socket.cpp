@@ -14,7 +14,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// What the secret is used for. Another use of the same secret must have another text.
+/// This text is part of each proof. Another use of the same secret must have another text.
 constexpr std::string_view kHandshakePurpose = "ruedarun and supervisor";
 
 }  // namespace

@@ -66,7 +66,7 @@ public:
     [[nodiscard]] std::optional<BatchChunks> chunks() const override {
         return inner_ == nullptr ? std::nullopt : inner_->chunks();
     }
-    /// What the task waits for.
+    /// Returns the phase that the task is in. The phase says what the task waits for.
     [[nodiscard]] LaunchPhase phase() const;
 
     [[nodiscard]] const Status& failed() const { return failure_; }

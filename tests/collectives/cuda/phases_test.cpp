@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What a batch that moves through the host's memory tells about itself while it is in progress, on the stand-in.
+// The phases that a batch reports while it moves through the host's memory, on the stand-in.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -47,7 +47,7 @@ struct WatchedBatch {
     std::vector<DeviceEventPtr> ready;
 };
 
-/// What was seen in the steps of a task.
+/// The phases and kinds of work that the steps of a task reported.
 struct Seen {
     std::set<LaunchPhase> phases;
     std::set<StepWork> waits;  // what polling steps said

@@ -278,7 +278,7 @@ TEST_CASE("the times of a mixed batch are those of NCCL's part, and a staged bat
 
 // Several process sets.
 
-/// What one member does with one process set.
+/// One member's communicator, tensor and event in one process set.
 struct OwnSet {
     std::unique_ptr<DeviceCommunicator> communicator;
     Segment segment{};

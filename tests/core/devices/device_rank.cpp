@@ -158,7 +158,7 @@ Status DeviceRank::allreduce_on_cpu(const std::string& name, std::span<float> va
     return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor.c(), tensor.c(), options, completion);
 }
 
-void DeviceRank::launch_while_held(int device, float* data, core::Completion& completion) {
+void DeviceRank::connect_and_hold(int device, float* data) {
     allreduce("x", data, 1);
     synchronize();
     meet("connected");
@@ -166,6 +166,10 @@ void DeviceRank::launch_while_held(int device, float* data, core::Completion& co
         gpu::hold_device(device);
     }
     meet("held");
+}
+
+void DeviceRank::launch_while_held(int device, float* data, core::Completion& completion) {
+    connect_and_hold(device, data);
     start_allreduce("x", data, 1, completion).throw_if_failed();
     wait_on_stream(completion).throw_if_failed();
 }

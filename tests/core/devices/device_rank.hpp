@@ -70,8 +70,10 @@ public:
     [[nodiscard]] Status wait_on_stream(const core::Completion& completion) {
         return runtime_->wait_on_stream(completion, rank_stream_, 20);
     }
-    /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device, and starts
-    /// another one, which is launched and cannot end. All ranks must call this function.
+    /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device. All ranks
+    /// must call this function.
+    void connect_and_hold(int device, float* data);
+    /// Does the same, and starts another allreduce, which is launched and cannot end.
     void launch_while_held(int device, float* data, core::Completion& completion);
     /// Waits until all ranks have entered this phase.
     void meet(const std::string& phase);

@@ -63,13 +63,7 @@ TEST_CASE("a program's own work that hangs on a device is named", "[diagnostics]
         2,
         [](DeviceRank& rank) {
             float* const data = rank.put(std::array{1.0F});
-            rank.allreduce("x", data, 1);  // connects
-            rank.synchronize();
-            rank.meet("connected");
-            if (rank.rank() == 0) {
-                gpu::hold_device(1);
-            }
-            rank.meet("held");
+            rank.connect_and_hold(/*device=*/1, data);
             rank.write(data, std::array{2.0F});  // rank 1's stream does not come to this copy
             core::Completion completion;
             rank.start_allreduce("y", data, 1, completion).throw_if_failed();
@@ -145,13 +139,7 @@ TEST_CASE("a program's own work that hangs is named if its tensor moves through 
         2,
         [](DeviceRank& rank) {
             float* const data = rank.put(std::array{1.0F});
-            rank.allreduce("x", data, 1);  // connects
-            rank.synchronize();
-            rank.meet("connected");
-            if (rank.rank() == 0) {
-                gpu::hold_device(1);
-            }
-            rank.meet("held");
+            rank.connect_and_hold(/*device=*/1, data);
             rank.write(data, std::array{2.0F});  // rank 1's stream does not come to this copy
             core::Completion completion;
             rank.start_allreduce("y", data, 1, completion).throw_if_failed();

@@ -79,14 +79,8 @@ TEST_CASE("a failure of a copy on one rank ends the job on all ranks", "[failure
 TEST_CASE("an abort ends a batch that moves through the host's memory", "[failures]") {
     run_on_one_device(2, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});
-        rank.allreduce("x", data, 1);
-        rank.synchronize();
-        rank.meet("connected");
+        rank.connect_and_hold(/*device=*/5, data);
         core::Completion completion;
-        if (rank.rank() == 0) {
-            gpu::hold_device(5);
-        }
-        rank.meet("held");
         rank.start_allreduce("x", data, 1, completion).throw_if_failed();
         rank.meet("submitted");
         const auto began = std::chrono::steady_clock::now();

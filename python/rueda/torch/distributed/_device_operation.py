@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from rueda._native import Handle
-from rueda.errors import Timeout
 from rueda.torch import _devices
-from rueda.torch.distributed._pending_operation import Operation, Order, _failure_of
+from rueda.torch.distributed._pending_operation import Operation, Order
 
 #: Pairs (event, function): the function refers to tensors that a stream uses until the event is reached. PyTorch gives
 #: freed memory to later work of the stream for which it was allocated. So tensors that another stream uses must stay.
@@ -92,14 +91,8 @@ class DeviceOperation(Operation):
         for handle in self.handles:
             try:
                 handle._wait_on_stream(stream, None if end is None else max(end - time.monotonic(), 0.0))
-            except Timeout:
-                if not handle.poll():
-                    raise self._timed_out(limit or 0.0) from None
-                self.error = self.error or _failure_of(handle)
             except Exception as error:
-                if not handle.poll():
-                    raise  # the operation is still pending, so the wait itself failed
-                self.error = self.error or error
+                self._take_error(handle, error, limit)
 
     def _conclude(self) -> None:
         assert self._concluding is not None

@@ -164,14 +164,17 @@ class Operation:
         for handle in self.handles:
             try:
                 handle.wait(limit if end is None else max(end - time.monotonic(), 0.0))
-            except Timeout:
-                if not handle.poll():
-                    raise self._timed_out(limit or 0.0) from None
-                self.error = self.error or _failure_of(handle)
             except Exception as error:
-                if not handle.poll():
-                    raise  # the operation is still pending, so the wait itself failed
-                self.error = self.error or error
+                self._take_error(handle, error, limit)
+
+    def _take_error(self, handle: Handle[Any], error: Exception, limit: float | None) -> None:
+        """Keeps the error of a handle that has ended. Raises the error of a wait whose operation is still pending."""
+        if handle.poll():
+            self.error = self.error or (_failure_of(handle) if isinstance(error, Timeout) else error)
+        elif isinstance(error, Timeout):
+            raise self._timed_out(limit or 0.0) from None
+        else:
+            raise error
 
     def is_overdue(self) -> bool:
         """Returns True if the operation was started longer ago than its timeout. If so, its futures fail."""
