@@ -297,22 +297,31 @@ void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_de
 
 /// Measures the device's clock against the host's: records an event in a stream without other work, and reads the
 /// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. Its precision is 4
-/// microseconds after a minute, so the clock is then measured again. A device that is busy, or that other processes
-/// use, may not reach the event in time. The next try is then made a second later, because each one can cost 20 ms of
-/// the thread that drives progress.
+/// microseconds after a minute, so the clock is then measured again. If the device or the host is busy, a measurement
+/// fails or is imprecise. The next one is then made some time later, because each one can cost 20 ms of the thread that
+/// drives progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
-    constexpr std::int64_t kPauseNs = 1'000'000'000;
+    constexpr std::int64_t kPreciseNs = 500'000;
+    constexpr std::int64_t kPauseWithoutNs = 1'000'000'000;
+    constexpr std::int64_t kPauseImpreciseNs = 10'000'000'000;
     const std::int64_t now_ns = base::monotonic_ns();
-    if ((reference_ != nullptr && now_ns - reference_ns_ < kValidNs) ||
-        (failed_try_ns_ != 0 && now_ns - failed_try_ns_ < kPauseNs)) {
+    const bool is_valid = reference_ != nullptr && now_ns - reference_ns_ < kValidNs;
+    const std::int64_t pause_ns = is_valid ? kPauseImpreciseNs : kPauseWithoutNs;
+    if ((is_valid && round_trip_ns_ <= kPreciseNs) || (last_try_ns_ != 0 && now_ns - last_try_ns_ < pause_ns)) {
         return;
     }
-    failed_try_ns_ = try_reference() ? 0 : base::monotonic_ns();
+    constexpr std::int64_t kPatienceNs = 20'000'000;  // a device that hangs must not stop the thread
+    std::int64_t best_ns = is_valid ? round_trip_ns_ : kPatienceNs;
+    while (best_ns > kPreciseNs && base::monotonic_ns() - now_ns < kPatienceNs &&
+           try_reference(now_ns + kPatienceNs, best_ns)) {
+    }
+    last_try_ns_ = base::monotonic_ns();
 }
 
-bool Device::try_reference() {
-    constexpr std::int64_t kPatienceNs = 20'000'000;  // a device that hangs must not stop the thread
+/// Measures once, and keeps the result if the round trip is shorter than `best_ns`. Returns whether another try may
+/// succeed.
+bool Device::try_reference(std::int64_t limit_ns, std::int64_t& best_ns) {
     if (clock_stream_ == nullptr) {
         auto made = make_stream();
         if (!made.is_ok()) {
@@ -325,16 +334,19 @@ bool Device::try_reference() {
     if (event == nullptr) {
         return false;
     }
-    std::int64_t now_ns = before_ns;
-    while (api_.event_query(event) == kCudaNotReady && now_ns - before_ns < kPatienceNs) {
-        now_ns = base::monotonic_ns();
-    }
-    if (api_.event_query(event) != kCudaSuccess) {
+    CudaResult reached = kCudaNotReady;
+    std::int64_t after_ns = before_ns;
+    do {
+        reached = api_.event_query(event);
+        after_ns = base::monotonic_ns();
+    } while (reached == kCudaNotReady && after_ns < limit_ns);
+    if (reached != kCudaSuccess || after_ns - before_ns >= best_ns) {
         destroy(event);
-        return false;
+        return reached == kCudaSuccess;
     }
+    best_ns = round_trip_ns_ = after_ns - before_ns;
     reference_ = event;
-    reference_ns_ = (before_ns + base::monotonic_ns()) / 2;
+    reference_ns_ = before_ns + best_ns / 2;
     return true;
 }
 

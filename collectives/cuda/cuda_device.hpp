@@ -134,7 +134,7 @@ private:
     [[nodiscard]] CudaEvent record_timed_event(CudaStream stream);
     void destroy(CudaEvent event) noexcept;
     void take_reference();
-    [[nodiscard]] bool try_reference();
+    [[nodiscard]] bool try_reference(std::int64_t limit_ns, std::int64_t& best_ns);
     [[nodiscard]] Result<const std::byte*> pattern(unsigned key, const std::function<void(std::byte* to)>& write);
 
     const CudaApi api_;
@@ -155,7 +155,8 @@ private:
     CudaStream clock_stream_ = nullptr;
     CudaEvent reference_ = nullptr;  // never destroyed, because events of measured work use it later
     std::int64_t reference_ns_ = 0;
-    std::int64_t failed_try_ns_ = 0;  // when the last try to measure the clock failed; 0: it did not
+    std::int64_t round_trip_ns_ = 0;  // of the measurement; half of it bounds its error
+    std::int64_t last_try_ns_ = 0;
 
     /// The owner of the turn. take_turn() acquires what end_turn() of the previous owner released: the scratch memory.
     std::atomic<const void*> turn_{nullptr};
