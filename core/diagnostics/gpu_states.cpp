@@ -47,6 +47,16 @@ std::string text_of_launching(const DeviceState& state) {
                 "has announced it, and has not done it: exchanges the data of GPU {} with the other ranks through the "
                 "host's memory",
                 state.device);
+        case DeviceState::Phase::in_peer_memory:
+            return fmt::format(
+                "has announced it, and has not done it: GPU {} copies or combines a part of it in GPU memory that the "
+                "ranks share (CUDA IPC)",
+                state.device);
+        case DeviceState::Phase::meets_peers:
+            return fmt::format(
+                "has announced it, and has not done it: GPU {} has done its share of a part of it in GPU memory that "
+                "the ranks share (CUDA IPC), and the rank waits for the other ranks",
+                state.device);
     }
     return "has announced it, and has not launched it";
 }
