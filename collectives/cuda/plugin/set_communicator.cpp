@@ -186,7 +186,7 @@ void SetCommunicator::say_refusal() {
     if (parts_.warn && set_.member == 0) {
         parts_.warn(fmt::format(
             "process set {} moves all tensors on GPUs through the host's memory, because the ranks cannot share GPU "
-            "memory (CUDA IPC): rank {}: {}; containers of one host need a common IPC namespace (--ipc=host)",
+            "memory (CUDA IPC): rank {}: {}; containers need common PID and IPC namespaces (--pid=host --ipc=host)",
             set_.id, rank_of(ipc_->refusal().member), ipc_->refusal().reason));
     }
 }
