@@ -137,7 +137,7 @@ Status IpcConnection::take_results() {
     for (std::size_t slot = 0; slot < kSlots; ++slot) {
         for (std::uint32_t member = 0; member < members_; ++member) {
             const DeviceAddress base = member == member_ ? own_->address : peers_[member].address;
-            slots_[slot].push_back(pointer_of(base + slot * slot_bytes_));
+            slots_.at(slot).push_back(pointer_of(base + slot * slot_bytes_));
         }
     }
     state_ = State::connected;

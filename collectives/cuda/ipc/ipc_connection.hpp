@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,7 @@ public:
     [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
     /// The slots of all members, by member, as this process sees them.
-    [[nodiscard]] std::span<std::byte* const> slots(std::size_t slot) const { return slots_[slot]; }
+    [[nodiscard]] std::span<std::byte* const> slots(std::size_t slot) const { return slots_.at(slot); }
     /// This member's scratch memory.
     [[nodiscard]] std::byte* scratch() const;
     /// Leaves all memory as it is until the process ends, because the device may still use it.
@@ -82,7 +83,7 @@ private:
     std::string own_failure_;            // why this member cannot go on
     std::optional<ExportedMemory> own_;  // nothing before the first exchange, and after a refusal
     std::vector<Peer> peers_;            // by member; this member's has no address
-    std::vector<std::byte*> slots_[kSlots];
+    std::array<std::vector<std::byte*>, kSlots> slots_;
     std::vector<std::uint64_t> opened_by_;  // the processes that may have opened this member's memory
     bool keeps_ = false;
 };

@@ -36,7 +36,8 @@ IpcTask::~IpcTask() {
 }
 
 bool IpcTask::takes(const DeviceBatch& batch) const {
-    if (connection_.state() == IpcConnection::State::refused) {
+    if (connection_.state() == IpcConnection::State::refused ||
+        batch.host.locations.size() != batch.segments.size() * members_) {
         return false;
     }
     const bool is_divisible = batch.operation == Operation::allreduce || batch.operation == Operation::broadcast ||

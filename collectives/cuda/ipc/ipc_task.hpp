@@ -17,7 +17,6 @@
 #include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/cuda/ready_events.hpp"
 #include "collectives/cuda/staged/staging_plan.hpp"
-#include "ops/cuda/kernel_arguments.hpp"
 
 namespace rueda::collectives::cuda {
 
@@ -49,7 +48,6 @@ struct IpcSizes {
 /// Threads: one at a time.
 class IpcTask final : public Task {
 public:
-    static constexpr std::uint32_t kMostMembers = ops::cuda::kMostSources;
     /// How long the end of a task waits for kernels that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
@@ -63,7 +61,8 @@ public:
 
     /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for
     /// operations that move rows, for Adasum, for a batch with a tensor of a member that has joined, and after a
-    /// refusal.
+    /// refusal. It is also false if the members do not share one arena, for example in containers on one machine: then
+    /// each member knows only about the members of its own arena whether they have joined.
     [[nodiscard]] bool takes(const DeviceBatch& batch) const;
     /// `batch`'s spans must stay valid until the task is done. The task is done without having moved anything if
     /// refusal() has a reason then.

@@ -7,8 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "ops/cuda/kernel_arguments.hpp"
+
 namespace rueda::collectives::cuda {
 namespace {
+
+static_assert(kMostIpcMembers <= ops::cuda::kMostSources, "one kernel reads the memory of all members");
 
 /// The end of work in two streams. The times are those of `measured`, which may be null.
 class BothEvents final : public DeviceEvent {
