@@ -10,30 +10,6 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// Copies bytes, with one launch for every 160 items.
-class Copies {
-public:
-    Copies(Kernels& kernels, CudaStream stream) : kernels_(kernels), stream_(stream) {}
-    Status add(const std::byte* from, std::byte* to, std::size_t bytes) {
-        items_[count_++] = {.source = from, .destination = to, .count = bytes};
-        return count_ == items_.size() ? launch() : Status();
-    }
-    Status launch() {
-        if (count_ == 0) {
-            return {};
-        }
-        const auto items = std::span(items_).first(count_);
-        count_ = 0;
-        return kernels_.launch(ops::cuda::batch_launch({.from = DType::uint8, .to = DType::uint8}, items), stream_);
-    }
-
-private:
-    Kernels& kernels_;
-    CudaStream stream_;
-    std::array<ops::cuda::BatchItem, ops::cuda::kMostItems> items_{};
-    std::size_t count_ = 0;
-};
-
 bool have_one_reduction(const Segment& a, const Segment& b) {
     return a.dtype == b.dtype && a.reduce_op == b.reduce_op && a.prescale == b.prescale && a.postscale == b.postscale &&
            a.uncounted == b.uncounted;
@@ -48,9 +24,41 @@ std::size_t length_of_run(std::span<const StagedPart> parts) {
     return length;
 }
 
-/// Reduces `bytes` bytes at `offset` of all slots.
-Status reduce(Kernels& kernels, CudaStream stream, const Segment& segment, std::span<std::byte* const> slots,
-              std::size_t offset, std::size_t bytes, std::byte* to) {
+Status launch_run(Kernels& kernels, CudaStream stream, std::span<const StagedPart> run, const IpcMemory& memory) {
+    const StagedPart& first = run.front();
+    const StagedPart& last = run.back();
+    if (run.size() == 1) {
+        return launch_reduction(kernels, stream, first.segment, memory.slots, first.input_offset, first.input_bytes,
+                                first.device_output);
+    }
+    const std::size_t begin = first.input_offset;
+    RUEDA_RETURN_IF_FAILED(launch_reduction(kernels, stream, first.segment, memory.slots, begin,
+                                            last.input_offset + last.input_bytes - begin, memory.scratch + begin));
+    IpcCopies copies(kernels, stream);
+    for (const StagedPart& part : run) {
+        RUEDA_RETURN_IF_FAILED(copies.add(memory.scratch + part.output_offset, part.device_output, part.output_bytes));
+    }
+    return copies.launch();
+}
+
+}  // namespace
+
+Status IpcCopies::add(const std::byte* from, std::byte* to, std::size_t bytes) {
+    items_[count_++] = {.source = from, .destination = to, .count = bytes};
+    return count_ == items_.size() ? launch() : Status();
+}
+
+Status IpcCopies::launch() {
+    if (count_ == 0) {
+        return {};
+    }
+    const auto items = std::span(items_).first(count_);
+    count_ = 0;
+    return kernels_.launch(ops::cuda::batch_launch({.from = DType::uint8, .to = DType::uint8}, items), stream_);
+}
+
+Status launch_reduction(Kernels& kernels, CudaStream stream, const Segment& segment, std::span<std::byte* const> slots,
+                        std::size_t offset, std::size_t bytes, std::byte* to) {
     std::array<const std::byte*, ops::cuda::kMostSources> sources{};
     std::transform(slots.begin(), slots.end(), sources.begin(),
                    [offset](const std::byte* slot) { return slot + offset; });
@@ -60,27 +68,8 @@ Status reduce(Kernels& kernels, CudaStream stream, const Segment& segment, std::
                           stream);
 }
 
-Status launch_run(Kernels& kernels, CudaStream stream, std::span<const StagedPart> run, const IpcMemory& memory) {
-    const StagedPart& first = run.front();
-    const StagedPart& last = run.back();
-    if (run.size() == 1) {
-        return reduce(kernels, stream, first.segment, memory.slots, first.input_offset, first.input_bytes,
-                      first.device_output);
-    }
-    const std::size_t begin = first.input_offset;
-    RUEDA_RETURN_IF_FAILED(reduce(kernels, stream, first.segment, memory.slots, begin,
-                                  last.input_offset + last.input_bytes - begin, memory.scratch + begin));
-    Copies copies(kernels, stream);
-    for (const StagedPart& part : run) {
-        RUEDA_RETURN_IF_FAILED(copies.add(memory.scratch + part.output_offset, part.device_output, part.output_bytes));
-    }
-    return copies.launch();
-}
-
-}  // namespace
-
 Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const StagedPart> parts, std::byte* slot) {
-    Copies copies(kernels, stream);
+    IpcCopies copies(kernels, stream);
     for (const StagedPart& part : parts) {
         if (part.device_input != nullptr) {
             RUEDA_RETURN_IF_FAILED(copies.add(part.device_input, slot + part.input_offset, part.input_bytes));
@@ -92,7 +81,7 @@ Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const Staged
 Status launch_outputs(Kernels& kernels, CudaStream stream, Operation operation, std::span<const StagedPart> parts,
                       const IpcMemory& memory) {
     if (operation == Operation::broadcast) {
-        Copies copies(kernels, stream);
+        IpcCopies copies(kernels, stream);
         for (const StagedPart& part : parts) {
             if (part.device_output != nullptr) {
                 RUEDA_RETURN_IF_FAILED(copies.add(memory.slots[part.segment.root] + part.input_offset,

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,10 +10,31 @@
 #include "base/status.hpp"
 #include "collectives/cuda/kernels.hpp"
 #include "collectives/cuda/staged/staging_plan.hpp"
+#include "ops/cuda/kernel_arguments.hpp"
 
 /// Puts the kernels of a piece into a stream. A piece is that of staging_plan.hpp; its parts lie at their offsets in
 /// the slot of each member.
 namespace rueda::collectives::cuda {
+
+/// Copies of bytes, with one launch for every 160 of them.
+class IpcCopies {
+public:
+    IpcCopies(Kernels& kernels, CudaStream stream) : kernels_(kernels), stream_(stream) {}
+    [[nodiscard]] Status add(const std::byte* from, std::byte* to, std::size_t bytes);
+    /// Launches the copies that add() has not launched. Call this at the end.
+    [[nodiscard]] Status launch();
+
+private:
+    Kernels& kernels_;
+    CudaStream stream_;
+    std::array<ops::cuda::BatchItem, ops::cuda::kMostItems> items_{};
+    std::size_t count_ = 0;
+};
+
+/// Reduces `bytes` bytes at `offset` of the slots of all members, in the order of the members.
+[[nodiscard]] Status launch_reduction(Kernels& kernels, CudaStream stream, const Segment& segment,
+                                      std::span<std::byte* const> slots, std::size_t offset, std::size_t bytes,
+                                      std::byte* to);
 
 /// Copies this member's inputs into its slot.
 [[nodiscard]] Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const StagedPart> parts,

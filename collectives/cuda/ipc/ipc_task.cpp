@@ -40,16 +40,38 @@ bool IpcTask::takes(const DeviceBatch& batch) const {
         batch.host.locations.size() != batch.segments.size() * members_) {
         return false;
     }
+    const bool can_all = std::all_of(batch.segments.begin(), batch.segments.end(), [](const Segment& segment) {
+        return segment.absent == 0 && segment.uncounted == 0 && segment.reduce_op != ReduceOp::adasum;
+    });
+    const std::uint64_t bytes = can_all ? bytes_of(batch) : 0;
+    return bytes > 0 && bytes >= sizes_.least_batch;
+}
+
+/// The bytes of the batch's tensors on a member. Of an operation that moves rows, the bytes that all members move. All
+/// members get the same number; it is 0 if this task does not have the operation.
+std::uint64_t IpcTask::bytes_of(const DeviceBatch& batch) const {
+    if (moves_rows(batch.operation)) {
+        IpcRows rows;
+        return batch.segments.size() == 1 && plan_ipc_rows(batch, member_, members_, rows).is_ok() ? rows.moved : 0;
+    }
     const bool is_divisible = batch.operation == Operation::allreduce || batch.operation == Operation::broadcast ||
                               batch.operation == Operation::reduce;
     std::uint64_t bytes = 0;
     for (const Segment& segment : batch.segments) {
-        if (segment.absent > 0 || segment.uncounted > 0 || segment.reduce_op == ReduceOp::adasum) {
-            return false;
-        }
         bytes += segment.bytes();
     }
-    return is_divisible && bytes > 0 && bytes >= sizes_.least_batch;
+    return is_divisible ? bytes : 0;
+}
+
+Status IpcTask::plan() {
+    if (moves_rows(batch_.operation)) {
+        RUEDA_RETURN_IF_FAILED(plan_ipc_rows(batch_, member_, members_, rows_));
+        pieces_ = pieces_of(rows_, sizes_.slot);
+        return {};
+    }
+    RUEDA_RETURN_IF_FAILED(plan_staging(batch_, member_, members_, sizes_.slot, plan_));
+    pieces_ = plan_.pieces.size();
+    return {};
 }
 
 void IpcTask::begin(const DeviceBatch& batch) {
@@ -57,7 +79,7 @@ void IpcTask::begin(const DeviceBatch& batch) {
     ready_.begin(batch.ready);
     next_ = 0;
     state_ = State::waits_for_inputs;
-    if (Status planned = plan_staging(batch, member_, members_, sizes_.slot, plan_); !planned.is_ok()) {
+    if (Status planned = plan(); !planned.is_ok()) {
         failure_ = std::move(planned);
     }
 }
@@ -139,7 +161,7 @@ Status IpcTask::submit_round() {
     if (next_ > 0) {
         RUEDA_RETURN_IF_FAILED(combine(next_ - 1, stream.value()));
     }
-    const bool is_last = next_ == plan_.pieces.size();
+    const bool is_last = next_ == pieces_;
     if (!is_last) {
         RUEDA_RETURN_IF_FAILED(fill(next_, stream.value()));
     }
@@ -148,7 +170,7 @@ Status IpcTask::submit_round() {
     event_ = std::move(event).value();
     if (is_last) {
         end_ = event_;
-        before_ += plan_.pieces.size();
+        before_ += pieces_;
     }
     state_ = is_last ? State::done : State::on_device;
     return {};
@@ -156,15 +178,19 @@ Status IpcTask::submit_round() {
 
 Status IpcTask::combine(std::size_t piece, CudaStream stream) {
     last_work_ = StepWork::reduce;
+    Kernels& kernels = device_->device().kernels();
     const IpcMemory memory{.slots = connection_.slots((before_ + piece) % IpcConnection::kSlots),
                            .scratch = connection_.scratch()};
-    return launch_outputs(device_->device().kernels(), stream, batch_.operation, parts_of(piece), memory);
+    return moves_rows(batch_.operation) ? launch_rows_out(kernels, stream, rows_, piece, sizes_.slot, memory.slots)
+                                        : launch_outputs(kernels, stream, batch_.operation, parts_of(piece), memory);
 }
 
 Status IpcTask::fill(std::size_t piece, CudaStream stream) {
     last_work_ = last_work_ == StepWork::none ? StepWork::copy_in : last_work_;
     std::byte* const slot = connection_.slots((before_ + piece) % IpcConnection::kSlots)[member_];
-    return launch_inputs(device_->device().kernels(), stream, parts_of(piece), slot);
+    Kernels& kernels = device_->device().kernels();
+    return moves_rows(batch_.operation) ? launch_rows_in(kernels, stream, rows_, piece, sizes_.slot, slot)
+                                        : launch_inputs(kernels, stream, parts_of(piece), slot);
 }
 
 /// Waits, on the host, until the device has done the work of the round. Then the members meet.

@@ -14,6 +14,7 @@
 #include "collectives/cuda/ipc/host_exchange.hpp"
 #include "collectives/cuda/ipc/ipc_connection.hpp"
 #include "collectives/cuda/ipc/ipc_device.hpp"
+#include "collectives/cuda/ipc/ipc_rows.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/cuda/ready_events.hpp"
 #include "collectives/cuda/staged/staging_plan.hpp"
@@ -59,10 +60,10 @@ public:
     IpcTask(const IpcTask&) = delete;
     IpcTask& operator=(const IpcTask&) = delete;
 
-    /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for
-    /// operations that move rows, for Adasum, for a batch with a tensor of a member that has joined, and after a
-    /// refusal. It is also false if the members do not share one arena, for example in containers on one machine: then
-    /// each member knows only about the members of its own arena whether they have joined.
+    /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for Adasum,
+    /// for a batch with a tensor of a member that has joined, and after a refusal. It is also false if the members do
+    /// not share one arena, for example in containers on one machine: then each member knows only about the members of
+    /// its own arena whether they have joined.
     [[nodiscard]] bool takes(const DeviceBatch& batch) const;
     /// `batch`'s spans must stay valid until the task is done. The task is done without having moved anything if
     /// refusal() has a reason then.
@@ -77,6 +78,8 @@ public:
     [[nodiscard]] const Status& failed() const { return failure_; }
 
 private:
+    [[nodiscard]] Status plan();
+    [[nodiscard]] std::uint64_t bytes_of(const DeviceBatch& batch) const;
     [[nodiscard]] Result<StepResult> advance();
     [[nodiscard]] Result<StepResult> connect();
     [[nodiscard]] Status submit_round();
@@ -97,7 +100,9 @@ private:
     IpcConnection connection_;
     DeviceBatch batch_;
     ReadyEvents ready_;
-    StagingPlan plan_;
+    StagingPlan plan_;  // of an operation that is divided at any element
+    IpcRows rows_;      // of an operation that moves rows
+    std::size_t pieces_ = 0;
     State state_ = State::done;
     std::size_t next_ = 0;      // the piece of this batch that is filled next
     std::uint64_t before_ = 0;  // the number of pieces of all earlier batches

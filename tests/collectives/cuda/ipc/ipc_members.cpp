@@ -186,20 +186,38 @@ std::vector<std::byte> IpcMember::get(const std::byte* memory, std::size_t bytes
     return {staging, staging + bytes};
 }
 
-Task& IpcMember::start(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments) {
+Task& IpcMember::start(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
+                       const IpcLists& lists) {
     auto ready = runtime_->record(stream());
     require(ready.status(), "record");
     events_.assign(segments.size(), ready.value());
     locations_.assign(segments.size() * members(), Location{});
-    return communicator.start(
-        {.operation = operation,
-         .segments = segments,
-         .ready = events_,
-         .host = {.operation = operation, .segments = segments, .locations = locations_, .splits = {}}});
+    lists_ = lists;
+    own_splits_.clear();
+    for (std::size_t member = 0; member < members() && !lists.rows.empty(); ++member) {
+        locations_[member].first_dimension = lists.rows[member];
+    }
+    for (std::size_t to = 0; to < members() && !lists.splits.empty(); ++to) {
+        own_splits_.push_back(lists.splits[number() * members() + to]);
+    }
+    for (std::size_t from = 0; from < members() && !lists.splits.empty(); ++from) {
+        own_splits_.push_back(lists.splits[from * members() + number()]);
+    }
+    return communicator.start({.operation = operation,
+                               .segments = segments,
+                               .ready = events_,
+                               .rows = lists_.rows,
+                               .splits = own_splits_,
+                               .host = {.operation = operation,
+                                        .segments = segments,
+                                        .locations = locations_,
+                                        .splits = lists_.splits,
+                                        .rows = lists_.rows}});
 }
 
-void IpcMember::run(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments) {
-    Task& task = start(communicator, operation, segments);
+void IpcMember::run(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
+                    const IpcLists& lists) {
+    Task& task = start(communicator, operation, segments, lists);
     const auto end = Clock::now() + kLimit;
     while (task.step() != StepResult::done) {
         require(communicator.failed(), "the batch");

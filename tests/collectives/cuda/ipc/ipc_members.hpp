@@ -31,6 +31,12 @@ struct IpcSetup {
     std::function<void(int member, cuda::CudaApi& api)> plant = nullptr;
 };
 
+/// The lists of an operation that moves rows.
+struct IpcLists {
+    std::vector<std::int64_t> rows{};    ///< the first dimensions of all members' inputs
+    std::vector<std::int64_t> splits{};  ///< the rows that each member sends to each member, ordered by the sender
+};
+
 class IpcBoard;
 
 /// One member: a process with a runtime, its device, a stream of the "program", and buffers.
@@ -63,9 +69,11 @@ public:
 
     /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
     /// program's stream wait for the end. Throws after a failure.
-    void run(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments);
+    void run(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
+             const IpcLists& lists = {});
     /// The same without the last two parts. The batch's lists are kept.
-    [[nodiscard]] Task& start(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments);
+    [[nodiscard]] Task& start(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
+                              const IpcLists& lists = {});
 
 private:
     void check(cuda::CudaResult result, const char* call) const;
@@ -82,6 +90,8 @@ private:
     cuda::CudaStream stream_ = nullptr;
     std::vector<DeviceEventPtr> events_;
     std::vector<Location> locations_;
+    IpcLists lists_;
+    std::vector<std::int64_t> own_splits_;  // what this member sends, and then what it receives
 };
 
 /// Runs `body` in a process for each member. The violations that the stand-in found in a member are its value

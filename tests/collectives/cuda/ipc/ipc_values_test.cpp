@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/floating_point.hpp"
+#include "collectives/rows.hpp"
 #include "ops/reduce.hpp"
 #include "tests/collectives/cuda/ipc/ipc_members.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
@@ -182,7 +183,124 @@ Case whole_tensor(DType dtype, ReduceOp op, std::uint64_t count, std::uint64_t s
     return {.shapes = {{.segment = {.dtype = dtype, .reduce_op = op, .count = count}, .seed = seed}}};
 }
 
+// Operations that move rows.
+
+struct RowsCase {
+    Operation operation = Operation::allgather;
+    Segment segment{};
+    IpcLists lists{};
+    std::uint64_t seed = 0;
+
+    [[nodiscard]] std::size_t members() const { return lists.rows.size(); }
+    [[nodiscard]] std::size_t bytes(std::int64_t rows) const {
+        return static_cast<std::size_t>(rows) * segment.bytes();
+    }
+    [[nodiscard]] std::vector<std::byte> input_of(std::size_t member) const {
+        return random_bytes(seed + member, bytes(lists.rows[member]));
+    }
+};
+
+RowsCase random_rows(Random& random, std::uint32_t members, std::size_t slot) {
+    constexpr Operation kAll[] = {Operation::allgather, Operation::reducescatter, Operation::alltoall,
+                                  Operation::gather, Operation::scatter};
+    RowsCase made;
+    made.operation = kAll[random() % std::size(kAll)];
+    made.seed = random();
+    Segment& segment = made.segment;
+    segment.dtype = static_cast<DType>(random() % kDTypeCount);
+    segment.reduce_op = random_reduction(random, segment.dtype, 1.0, 1.0);
+    segment.root = static_cast<std::uint32_t>(random() % members);
+    segment.count = 1 + random() % 100;
+    const auto random_number = [&] {
+        return static_cast<std::int64_t>(random() % 5 == 0 ? 0 : random() % (2 + 3 * slot / segment.bytes() / members));
+    };
+    made.lists.rows.assign(members, random_number() * members);
+    if (made.operation == Operation::reducescatter) {
+        return made;
+    }
+    made.lists.splits.assign(std::size_t{members} * members, 0);
+    for (std::size_t from = 0; from < members; ++from) {
+        made.lists.rows[from] = made.operation == Operation::allgather ? random_number() : 0;
+        for (std::size_t to = 0; to < members && made.operation != Operation::allgather; ++to) {
+            const bool is_moved = made.operation == Operation::alltoall ||
+                                  segment.root == (made.operation == Operation::gather ? to : from);
+            made.lists.splits[from * members + to] = is_moved ? random_number() : 0;
+            made.lists.rows[from] += made.lists.splits[from * members + to];
+        }
+    }
+    if (made.operation == Operation::allgather) {
+        made.lists.splits.clear();
+    }
+    return made;
+}
+
+void append(std::vector<std::byte>& to, const std::vector<std::byte>& from, std::size_t begin, std::size_t bytes) {
+    const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
+    to.insert(to.end(), first, first + static_cast<std::ptrdiff_t>(bytes));
+}
+
+std::vector<std::byte> expected_rows(const RowsCase& one, std::size_t member) {
+    std::vector<std::byte> expected;
+    const std::size_t members = one.members();
+    if (one.operation == Operation::reducescatter) {
+        const Case whole{.shapes = {{.segment = one.segment, .seed = one.seed}}};
+        Shape shape = whole.shapes[0];
+        shape.segment.count *= static_cast<std::uint64_t>(one.lists.rows[0]);
+        const Rows own =
+            rows_of_member(one.lists.rows[0], static_cast<std::uint32_t>(member), static_cast<std::uint32_t>(members));
+        append(expected, expected_of(whole, shape, static_cast<std::uint32_t>(members)), one.bytes(own.begin),
+               one.bytes(own.count));
+        return expected;
+    }
+    for (std::size_t from = 0; from < members; ++from) {
+        const std::vector<std::byte> input = one.input_of(from);
+        if (one.operation == Operation::allgather) {
+            append(expected, input, 0, input.size());
+            continue;
+        }
+        std::int64_t before = 0;
+        for (std::size_t to = 0; to < member; ++to) {
+            before += one.lists.splits[from * members + to];
+        }
+        append(expected, input, one.bytes(before), one.bytes(one.lists.splits[from * members + member]));
+    }
+    return expected;
+}
+
+void run_rows(IpcMember& member, DeviceCommunicator& communicator, const RowsCase& one) {
+    const std::vector<std::byte> expected = expected_rows(one, member.number());
+    std::vector<std::byte> guarded(expected.size() + 2 * kGuard, kGuardByte);
+    std::byte* const output = member.put(guarded) + kGuard;
+    Segment segment = one.segment;
+    const std::vector<std::byte> input = one.input_of(member.number());
+    segment.input = member.put(input);
+    segment.output = expected.empty() ? nullptr : output;
+    member.run(communicator, one.operation, {&segment, 1}, one.lists);
+    std::copy(expected.begin(), expected.end(), guarded.begin() + kGuard);
+    const std::vector<std::byte> found = member.get(output - kGuard, guarded.size());
+    if (found != guarded) {
+        const auto wrong = std::mismatch(found.begin(), found.end(), guarded.begin()).first - found.begin();
+        throw RankCheckFailed(fmt::format("{} of {} rows of {} bytes: byte {} of {} is wrong", name_of(one.operation),
+                                          one.lists.rows, one.segment.bytes(), wrong, expected.size()));
+    }
+}
+
 }  // namespace
+
+TEST_CASE("random operations that move rows", "[ipc][values]") {
+    for (std::uint64_t seed = 31; seed <= 34; ++seed) {
+        const int members = 2 + static_cast<int>(seed % 3);
+        require_ipc({.members = members, .seed = seed}, [seed](IpcMember& member) {
+            Random random(seed);
+            const auto communicator = member.connect();
+            for (int i = 0; i < 40; ++i) {
+                run_rows(member, *communicator, random_rows(random, member.members(), 4096));
+            }
+            RUEDA_RANK_CHECK(gpu::calls("cuIpcOpenMemHandle") > 0);
+            member.meet();
+        });
+    }
+}
 
 TEST_CASE("every type and reduction has the bits of the CPU", "[ipc][values]") {
     for (const int members : {2, 3, 4}) {
