@@ -24,9 +24,10 @@ enum class ControlPlaneKind : std::uint8_t {
 
 /// How tensors on GPUs move between ranks (docs/gpu.md).
 enum class GpuPath : std::uint8_t {
-    automatic,  ///< by NCCL, if it can connect the ranks; else through the host's memory
+    automatic,  ///< by NCCL, if it can connect the ranks; else through shared GPU memory and the host's memory
     nccl,       ///< by NCCL only
     host,       ///< through the host's memory only
+    ipc,        ///< as `automatic`, but without NCCL
 };
 
 /// The levels of log messages. Only messages of the chosen level and of more severe levels are printed.

@@ -33,7 +33,7 @@ constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
 constexpr std::array<std::string_view, 3> kCompressionWords = {"none", "fp16", "bf16"};
-constexpr std::array<std::string_view, 3> kGpuPathWords = {"auto", "nccl", "host"};
+constexpr std::array<std::string_view, 4> kGpuPathWords = {"auto", "nccl", "host", "ipc"};
 constexpr std::array<std::string_view, 4> kStackSignalWords = {"none", "USR1", "USR2", "RTMIN"};
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
                                                             "error", "fatal", "off"};
@@ -147,7 +147,8 @@ constexpr auto kSettings = std::to_array<Setting>({
                    [](Config& config, std::size_t word) { config.gpu_path = static_cast<GpuPath>(word); },
                    [](const Config& config) { return static_cast<std::size_t>(config.gpu_path); }},
      "How tensors on GPUs move between ranks: `nccl` by NCCL only, `host` through the host's memory only, and `auto` "
-     "by NCCL where it can do so and otherwise through the host's memory. All ranks need the same value "
+     "by NCCL where it can do so, otherwise large tensors through GPU memory that the ranks share, and small tensors "
+     "through the host's memory. `ipc` is `auto` without NCCL. All ranks need the same value "
      "([gpu.md](gpu.md#without-nccl))."},
     {"RUEDA_CUDA_PLUGIN", "", SettingGroup::gpus, SettingScope::own,
      TextSetting{&Config::cuda_library, is_any_text, "the path of a shared library"},

@@ -22,8 +22,8 @@ using namespace rueda::bench;
 constexpr int kNoGpu = 77;
 
 struct Options {
-    std::vector<std::string> sizes{"4",   "16",   "64", "256", "1K",  "4K",  "16K",
-                                   "64K", "256K", "1M", "4M",  "16M", "64M", "256M"};
+    std::vector<std::string> sizes{"4",    "16", "64", "256", "1K",  "4K",  "16K", "64K",
+                                   "256K", "1M", "2M", "4M",  "16M", "64M", "256M"};
     std::string tensor = "64M";
     double seconds = 0.3;
     int samples = 21;

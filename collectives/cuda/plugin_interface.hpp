@@ -22,7 +22,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of the one
 /// that the other uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 2;
+inline constexpr std::uint32_t kCudaPluginInterface = 3;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -76,9 +76,10 @@ struct DeviceBatch {
 
 /// The way that tensors in device memory take between the members of a process set: the setting RUEDA_GPU_PATH.
 enum class DevicePath : std::uint8_t {
-    automatic = 0,  ///< NCCL if it can connect the members, otherwise the host's memory
+    automatic = 0,  ///< NCCL if it can connect the members, otherwise CUDA IPC and the host's memory
     nccl = 1,       ///< NCCL only; what NCCL cannot do is refused
     host = 2,       ///< the host's memory only
+    ipc = 3,        ///< as `automatic`, but without NCCL
 };
 
 /// This rank's place in a process set, for a device communicator.
@@ -99,6 +100,9 @@ enum class LaunchPhase : std::uint8_t {
     waits_for_inputs,  ///< the device has not done the program's work before the call
     copies,            ///< the device copies tensors between its memory and the host's
     on_cpu,            ///< the set's communicator for the CPU works on a part of the tensors
+    // Tensors that move through device memory that the members share by CUDA IPC:
+    in_peer_memory,  ///< the device copies a part into shared device memory, or combines a part there
+    meets_peers,     ///< this member has done its share of a part, and waits until all members have
 };
 
 /// Moves tensors in device memory between the members of one process set. The members first exchange offers, then

@@ -47,6 +47,16 @@ std::string text_of_launching(const DeviceState& state) {
                 "has announced it, and has not done it: exchanges the data of GPU {} with the other ranks through the "
                 "host's memory",
                 state.device);
+        case DeviceState::Phase::in_peer_memory:
+            return fmt::format(
+                "has announced it, and has not done it: GPU {} copies or combines a part of it in GPU memory that the "
+                "ranks share (CUDA IPC)",
+                state.device);
+        case DeviceState::Phase::meets_peers:
+            return fmt::format(
+                "has announced it, and has not done it: GPU {} has done its share of a part of it in GPU memory that "
+                "the ranks share (CUDA IPC), and the rank waits for the other ranks",
+                state.device);
     }
     return "has announced it, and has not launched it";
 }
@@ -101,7 +111,8 @@ void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t 
         case GpuState::Stage::launching:
             rank.on_gpu = text_of_launching(state.state);
             rank.waits_for_program = state.state.phase == DeviceState::Phase::waits_for_inputs;
-            rank.is_on_cpu = state.state.phase == DeviceState::Phase::on_cpu;
+            rank.is_on_cpu = state.state.phase == DeviceState::Phase::on_cpu ||
+                             state.state.phase == DeviceState::Phase::meets_peers;
             break;
         case GpuState::Stage::behind_others:
             rank.on_gpu = fmt::format("has launched it; GPU {} has not done an earlier operation", state.state.device);

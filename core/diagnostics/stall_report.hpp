@@ -80,7 +80,8 @@ struct StallReport {
         std::string on_gpu = {};
         /// The rank's GPU has not come to the operation, because the program's own work before it has not ended.
         bool waits_for_program = false;
-        /// The operation is on tensors in GPUs' memory, and the rank exchanges their data in the CPU's memory.
+        /// The operation is on tensors in GPUs' memory, and the rank exchanges their data, or tells how far it is, in the
+        /// CPU's memory.
         bool is_on_cpu = false;
     };
 

@@ -19,6 +19,8 @@ struct DeviceState {
         waits_for_inputs,  ///< the GPU has not done the program's work before the call
         copies,            ///< the GPU copies tensors between its memory and the host's
         on_cpu,            ///< the CPU exchanges the tensors' data with the other members
+        in_peer_memory,    ///< the GPU works on a part of the tensors in GPU memory that the members share
+        meets_peers,       ///< did its share of a part there, and waits for the other members
     };
     /// Whether the inputs of the oldest launched batch are ready. This is looked up only for a batch that takes long.
     enum class Inputs : std::uint8_t { unknown, awaited, ready };

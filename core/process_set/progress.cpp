@@ -19,6 +19,8 @@ collectives::DevicePath path_of(base::GpuPath path) {
             return collectives::DevicePath::nccl;
         case base::GpuPath::host:
             return collectives::DevicePath::host;
+        case base::GpuPath::ipc:
+            return collectives::DevicePath::ipc;
         case base::GpuPath::automatic:
             break;
     }

@@ -6,8 +6,8 @@
 
 # shellcheck disable=SC2034  # scripts/gpu uses them
 readonly kNoGpu=77
-readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2 digits torch-check-1 torch-check-2-shared bench-kernels bench-1
-    bench-2-shared bench-2 bench-torch-1 bench-torch-2-shared sanitizer)
+readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2-ipc-dies check-2 check-2-ipc digits torch-check-1 torch-check-2-shared
+    bench-kernels bench-1 bench-2-shared bench-2-staged bench-2 bench-2-ipc bench-torch-1 bench-torch-2-shared sanitizer)
 failed_steps=0
 
 # Prints the number of GPUs that a process may use here.
@@ -221,20 +221,31 @@ all_gpu_steps() {
     gpu_step kernels 60 env RUEDA_TEST_DEVICE=1 "${path[cuda_kernels_test]}"
     gpu_step check-1 30 "${run[@]}" -np 1 "${path[gpu_check]}"
     gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share
+    # Rank 1 kills itself, so the job fails. The step passes if rank 0 can still use its GPU.
+    # shellcheck disable=SC2016  # the inner bash expands the variables
+    gpu_step check-2-ipc-dies 30 bash -c '"$@" 2>&1 | tee /dev/stderr | grep "the GPU of rank 0 still works"' - "${run[@]}" \
+        -np 2 "${shared[@]}" "${path[gpu_check]}" share dies
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
         gpu_step check-2 30 "${run[@]}" -np 2 "${path[gpu_check]}"
+        gpu_step check-2-ipc 30 "${run[@]}" -np 2 -x RUEDA_GPU_PATH=ipc "${path[gpu_check]}" ipc
     else
         skip_gpu_step check-2 "because there is one GPU"
+        skip_gpu_step check-2-ipc "because there is one GPU"
     fi
     digits_step
     torch_steps torch-check 40 tests/gpu/torch_cuda_check.py
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
     gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce --seconds 0.2
     gpu_step bench-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_bench]}" allreduce --seconds 0.2
+    # The same ranks without CUDA IPC.
+    gpu_step bench-2-staged 30 "${run[@]}" -np 2 "${shared[@]}" -x RUEDA_GPU_PATH=host "${path[gpu_bench]}" allreduce \
+        --seconds 0.2 --sizes 1M 2M 4M 16M 64M 256M
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
         gpu_step bench-2 30 "${run[@]}" -np 2 "${path[gpu_bench]}" allreduce --seconds 0.2
+        gpu_step bench-2-ipc 30 "${run[@]}" -np 2 -x RUEDA_GPU_PATH=ipc "${path[gpu_bench]}" allreduce --seconds 0.2
     else
         skip_gpu_step bench-2 "because there is one GPU"
+        skip_gpu_step bench-2-ipc "because there is one GPU"
     fi
     torch_steps bench-torch 40 benchmarks/python/torch_gpu_bench.py
     sanitizer=$(sanitizer_program)

@@ -32,6 +32,7 @@ LAYERS = {
         "cuda",
         "cuda/nccl",
         "cuda/staged",
+        "cuda/ipc",
         "cuda/plugin",
         "hierarchical",
         "selection",

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -19,7 +20,7 @@ namespace rueda::collectives::cuda {
 namespace {
 
 constexpr std::uint32_t kOfferMagic = 0x6e637561;
-constexpr std::uint32_t kOfferVersion = 2;
+constexpr std::uint32_t kOfferVersion = 3;
 constexpr std::uint32_t kSharesDevice = 1;
 constexpr std::uint32_t kHasId = 2;
 constexpr std::uint32_t kHasKernels = 4;
@@ -48,7 +49,7 @@ static_assert(std::is_trivially_copyable_v<OfferBytes> && std::has_unique_object
 
 /// The key by which two members' devices are compared.
 using UuidKey = std::array<char, sizeof(CudaUuid::bytes)>;
-constexpr std::array kPathNames = {"auto", "nccl", "host"};
+constexpr std::array kPathNames = {"auto", "nccl", "host", "ipc"};
 const char* name_of(DevicePath path) { return kPathNames.at(static_cast<std::size_t>(path)); }
 
 UuidKey key_of(const CudaUuid& uuid) {
@@ -168,6 +169,39 @@ Status check_nccl(const Members& members) {
     return check_other_sets(members);
 }
 
+/// Whether the members can share device memory by CUDA IPC, as far as their offers tell. A process cannot open its own
+/// memory (CUDA Driver API, cuIpcOpenMemHandle).
+Status check_ipc(const Members& members) {
+    if (members.all.size() < 2) {
+        return failure(ErrorCode::unsupported, "the process set has one rank");
+    }
+    if (members.all.size() > kMostIpcMembers) {
+        return failure(ErrorCode::unsupported, "the process set has {} ranks, and at most {} are possible",
+                       members.all.size(), kMostIpcMembers);
+    }
+    std::map<std::uint64_t, std::uint32_t> processes;
+    for (const Participant& one : members.all) {
+        if (one.host != members.all[0].host) {
+            return failure(ErrorCode::unsupported, "ranks {} and {} are on different hosts", members.rank_of(0),
+                           members.rank_of(one.member));
+        }
+        if (const auto [other, is_first] = processes.emplace(one.process, one.member); !is_first) {
+            return failure(ErrorCode::unsupported, "ranks {} and {} are in one process", members.rank_of(other->second),
+                           members.rank_of(one.member));
+        }
+        if (!one.has_kernels) {
+            return failure(ErrorCode::unsupported, "rank {} has no kernels of Rueda", members.rank_of(one.member));
+        }
+    }
+    return {};
+}
+
+/// The decision if NCCL is not used.
+Decision without_nccl(const Members& members, std::string reason) {
+    const Status ipc = check_ipc(members);
+    return {.uses_ipc = ipc.is_ok(), .reason = std::move(reason), .ipc_refusal = ipc.message()};
+}
+
 }  // namespace
 
 std::string name_of_uuid(const CudaUuid& uuid) {
@@ -225,7 +259,7 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
         return wrong("values that have no meaning");
     }
     const auto path = static_cast<DevicePath>(bytes.path);
-    const bool has_nccl = path != DevicePath::host && bytes.refusal_bytes == 0;
+    const bool has_nccl = (path == DevicePath::automatic || path == DevicePath::nccl) && bytes.refusal_bytes == 0;
     if ((bytes.refusal_bytes == 0 && bytes.device < 0) || (has_nccl && bytes.nccl_version <= 0)) {
         return wrong("no device or no version of NCCL");
     }
@@ -262,6 +296,9 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::host) {
         return Decision{.reason = "RUEDA_GPU_PATH is 'host'"};
     }
+    if (all[0].path == DevicePath::ipc) {
+        return without_nccl(members, "RUEDA_GPU_PATH is 'ipc'");
+    }
     const Status nccl = check_nccl(members);
     if (nccl.is_ok()) {
         return Decision{.uses_nccl = true, .id = all[0].id};
@@ -269,7 +306,7 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::nccl) {
         return nccl;
     }
-    return Decision{.reason = nccl.message()};
+    return without_nccl(members, nccl.message());
 }
 
 bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers) {

@@ -37,9 +37,14 @@ struct Participant {
 /// How the members move tensors.
 struct Decision {
     bool uses_nccl = false;
-    NcclUniqueId id{};     ///< of NCCL's communicator
-    std::string reason{};  ///< why NCCL is not used, and what to do for more speed
+    bool uses_ipc = false;      ///< large tensors move through device memory that the members share by CUDA IPC
+    NcclUniqueId id{};          ///< of NCCL's communicator
+    std::string reason{};       ///< why NCCL is not used, and what to do for more speed
+    std::string ipc_refusal{};  ///< why CUDA IPC is not used either, if the setting allows it
 };
+
+/// The most members that share device memory by CUDA IPC: a kernel reads the memory of as many members at once.
+inline constexpr std::size_t kMostIpcMembers = 16;
 
 /// The longest refusal that an offer holds; a longer one is cut.
 inline constexpr std::size_t kMostRefusal = 256;

@@ -20,6 +20,15 @@ Result<std::shared_ptr<StagingDevice>> CudaDeviceRuntime::device(int ordinal) {
     return devices_.emplace(ordinal, std::make_shared<StagingDevice>(std::move(opened).value())).first->second;
 }
 
+std::shared_ptr<IpcDevice> CudaDeviceRuntime::ipc_device(const StagingDevice& device) {
+    const std::scoped_lock lock(mutex_);
+    std::shared_ptr<IpcDevice>& found = ipc_devices_[device.device().ordinal()];
+    if (found == nullptr) {
+        found = std::make_shared<IpcDevice>(device.shared_device(), parts_.identity.process);
+    }
+    return found;
+}
+
 void CudaDeviceRuntime::note(const std::string& text) const {
     if (parts_.note && !text.empty()) {
         parts_.note(text);
@@ -59,14 +68,16 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
                                                                                  Communicator& host) {
     auto found = device(set.device);
     RUEDA_RETURN_IF_FAILED(found.status());
-    SetCommunicator::Parts parts{.staging = std::move(found).value(),
+    SetCommunicator::Parts parts{.staging = found.value(),
+                                 .ipc = ipc_device(*found.value()),
                                  .nccl = nullptr,
                                  .identity = parts_.identity,
                                  .note = parts_.note,
                                  .warn = parts_.warn,
                                  .piece_bytes = parts_.piece_bytes,
+                                 .ipc_sizes = parts_.ipc_sizes,
                                  .claims_nccl = parts_.claims_nccl};
-    if (set.path != DevicePath::host) {
+    if (set.path == DevicePath::automatic || set.path == DevicePath::nccl) {
         auto device = parts.staging->shared_device();
         parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);
     }

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/ipc/ipc_device.hpp"
+#include "collectives/cuda/ipc/ipc_task.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/plugin/set_communicator.hpp"
@@ -32,6 +34,7 @@ public:
         ProcessIdentity identity{};
         std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
         std::size_t piece_bytes = StagedTask::kPieceBytes;     ///< a test takes a small size
+        IpcSizes ipc_sizes{};                                  ///< a test takes small sizes
         bool claims_nccl = true;                               ///< see SetCommunicator::Parts
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
@@ -45,12 +48,15 @@ public:
 private:
     /// Returns the device with what all process sets on it share.
     [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
+    /// Returns what all process sets on the device share for CUDA IPC.
+    [[nodiscard]] std::shared_ptr<IpcDevice> ipc_device(const StagingDevice& device);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
     void note(const std::string& text) const;
 
     const Parts parts_;
-    std::mutex mutex_;  // guards the next two
+    std::mutex mutex_;  // guards the next three
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
+    std::map<int, std::shared_ptr<IpcDevice>> ipc_devices_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 

@@ -7,8 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "ops/cuda/kernel_arguments.hpp"
+
 namespace rueda::collectives::cuda {
 namespace {
+
+static_assert(kMostIpcMembers <= ops::cuda::kMostSources, "one kernel reads the memory of all members");
 
 /// The end of work in two streams. The times are those of `measured`, which may be null.
 class BothEvents final : public DeviceEvent {
@@ -33,7 +37,23 @@ private:
 
 }  // namespace
 
+StepResult SetTask::step_ipc() {
+    const StepResult result = ipc_->step();
+    last_work_ = ipc_->last_work();
+    if (result != StepResult::done) {
+        return result;
+    }
+    if (ipc_->refusal().reason.empty()) {
+        staged_ = nullptr;
+    }
+    ipc_ = nullptr;
+    return staged_ == nullptr ? StepResult::done : StepResult::advanced;
+}
+
 StepResult SetTask::step() {
+    if (ipc_ != nullptr) {
+        return step_ipc();
+    }
     Task*& current = nccl_ != nullptr ? nccl_ : staged_;
     if (current == nullptr) {
         return StepResult::done;
@@ -84,6 +104,7 @@ DeviceBatch SetCommunicator::SubBatch::of(const DeviceBatch& batch) const {
 SetCommunicator::SetCommunicator(Parts parts, DeviceSet set, Communicator& host)
     : parts_(std::move(parts)),
       set_(std::move(set)),
+      host_(host),
       staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes) {}
 
 SetCommunicator::~SetCommunicator() { end_nccl(); }
@@ -106,6 +127,7 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
                     .shares_device = parts_.identity.shares_device,
                     .uuid = device.uuid(),
                     .path = set_.path};
+    own.has_kernels = device.kernels().load().is_ok();
     if (parts_.nccl != nullptr) {
         parts_.nccl->describe(own);
         if (parts_.claims_nccl && set_.members > 1 && own.refusal.empty()) {
@@ -125,18 +147,51 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     RUEDA_RETURN_IF_FAILED(refusal_);
     if (uses_nccl_) {
         parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
-    } else {
-        say(decision.value());
+        return {};
     }
+    reason_ = decision.value().reason;
+    if (decision.value().uses_ipc) {
+        ipc_.emplace(parts_.ipc, host_, set_.member, set_.members, parts_.ipc_sizes);
+    }
+    say(decision.value());
     return {};
 }
 
-/// One line in the job's log is enough, because all members have the same reason.
+/// One line in the job's log is enough, because all members have the same reason. CUDA IPC between threads of one
+/// process is not expected by anybody, so its refusal is not said.
 void SetCommunicator::say(const Decision& decision) const {
-    const auto& line = set_.path == DevicePath::host ? parts_.note : parts_.warn;
-    if (line && set_.member == 0) {
-        line(fmt::format("process set {} moves tensors on GPUs through the host's memory: {}", set_.id,
-                         decision.reason));
+    const bool is_wanted = set_.path == DevicePath::host || set_.path == DevicePath::ipc;
+    const auto& line = is_wanted && (set_.path == DevicePath::host || decision.uses_ipc) ? parts_.note : parts_.warn;
+    if (!line || set_.member != 0) {
+        return;
+    }
+    if (decision.uses_ipc) {
+        line(fmt::format(
+            "process set {} moves batches of {} bytes and more on GPUs through GPU memory that the ranks share (CUDA "
+            "IPC), and smaller ones through the host's memory: {}",
+            set_.id, parts_.ipc_sizes.least_batch, decision.reason));
+        return;
+    }
+    const bool says_ipc = set_.path == DevicePath::ipc;
+    line(fmt::format("process set {} moves tensors on GPUs through the host's memory: {}{}{}", set_.id, decision.reason,
+                     says_ipc ? ", and CUDA IPC cannot be used: " : "", says_ipc ? decision.ipc_refusal : ""));
+}
+
+std::int32_t SetCommunicator::rank_of(std::uint32_t member) const {
+    return member < set_.ranks.size() ? set_.ranks[member] : static_cast<std::int32_t>(member);
+}
+
+/// The members learn only at the first large batch that they cannot share memory.
+void SetCommunicator::say_refusal() {
+    if (!ipc_ || has_said_refusal_ || ipc_->refusal().reason.empty()) {
+        return;
+    }
+    has_said_refusal_ = true;
+    if (parts_.warn && set_.member == 0) {
+        parts_.warn(fmt::format(
+            "process set {} moves all tensors on GPUs through the host's memory, because the ranks cannot share GPU "
+            "memory (CUDA IPC): rank {}: {}; containers need common PID and IPC namespaces (--pid=host --ipc=host)",
+            set_.id, rank_of(ipc_->refusal().member), ipc_->refusal().reason));
     }
 }
 
@@ -160,6 +215,11 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
     // An empty batch also has an end, so one of the two takes part in it.
     nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
+    IpcTask* const ipc = !uses_nccl_ && ipc_ && ipc_->takes(batch) ? &*ipc_ : nullptr;
+    if (ipc != nullptr) {
+        ipc->begin(batch);
+    }
+    say_refusal();
     if (staged_took_part_) {
         staged_.begin(for_host_.of(batch));
     }
@@ -167,23 +227,24 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
         staged_.reserve();
     }
     Task* const nccl = nccl_took_part_ && staged_.failed().is_ok() ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
-    task_.begin(nccl, staged_took_part_ ? &staged_ : nullptr);
+    task_.begin(nccl, ipc, staged_took_part_ ? &staged_ : nullptr);
     return task_;
 }
 
 /// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
 /// has a stream of its own, so this end also covers the earlier work of the way that did not take part.
 DeviceEventPtr SetCommunicator::end() {
-    const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;
-    if (nccl != nullptr && staged_.end() != nullptr) {
-        return std::make_shared<BothEvents>(nccl, staged_.end(), nccl_took_part_ ? nccl : nullptr);
+    const DeviceEventPtr other = uses_nccl_ ? parts_.nccl->end() : ipc_ ? ipc_->end() : nullptr;
+    if (other != nullptr && staged_.end() != nullptr) {
+        return std::make_shared<BothEvents>(other, staged_.end(), nccl_took_part_ ? other : nullptr);
     }
-    return nccl != nullptr ? nccl : staged_.end();
+    return other != nullptr ? other : staged_.end();
 }
 
 Status SetCommunicator::failed() {
     RUEDA_RETURN_IF_FAILED(refusal_);
     RUEDA_RETURN_IF_FAILED(staged_.failed());
+    RUEDA_RETURN_IF_FAILED(ipc_ ? ipc_->failed() : Status());
     return uses_nccl_ && parts_.nccl != nullptr ? parts_.nccl->failed() : Status();
 }
 

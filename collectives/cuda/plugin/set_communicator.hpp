@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/cuda/ipc/ipc_task.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/nccl/offer.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
@@ -17,21 +18,28 @@
 
 namespace rueda::collectives::cuda {
 
-/// Runs the tasks of one batch one after the other: NCCL's, and that of the tensors that move through the host.
+/// Runs the tasks of one batch one after the other: NCCL's, and that of the tensors that move through the host. If CUDA
+/// IPC takes a batch, its task is in NCCL's place. If the members then find that they cannot share memory, the task of
+/// the host moves the batch.
 class SetTask final : public Task {
 public:
-    /// A task may be null, except for one of them.
-    void begin(Task* nccl, Task* staged) {
+    /// A task may be null, except for one of them. `ipc` is null if CUDA IPC does not take the batch.
+    void begin(Task* nccl, IpcTask* ipc, Task* staged) {
         nccl_ = nccl;
+        ipc_ = ipc;
         staged_ = staged;
     }
     StepResult step() override;
     [[nodiscard]] std::optional<BatchChunks> chunks() const override;
     /// Whether NCCL's task is not done.
     [[nodiscard]] bool is_at_nccl() const { return nccl_ != nullptr; }
+    [[nodiscard]] bool is_at_ipc() const { return ipc_ != nullptr; }
 
 private:
+    [[nodiscard]] StepResult step_ipc();
+
     Task* nccl_ = nullptr;    // null when it is done
+    IpcTask* ipc_ = nullptr;  // null when it is done
     Task* staged_ = nullptr;  // null when it is done
 };
 
@@ -43,11 +51,13 @@ class SetCommunicator final : public DeviceCommunicator {
 public:
     struct Parts {
         std::shared_ptr<StagingDevice> staging;
+        std::shared_ptr<IpcDevice> ipc;
         std::unique_ptr<NcclDeviceCommunicator> nccl;  ///< null if the settings exclude NCCL
         ProcessIdentity identity{};
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
         std::size_t piece_bytes = StagedTask::kPieceBytes;
+        IpcSizes ipc_sizes{};
         /// Whether a device serves NCCL in one process set of several ranks only (Device::claim_nccl()). A test that
         /// starts the batches of all sets in one order sets this to false.
         bool claims_nccl = true;
@@ -68,7 +78,7 @@ public:
         }
     }
     LaunchPhase launch_phase() const override {
-        return task_.is_at_nccl() ? parts_.nccl->launch_phase() : staged_.phase();
+        return task_.is_at_nccl() ? parts_.nccl->launch_phase() : task_.is_at_ipc() ? ipc_->phase() : staged_.phase();
     }
     DeviceEventPtr end() override;
     Status failed() override;
@@ -88,12 +98,18 @@ private:
     };
 
     void say(const Decision& decision) const;
+    void say_refusal();
+    [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
     void end_nccl() noexcept;
 
     Parts parts_;
     const DeviceSet set_;
+    Communicator& host_;
     bool uses_nccl_ = false;
     Status refusal_;
+    std::string reason_;             // why NCCL is not used
+    std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
+    bool has_said_refusal_ = false;  // of CUDA IPC, at the first large batch
     StagedTask staged_;
     SetTask task_;
     bool nccl_took_part_ = false;    // in the last batch

@@ -26,7 +26,8 @@ StagedTask::StagedTask(std::shared_ptr<StagingDevice> device, Communicator& host
 void StagedTask::begin(const DeviceBatch& batch) {
     batch_ = batch;
     end_.reset();
-    ready_ = copied_in_ = on_cpu_ = 0;
+    ready_.begin(batch.ready);
+    copied_in_ = on_cpu_ = 0;
     is_done_ = false;
     if (Status planned = plan_staging(batch, member_, members_, piece_bytes_, plan_); !planned.is_ok()) {
         failure_ = std::move(planned);
@@ -50,14 +51,14 @@ StepResult StagedTask::step() {
 }
 
 LaunchPhase StagedTask::phase() const {
-    if (ready_ < batch_.ready.size()) {
+    if (!ready_.were_done()) {
         return LaunchPhase::waits_for_inputs;
     }
     return inner_ == nullptr ? LaunchPhase::copies : LaunchPhase::on_cpu;
 }
 
 Result<StepResult> StagedTask::advance() {
-    const auto ready = are_ready();
+    const auto ready = ready_.all_done();
     RUEDA_RETURN_IF_FAILED(ready.status());
     if (!ready.value()) {
         last_work_ = StepWork::device_wait;
@@ -76,21 +77,6 @@ Result<StepResult> StagedTask::advance() {
     RUEDA_RETURN_IF_FAILED(finish());
     is_done_ = true;
     return StepResult::done;
-}
-
-/// Whether the program's work before the call of each operation has ended. A member that has joined has no events.
-Result<bool> StagedTask::are_ready() {
-    for (; ready_ < batch_.ready.size(); ++ready_) {
-        const DeviceEventPtr& event = batch_.ready[ready_];
-        if (event == nullptr) {
-            continue;
-        }
-        auto done = event->is_done();
-        if (!done.is_ok() || !done.value()) {
-            return done;
-        }
-    }
-    return true;
 }
 
 Status StagedTask::return_blocks() {

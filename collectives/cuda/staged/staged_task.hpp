@@ -14,6 +14,7 @@
 #include "base/status.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "collectives/cuda/ready_events.hpp"
 #include "collectives/cuda/staged/staging_device.hpp"
 #include "collectives/cuda/staged/staging_plan.hpp"
 
@@ -86,7 +87,6 @@ private:
     };
 
     [[nodiscard]] Result<StepResult> advance();
-    [[nodiscard]] Result<bool> are_ready();
     [[nodiscard]] Status return_blocks();
     void return_block(const PinnedBlock& block);
     [[nodiscard]] bool may_take_block() const;
@@ -113,7 +113,7 @@ private:
     StagingPlan plan_;
     Status failure_;
     DeviceEventPtr end_;
-    std::size_t ready_ = 0;      // the tensors whose ready events are reached
+    ReadyEvents ready_;
     std::size_t copied_in_ = 0;  // the pieces whose copies to the host are in their stream
     std::size_t on_cpu_ = 0;     // the pieces that the CPU has done
     std::deque<Stage> stages_;   // the pieces from on_cpu_ to copied_in_

@@ -33,6 +33,10 @@ DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
             return DeviceState::Phase::copies;
         case collectives::LaunchPhase::on_cpu:
             return DeviceState::Phase::on_cpu;
+        case collectives::LaunchPhase::in_peer_memory:
+            return DeviceState::Phase::in_peer_memory;
+        case collectives::LaunchPhase::meets_peers:
+            return DeviceState::Phase::meets_peers;
     }
     return DeviceState::Phase::launching;
 }

@@ -247,5 +247,61 @@ TEST_CASE("the members use kernels only if all of them have kernels", "[unit]") 
     CHECK_FALSE(all_have_kernels(damaged));
 }
 
+/// Members of one host that share a device and have kernels.
+std::vector<Participant> sharing_members(std::uint32_t members) {
+    std::vector<Participant> all = members_of(members);
+    for (Participant& one : all) {
+        one.uuid = all[0].uuid;
+        one.has_kernels = true;
+    }
+    return all;
+}
+
+TEST_CASE("members on one device use CUDA IPC if all of them can", "[unit]") {
+    const auto decision = decision_of(sharing_members(3));
+    REQUIRE(decision.is_ok());
+    CHECK_FALSE(decision.value().uses_nccl);
+    CHECK(decision.value().uses_ipc);
+    CHECK(decision.value().ipc_refusal.empty());
+    CHECK(decision.value().reason.find("which share the device") != std::string::npos);
+    CHECK(decision_of(sharing_members(kMostIpcMembers)).value().uses_ipc);
+
+    const auto refusal_of = [](const std::vector<Participant>& all) {
+        const auto found = decision_of(all, {5, 6, 7});
+        REQUIRE(found.is_ok());
+        CHECK_FALSE(found.value().uses_nccl);
+        CHECK(found.value().uses_ipc == found.value().ipc_refusal.empty());
+        return found.value().ipc_refusal;
+    };
+    CHECK(refusal_of(sharing_members(17)) == "the process set has 17 ranks, and at most 16 are possible");
+    std::vector<Participant> all = sharing_members(3);
+    all[2].has_kernels = false;
+    CHECK(refusal_of(all) == "rank 7 has no kernels of Rueda");
+    all = sharing_members(3);
+    all[2].process = all[1].process;
+    CHECK(refusal_of(all) == "ranks 6 and 7 are in one process");
+    all[2].host = 78;
+    CHECK(refusal_of(all) == "ranks 5 and 7 are on different hosts");
+}
+
+TEST_CASE("the setting ipc excludes NCCL", "[unit]") {
+    std::vector<Participant> all = members_of(2);
+    for (Participant& one : all) {
+        one.path = DevicePath::ipc;
+        one.has_kernels = true;
+        one.has_id = false;
+        one.nccl_version = 0;
+    }
+    const auto decision = decision_of(all);
+    REQUIRE(decision.is_ok());
+    CHECK(decision.value().uses_ipc);
+    CHECK(decision.value().reason == "RUEDA_GPU_PATH is 'ipc'");
+    all[1].path = DevicePath::host;
+    CHECK(contains(decision_of(all).status(), "rank 0 has 'ipc', but rank 1 has 'host'"));
+    Participant one = all[0];
+    one.members = 1;
+    CHECK(decision_of({one}).value().ipc_refusal == "the process set has one rank");
+}
+
 }  // namespace
 }  // namespace rueda::collectives::cuda

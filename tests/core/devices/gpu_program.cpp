@@ -163,6 +163,52 @@ void uses_what_nccl_does_not_have(Gpu& gpu) {
     check(gpu.get(whole, 1) == std::vector<float>{0.0F}, "the scaled sum of integers is wrong");
 }
 
+/// The values of a large tensor of a rank: whole numbers, so that sums are exact in any order.
+std::vector<float> large_values(std::int64_t count, int rank) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(i % 1000 + static_cast<std::size_t>(rank));
+    }
+    return values;
+}
+
+/// Ranks that share a GPU move batches of 2 MiB and more through GPU memory that they share (CUDA IPC), in pieces of 32
+/// MiB.
+void reduces_large_tensors(Gpu& gpu) {
+    const rueda::AllreduceOptions sum{.op = rueda::ReduceOp::sum, .device = gpu.stream()};
+    const int ranks = rueda::size();
+    const auto check_sum = [&](const float* memory, std::int64_t count) {
+        std::vector<float> expected = large_values(count, 0);
+        for (float& value : expected) {
+            value = value * static_cast<float>(ranks) + static_cast<float>(ranks * (ranks - 1) / 2);
+        }
+        check(gpu.get(memory, expected.size()) == expected, "the sum of a large tensor is wrong");
+    };
+    for (const std::int64_t count : {std::int64_t{1} << 19, (std::int64_t{1} << 23) + 77'777}) {
+        float* const memory = gpu.put(large_values(count, rueda::rank()));
+        rueda::allreduce_async("large " + std::to_string(count), view_of(memory, count), sum)
+            .wait_on_stream(gpu.stream());
+        check_sum(memory, count);
+    }
+    constexpr std::int64_t kCount = 300'000;
+    std::vector<rueda::TensorView> gradients;
+    for (int i = 0; i < 8; ++i) {
+        gradients.push_back(view_of(gpu.put(large_values(kCount, rueda::rank())), kCount));
+    }
+    rueda::grouped_allreduce("large gradients", gradients, sum);
+    for (const rueda::TensorView& gradient : gradients) {
+        check_sum(static_cast<const float*>(gradient.data()), kCount);
+    }
+    constexpr std::int64_t kWeights = 1'000'000;
+    float* const weights = gpu.put(large_values(kWeights, rueda::rank()));
+    rueda::broadcast("large weights", view_of(weights, kWeights), ranks - 1, rueda::Options{.device = gpu.stream()});
+    check(gpu.get(weights, kWeights) == large_values(kWeights, ranks - 1), "the broadcast of a large tensor is wrong");
+#ifdef RUEDA_HAS_KERNELS
+    check(ranks == 1 || rueda::tests::gpu::calls("cuIpcOpenMemHandle") == static_cast<std::size_t>(ranks - 1),
+          "the ranks did not share GPU memory");
+#endif
+}
+
 /// wait_on_stream() must not return success before an operation on the CPU has ended.
 void waits_on_a_stream(Gpu& gpu) {
     std::vector<float> on_cpu(100'000, 1.0F);
@@ -238,6 +284,11 @@ void loses_a_rank(Gpu& gpu) {
         std::printf("rank %d has no peer any more: %s\n", rueda::rank(), error.what());
         std::fflush(stdout);
     }
+    // This rank had the GPU memory of the dead rank open.
+    const std::vector<float> ones(100'000, 1.0F);
+    check(gpu.get(gpu.put(ones), ones.size()) == ones, "the GPU has an error after the death of a rank");
+    std::printf("the GPU of rank %d still works\n", rueda::rank());
+    std::fflush(stdout);
 }
 
 #ifndef RUEDA_ON_A_REAL_GPU
@@ -268,12 +319,41 @@ int dies_with_work_in_flight(Gpu& gpu) {
     std::printf("survived\n");
     return 0;
 }
+
+/// Rank 1 is killed while its GPU has not filled its part of the GPU memory that the ranks share. The other ranks wait
+/// for it, and must learn of its death within seconds.
+int dies_with_shared_memory(Gpu& gpu) {
+    constexpr std::int64_t kCount = 1'000'000;
+    const rueda::TensorView view = view_of(gpu.put(std::vector<float>(kCount, 1.0F)), kCount);
+    const rueda::AllreduceOptions options{.device = gpu.stream()};
+    rueda::allreduce("before", view, options);
+    rueda::barrier();
+    if (rueda::rank() == 1) {
+        rueda::tests::gpu::hold_device(gpu.stream().index);
+    }
+    const rueda::Handle handle = rueda::allreduce_async("in flight", view, options);
+    if (rueda::rank() == 1) {
+        ::usleep(500'000);  // the test needs no certain state of the others
+        static_cast<void>(std::raise(SIGKILL));
+    }
+    const auto began = std::chrono::steady_clock::now();
+    expect_error(rueda::ErrorCode::aborted, "rank 1", [&] { handle.wait(); });
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    check(took.count() < 5, "the end of rank 1 was noticed too late");
+    try {
+        rueda::shutdown();
+    } catch (const rueda::Error&) {  // the reason of the abort, again
+    }
+    check(rueda::tests::gpu::violations().empty(), "the stand-in found a misuse");
+    std::printf("survived\n");
+    return 0;
+}
 #endif
 
 }  // namespace
 
 /// The first argument is "share" if all ranks use one device; with a second argument, a rank then dies. With "killed",
-/// a rank dies while its device works.
+/// a rank dies while its device works, and with "killed-ipc" while the ranks use GPU memory that they share.
 int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
@@ -284,9 +364,9 @@ int main(int argc, char** argv) {
 #ifdef RUEDA_ON_A_REAL_GPU
     Gpu gpu(sharing == "share" ? 0 : rueda::local_device());
 #else
-    Gpu gpu(sharing == "share" ? 0 : rueda::rank());
-    if (sharing == "killed") {
-        return dies_with_work_in_flight(gpu);
+    Gpu gpu(sharing == "share" || sharing == "killed-ipc" ? 0 : rueda::rank());
+    if (sharing == "killed" || sharing == "killed-ipc") {
+        return sharing == "killed" ? dies_with_work_in_flight(gpu) : dies_with_shared_memory(gpu);
     }
 #endif
     if (argc > 2) {
@@ -299,8 +379,11 @@ int main(int argc, char** argv) {
     });
     average_gradients(gpu);
     broadcast_in_a_group(gpu);
-    add_small_gradients(gpu, sharing != "share");
+    add_small_gradients(gpu, sharing != "share" && sharing != "ipc");
     uses_what_nccl_does_not_have(gpu);
+    if (sharing == "share" || sharing == "ipc") {
+        reduces_large_tensors(gpu);
+    }
     sends_around(gpu);
     waits_on_a_stream(gpu);
     scatters_few_rows(gpu);

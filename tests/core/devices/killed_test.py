@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Kills a rank while the simulated GPUs of all ranks work on an operation.
+"""Kills a rank while the simulated GPUs of all ranks work on an operation, through NCCL and through CUDA IPC.
 
 Usage: killed_test.py RUEDARUN GPU_PROGRAM
 """
@@ -30,8 +30,8 @@ def processes_of(program):
     return found
 
 
-def main():
-    ruedarun, program = sys.argv[1:3]
+def run(ruedarun, program, mode):
+    """Runs the program, which kills its rank 1, and looks for what is left behind."""
     shared_before = entries("/dev/shm")
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
@@ -41,7 +41,7 @@ def main():
         own.chmod(0o700)
         began = time.monotonic()
         done = subprocess.run(
-            [ruedarun, "--no-mpi", "-np", "3", str(own), "killed"],
+            [ruedarun, "--no-mpi", "-np", "3", str(own), mode],
             env=environment,
             capture_output=True,
             text=True,
@@ -59,6 +59,12 @@ def main():
         assert not left, f"files are left: {left}\n{text}"
     left = {name for name in entries("/dev/shm") - shared_before if "rueda" in name or "gpu_stand_in" in name}
     assert not left, f"shared memory is left: {left}"
+
+
+def main():
+    """Runs both modes."""
+    for mode in ("killed", "killed-ipc"):
+        run(*sys.argv[1:3], mode)
 
 
 if __name__ == "__main__":

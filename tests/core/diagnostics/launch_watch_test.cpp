@@ -219,6 +219,19 @@ TEST_CASE("a report about a batch in the host's memory names the rank that the o
                                    "program put into its stream before the call") &&
                    !Catch::Contains("has not delivered its part"));
 
+    // With CUDA IPC, the ranks wait for each other on the CPU, too.
+    job.begin(0, Phase::meets_peers);
+    job.begin(1, Phase::meets_peers);
+    job.begin(2, Phase::in_peer_memory);
+    const auto sharing = look(130 * kSecond);
+    REQUIRE(sharing);
+    CHECK_THAT(sharing->text,
+               Catch::Contains("\n  Probable cause: rank 2 has not delivered its part: 3 steps behind the rank that has "
+                               "done most\n") &&
+                   Catch::Contains("GPU 1 has done its share of a part of it in GPU memory that the ranks share (CUDA "
+                                   "IPC), and the rank waits for the other ranks") &&
+                   Catch::Contains("GPU 2 copies or combines a part of it in GPU memory that the ranks share"));
+
     // With NCCL, the steps of the ranks say nothing.
     job.begin(0, Phase::launching);
     job.begin(1, Phase::launching);

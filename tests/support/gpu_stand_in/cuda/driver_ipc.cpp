@@ -142,8 +142,15 @@ CudaResult cuIpcCloseMemHandle(DeviceAddress address) {
     if (--allocation->opened > 0) {
         return kCudaSuccess;
     }
-    // The unmapping must come after this process's accesses, like cuMemFree().
+    // CUDA Driver API, cuIpcCloseMemHandle: the call unmaps the memory. It promises no wait for work that uses the
+    // memory, so the host program must know that this work has ended. Work that still runs would end the test's
+    // process, so the stand-in waits for it, and reports it.
+    const Clock clock = machine.host;
     machine.wait_for_device(call.lock(), call.device());
+    allocation->history->find_unordered(::getpid(), clock, [&](const std::string& access) {
+        call.report(fmt::format("allocation {} is unmapped, but the host program does not know that {} has ended",
+                                allocation->number, access));
+    });
     machine.memory->free(*allocation);
     return kCudaSuccess;
 }

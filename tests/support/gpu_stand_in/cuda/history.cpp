@@ -75,6 +75,18 @@ void History::add(const Access& access,
     count_ = kept + 1;
 }
 
+void History::find_unordered(int process, const Clock& clock,
+                             const std::function<void(const std::string& access)>& report) {
+    const Lock lock(lock_word_);
+    for (std::uint32_t i = 0; i < count_; ++i) {
+        // The upper half of an actor's number is its process.
+        if (records_[i].actor >> 32U == static_cast<std::uint32_t>(process) &&
+            clock.at(records_[i].actor) < records_[i].time) {
+            report(records_[i].label);
+        }
+    }
+}
+
 void History::add_importer(int process) {
     const Lock lock(lock_word_);
     for (auto& importer : importers_) {

@@ -36,6 +36,8 @@ public:
 
     /// Adds an access. Calls `report` with the description of every earlier access that races with it.
     void add(const Access& access, const std::function<void(const std::string& other, bool other_writes)>& report);
+    /// Calls `report` with the description of every access of this process that is not ordered before `clock`.
+    void find_unordered(int process, const Clock& clock, const std::function<void(const std::string& access)>& report);
     /// Adds and removes a process that has opened the memory.
     void add_importer(int process);
     void remove_importer(int process);

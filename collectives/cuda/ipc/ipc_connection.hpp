@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/cuda/ipc/host_exchange.hpp"
+#include "collectives/cuda/ipc/ipc_device.hpp"
+#include "collectives/cuda/ipc/ipc_record.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// The device memory that the members of a process set share. Each member has two *slots*, which all members read, and
+/// scratch memory of the same size, which it uses alone.
+///
+/// Connecting takes two exchanges. In the first one, each member tells the handle of its memory. Then each member opens
+/// the memory of all others, and tells the result in the second one. If a member fails, for example because its
+/// container may not open memory of another process, all members learn of it and give the memory back.
+///
+/// Threads: one at a time.
+class IpcConnection {
+public:
+    static constexpr std::size_t kSlots = 2;
+
+    IpcConnection(std::shared_ptr<IpcDevice> device, HostExchange& exchange, std::uint32_t member,
+                  std::uint32_t members, std::size_t slot_bytes);
+    /// Closes the memory of the other members. No work of this process may use it any more, except after
+    /// keep_for_ever().
+    ~IpcConnection();
+    IpcConnection(const IpcConnection&) = delete;
+    IpcConnection& operator=(const IpcConnection&) = delete;
+
+    enum class State : std::uint8_t { unconnected, exchanging_handles, exchanging_results, connected, refused };
+    [[nodiscard]] State state() const { return state_; }
+    /// Goes on to connect, until the state is `connected` or `refused`. A failure ends the job.
+    [[nodiscard]] Result<StepResult> step(StepWork& work);
+    /// The first member that cannot share memory, and its reason. They are the same on all members.
+    struct Refusal {
+        std::uint32_t member = 0;
+        std::string reason{};
+    };
+    [[nodiscard]] const Refusal& refusal() const { return refusal_; }
+
+    /// The slots of all members, by member, as this process sees them.
+    [[nodiscard]] std::span<std::byte* const> slots(std::size_t slot) const { return slots_.at(slot); }
+    /// This member's scratch memory.
+    [[nodiscard]] std::byte* scratch() const;
+    /// Leaves all memory as it is until the process ends, because the device may still use it.
+    void keep_for_ever() { keeps_ = true; }
+
+private:
+    void begin_handles();
+    Status take_handles();
+    Status take_results();
+    void open_all(std::span<const IpcRecord> records);
+    [[nodiscard]] Result<std::vector<IpcRecord>> read_records(std::uint32_t round) const;
+    [[nodiscard]] bool refuse_if_one_does(std::span<const IpcRecord> records);
+    void close_all() noexcept;
+    [[nodiscard]] IpcRecord own_record(std::uint32_t round) const;
+
+    struct Peer {
+        DeviceAddress address = 0;  // 0: not open
+        std::uint64_t token = 0;
+        std::uint64_t process = 0;
+    };
+
+    const std::shared_ptr<IpcDevice> device_;
+    HostExchange& exchange_;
+    const std::uint32_t member_;
+    const std::uint32_t members_;
+    const std::size_t slot_bytes_;
+    State state_ = State::unconnected;
+    Refusal refusal_;
+    std::string own_failure_;            // why this member cannot go on
+    std::optional<ExportedMemory> own_;  // nothing before the first exchange, and after a refusal
+    std::vector<Peer> peers_;            // by member; this member's has no address
+    std::array<std::vector<std::byte*>, kSlots> slots_;
+    std::vector<std::uint64_t> opened_by_;  // the processes that may have opened this member's memory
+    bool keeps_ = false;
+};
+
+}  // namespace rueda::collectives::cuda

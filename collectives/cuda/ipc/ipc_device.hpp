@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/cuda/cuda_device.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// Device memory of this process that other processes can open.
+struct ExportedMemory {
+    DeviceAddress address = 0;
+    std::size_t bytes = 0;
+    CudaIpcMemory handle{};
+    std::uint64_t token = 0;  ///< identifies this export of the memory among those of all processes
+};
+
+/// What all process sets on a device share for CUDA IPC: a stream, and the memory of sets that have ended.
+///
+/// The work in the stream waits for nothing but earlier work in it, so the sets cannot block each other.
+///
+/// *When memory is used again.* The driver's behaviour is undefined if a process frees memory that another process has
+/// open (CUDA Driver API, cuIpcOpenMemHandle). A process that closes memory is not asked to tell the owner, because the
+/// owner may have left the process set already. Instead, each process keeps the tokens of the memory that it closed
+/// last, and tells them to all members of the next set that it connects. When all processes that had opened a memory
+/// have told its token, the memory is used for another set. Memory is never freed, so at the end of a job the driver
+/// frees it. A process that was killed tells no token; the memory that it had open is then not used again.
+///
+/// Threads: any thread may call any function.
+class IpcDevice {
+public:
+    /// How many tokens a process tells. A process that closes more memory than this between two exchanges with the
+    /// owner forgets the oldest, and that memory is not used again.
+    static constexpr std::size_t kTokens = 48;
+    using Tokens = std::array<std::uint64_t, kTokens>;
+
+    /// `process`: a random number of this process (ProcessIdentity).
+    IpcDevice(std::shared_ptr<Device> device, std::uint64_t process) : device_(std::move(device)), process_(process) {}
+
+    [[nodiscard]] Device& device() const { return *device_; }
+    [[nodiscard]] std::uint64_t process() const { return process_; }
+    [[nodiscard]] Result<CudaStream> stream();
+
+    /// Returns memory of exactly `bytes` bytes, from an earlier set or new.
+    [[nodiscard]] Result<ExportedMemory> take(std::size_t bytes);
+    /// Gives memory back that these processes may have open. No work of this process may use it any more.
+    void give_back(ExportedMemory memory, std::vector<std::uint64_t> opened_by) noexcept;
+
+    /// Opens memory of another process, on this device or another one.
+    [[nodiscard]] Result<DeviceAddress> open(const CudaIpcMemory& handle);
+    /// Closes it. No work of this process may use it any more. An address of 0 says that this process has not opened
+    /// the memory and will not do so.
+    void close(DeviceAddress address, std::uint64_t token) noexcept;
+
+    /// The tokens of the memory that this process closed last; 0 fills the rest.
+    [[nodiscard]] Tokens closed() const;
+    /// Process `process` has told that it closed these.
+    void note_closed(std::uint64_t process, std::span<const std::uint64_t> tokens);
+
+private:
+    struct Retired {
+        ExportedMemory memory;
+        std::vector<std::uint64_t> opened_by;  // the processes that have not told that they closed it
+    };
+    [[nodiscard]] Result<ExportedMemory> allocate(std::size_t bytes);
+
+    const std::shared_ptr<Device> device_;
+    const std::uint64_t process_;
+    mutable std::mutex mutex_;  // guards all that follows
+    CudaStream stream_ = nullptr;
+    std::vector<Retired> retired_;
+    Tokens closed_{};
+    std::size_t closed_count_ = 0;  // of all that were ever closed
+    std::uint64_t exports_ = 0;
+};
+
+}  // namespace rueda::collectives::cuda

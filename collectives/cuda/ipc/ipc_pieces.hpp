@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.hpp"
+#include "collectives/cuda/kernels.hpp"
+#include "collectives/cuda/staged/staging_plan.hpp"
+#include "ops/cuda/kernel_arguments.hpp"
+
+/// Puts the kernels of a piece into a stream. A piece is that of staging_plan.hpp; its parts lie at their offsets in
+/// the slot of each member.
+namespace rueda::collectives::cuda {
+
+/// Copies of bytes, with one launch for every 160 of them.
+class IpcCopies {
+public:
+    IpcCopies(Kernels& kernels, CudaStream stream) : kernels_(kernels), stream_(stream) {}
+    [[nodiscard]] Status add(const std::byte* from, std::byte* to, std::size_t bytes);
+    /// Launches the copies that add() has not launched. Call this at the end.
+    [[nodiscard]] Status launch();
+
+private:
+    Kernels& kernels_;
+    CudaStream stream_;
+    std::array<ops::cuda::BatchItem, ops::cuda::kMostItems> items_{};
+    std::size_t count_ = 0;
+};
+
+/// Reduces `bytes` bytes at `offset` of the slots of all members, in the order of the members.
+[[nodiscard]] Status launch_reduction(Kernels& kernels, CudaStream stream, const Segment& segment,
+                                      std::span<std::byte* const> slots, std::size_t offset, std::size_t bytes,
+                                      std::byte* to);
+
+/// Copies this member's inputs into its slot.
+[[nodiscard]] Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const StagedPart> parts,
+                                   std::byte* slot);
+
+/// What the kernels of a piece read, and where.
+struct IpcMemory {
+    std::span<std::byte* const> slots{};  ///< of the piece, by member
+    std::byte* scratch = nullptr;         ///< as large as a slot; only this member uses it
+};
+
+/// Reads the slots of all members, and writes this member's outputs. The inputs are combined in the order of the
+/// members, so the results have the bits of ops::reduce().
+///
+/// A tensor, or a part of one, needs one kernel, which reads all slots and writes the output. Neighbours with the same
+/// reduction form a *run*: one kernel reduces the run into the scratch memory, with the gaps between the tensors, and
+/// another kernel copies the results to the outputs. So 160 small tensors need two launches.
+[[nodiscard]] Status launch_outputs(Kernels& kernels, CudaStream stream, Operation operation,
+                                    std::span<const StagedPart> parts, const IpcMemory& memory);
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+#include "collectives/cuda/cuda_api.hpp"
+#include "collectives/cuda/ipc/ipc_device.hpp"
+
+/// What the members of a process set tell each other before they use each other's device memory. Pure functions.
+namespace rueda::collectives::cuda {
+
+/// Each member sends this record twice: first with its memory, and then, when it has tried to open the memory of all
+/// other members, with the result.
+struct IpcRecord {
+    std::uint32_t member = 0;
+    std::uint32_t round = 0;       ///< 0 or 1
+    std::uint64_t process = 0;     ///< a random number of the member's process
+    std::uint64_t slot_bytes = 0;  ///< the size of a slot
+    std::uint64_t token = 0;       ///< of the memory (ExportedMemory)
+    CudaIpcMemory handle{};
+    IpcDevice::Tokens closed{};  ///< the memory that the member's process closed last
+    std::string refusal{};       ///< why this member cannot go on; empty if it can
+};
+
+inline constexpr std::size_t kIpcRecordBytes = 768;
+using IpcRecordBytes = std::array<std::byte, kIpcRecordBytes>;
+/// The longest refusal that a record holds; a longer one is cut.
+inline constexpr std::size_t kMostIpcRefusal = 240;
+
+[[nodiscard]] IpcRecordBytes write_ipc_record(const IpcRecord& record);
+/// Checks and reads the record of `member`. The bytes come from another process. Text is made printable. A handle is
+/// only given to the driver, which checks it.
+[[nodiscard]] Result<IpcRecord> read_ipc_record(std::span<const std::byte, kIpcRecordBytes> bytes, std::uint32_t member,
+                                                std::uint32_t round);
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/cuda/kernels.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+/// Divides an operation that moves rows (allgather, reducescatter, alltoall, gather, scatter) into pieces for CUDA IPC.
+///
+/// Each member copies its input into its slots, one slot of bytes after the other. From each piece, a member takes the
+/// ranges that it wants: of an allgather everything, of an alltoall its rows, of a reducescatter its rows of all
+/// members at once, which it reduces.
+namespace rueda::collectives::cuda {
+
+struct IpcRows {
+    /// A range of a member's input that this member wants.
+    struct Wanted {
+        std::uint32_t member = 0;  ///< of a reducescatter: not used, because all members' inputs are combined
+        std::uint64_t begin = 0;   ///< in the member's input, in bytes
+        std::uint64_t bytes = 0;
+        std::byte* output = nullptr;
+    };
+    Segment segment{};
+    bool reduces = false;              ///< a reducescatter
+    const std::byte* input = nullptr;  ///< this member's
+    std::uint64_t input_bytes = 0;
+    std::vector<Wanted> wanted{};
+    std::uint64_t longest = 0;  ///< the bytes of the longest input of a member; the same on all members
+    std::uint64_t moved = 0;    ///< the bytes of all inputs, or of one for a reducescatter; the same on all members
+};
+
+/// Whether the operation moves rows.
+[[nodiscard]] bool moves_rows(Operation operation);
+
+/// Fills `plan` for a batch with one tensor. Returns Internal if the batch's lists are too short. All members of the
+/// set are on one host, so that the batch for the CPU has the splits between all members.
+[[nodiscard]] Status plan_ipc_rows(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members,
+                                   IpcRows& plan);
+
+/// The number of pieces, which is the same on all members.
+[[nodiscard]] std::size_t pieces_of(const IpcRows& plan, std::size_t slot_bytes);
+
+/// Copies this member's input of a piece into its slot.
+[[nodiscard]] Status launch_rows_in(Kernels& kernels, CudaStream stream, const IpcRows& plan, std::size_t piece,
+                                    std::size_t slot_bytes, std::byte* slot);
+/// Copies or reduces what this member wants of a piece. `slots` are those of all members.
+[[nodiscard]] Status launch_rows_out(Kernels& kernels, CudaStream stream, const IpcRows& plan, std::size_t piece,
+                                     std::size_t slot_bytes, std::span<std::byte* const> slots);
+
+}  // namespace rueda::collectives::cuda

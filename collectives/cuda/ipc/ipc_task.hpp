@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/cuda/ipc/host_exchange.hpp"
+#include "collectives/cuda/ipc/ipc_connection.hpp"
+#include "collectives/cuda/ipc/ipc_device.hpp"
+#include "collectives/cuda/ipc/ipc_rows.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+#include "collectives/cuda/ready_events.hpp"
+#include "collectives/cuda/staged/staging_plan.hpp"
+
+namespace rueda::collectives::cuda {
+
+struct IpcSizes {
+    /// Two slots and as much scratch memory are 96 MiB for each member. A smaller slot needs more rounds, and each
+    /// round costs the turns of all processes on the device: 280 to 520 µs for two processes on an H200.
+    std::size_t slot = std::size_t{32} << 20;
+    /// A batch with fewer bytes is staged. On an H200 with two processes, staging took 247 µs for 1 MiB, and an
+    /// exchange of device memory 280 to 520 µs for any size up to 4 MiB. The two meet at about 2 MiB.
+    std::size_t least_batch = std::size_t{2} << 20;
+};
+
+/// Moves one batch of large device tensors through device memory that the members have opened by CUDA IPC.
+///
+/// The batch is divided into pieces. Each piece goes through these states:
+///
+///     filled      each member's kernel copies the piece's inputs into the member's slot
+///     met         the host of each member has seen the end of this kernel, and the members have told each other
+///     combined    each member's kernel reads the slots of all members, and writes the member's outputs
+///
+/// Piece n uses slot n mod 2, and the numbers go on from batch to batch. In one *round* a member puts "combine piece
+/// n − 1" and "fill piece n" into the stream, and an event behind both. When the host has seen the event, the member
+/// meets the others. So after the meeting for piece n, all members have combined piece n − 1, and its slot is free for
+/// piece n + 1. One meeting for each piece suffices.
+///
+/// The device never waits for another process: not for an event of another process, and not for a flag in memory. If a
+/// member dies, the others wait on the host, where the abort ends the wait.
+///
+/// Threads: one at a time.
+class IpcTask final : public Task {
+public:
+    /// How long the end of a task waits for kernels that the device has not done.
+    static constexpr std::chrono::milliseconds kEndLimit{1000};
+
+    /// `host` is the communicator for the CPU, and must outlive the task. All members are on this host, in processes of
+    /// their own. The slots' size is a multiple of 64.
+    IpcTask(std::shared_ptr<IpcDevice> device, Communicator& host, std::uint32_t member, std::uint32_t members,
+            IpcSizes sizes);
+    ~IpcTask() override;
+    IpcTask(const IpcTask&) = delete;
+    IpcTask& operator=(const IpcTask&) = delete;
+
+    /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for Adasum,
+    /// for a batch with a tensor of a member that has joined, and after a refusal. It is also false if the members do
+    /// not share one arena, for example in containers on one machine: then each member knows only about the members of
+    /// its own arena whether they have joined.
+    [[nodiscard]] bool takes(const DeviceBatch& batch) const;
+    /// `batch`'s spans must stay valid until the task is done. The task is done without having moved anything if
+    /// refusal() has a reason then.
+    void begin(const DeviceBatch& batch);
+    StepResult step() override;
+    /// Which member cannot share memory, and why. The reason is empty if all can, or if no batch was started.
+    [[nodiscard]] const IpcConnection::Refusal& refusal() const { return connection_.refusal(); }
+    [[nodiscard]] LaunchPhase phase() const;
+    /// The event behind the last batch; null before the first one.
+    [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
+    /// Why the task cannot continue, or success.
+    [[nodiscard]] const Status& failed() const { return failure_; }
+
+private:
+    [[nodiscard]] Status plan();
+    [[nodiscard]] std::uint64_t bytes_of(const DeviceBatch& batch) const;
+    [[nodiscard]] Result<StepResult> advance();
+    [[nodiscard]] Result<StepResult> connect();
+    [[nodiscard]] Status submit_round();
+    [[nodiscard]] Status combine(std::size_t piece, CudaStream stream);
+    [[nodiscard]] Status fill(std::size_t piece, CudaStream stream);
+    [[nodiscard]] Result<StepResult> wait_for_device();
+    [[nodiscard]] Result<StepResult> meet();
+    [[nodiscard]] std::span<const StagedPart> parts_of(std::size_t piece) const;
+    [[nodiscard]] bool wait_for_kernels() noexcept;
+
+    enum class State : std::uint8_t { waits_for_inputs, connecting, submitting, on_device, meeting, done };
+
+    const std::shared_ptr<IpcDevice> device_;
+    const std::uint32_t member_;
+    const std::uint32_t members_;
+    const IpcSizes sizes_;
+    HostExchange exchange_;
+    IpcConnection connection_;
+    DeviceBatch batch_;
+    ReadyEvents ready_;
+    StagingPlan plan_;  // of an operation that is divided at any element
+    IpcRows rows_;      // of an operation that moves rows
+    std::size_t pieces_ = 0;
+    State state_ = State::done;
+    std::size_t next_ = 0;      // the piece of this batch that is filled next
+    std::uint64_t before_ = 0;  // the number of pieces of all earlier batches
+    DeviceEventPtr event_;      // behind the work of the last round; null before the first round
+    DeviceEventPtr end_;
+    Status failure_;
+};
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/status.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// The ready events of a batch, which the host asks for without a wait. An event that was reached is not asked for
+/// again.
+///
+/// Threads: one at a time.
+class ReadyEvents {
+public:
+    /// The events must stay valid until all_done() has returned true. Null events count as reached: a member that has
+    /// joined has no events.
+    void begin(std::span<const DeviceEventPtr> events) {
+        events_ = events;
+        done_ = 0;
+    }
+    /// Whether the program's work before the call of each operation has ended.
+    [[nodiscard]] Result<bool> all_done() {
+        for (; done_ < events_.size(); ++done_) {
+            if (events_[done_] == nullptr) {
+                continue;
+            }
+            auto done = events_[done_]->is_done();
+            if (!done.is_ok() || !done.value()) {
+                return done;
+            }
+        }
+        return true;
+    }
+    /// Whether the last all_done() returned true, or there are no events.
+    [[nodiscard]] bool were_done() const { return done_ >= events_.size(); }
+
+private:
+    std::span<const DeviceEventPtr> events_;
+    std::size_t done_ = 0;
+};
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/cuda/plugin/cuda_runtime.hpp"
+#include "collectives/host/host_communicator.hpp"
+#include "tests/support/ranks.hpp"
+
+/// Members of a process set as processes, on devices of the stand-in. CUDA IPC is for memory of other processes only.
+namespace rueda::tests {
+
+using namespace collectives;  // NOLINT(google-build-using-namespace): tests of this room use all of it
+
+struct IpcSetup {
+    int members = 2;
+    int devices = 1;  ///< member i has device i modulo this number
+    std::uint64_t seed = 1;
+    DevicePath path = DevicePath::automatic;
+    cuda::IpcSizes sizes{.slot = 4096, .least_batch = 256};
+    std::chrono::microseconds delays{200};  ///< the most by which each operation of a device is delayed
+    /// Changes a member's table of the driver's functions, to plant a defect.
+    std::function<void(int member, cuda::CudaApi& api)> plant = nullptr;
+};
+
+/// The lists of an operation that moves rows.
+struct IpcLists {
+    std::vector<std::int64_t> rows{};    ///< the first dimensions of all members' inputs
+    std::vector<std::int64_t> splits{};  ///< the rows that each member sends to each member, ordered by the sender
+};
+
+class IpcBoard;
+
+/// One member: a process with a runtime, its device, a stream of the "program", and buffers.
+///
+/// Threads: the process has one thread, apart from the devices'.
+class IpcMember {
+public:
+    IpcMember(RankContext& context, const IpcSetup& setup, IpcBoard& board);
+    ~IpcMember();
+    IpcMember(const IpcMember&) = delete;
+    IpcMember& operator=(const IpcMember&) = delete;
+
+    [[nodiscard]] RankContext& context() { return context_; }
+    [[nodiscard]] std::uint32_t number() const { return static_cast<std::uint32_t>(context_.rank()); }
+    [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(context_.size()); }
+    [[nodiscard]] const cuda::CudaApi& cuda() const { return api_; }
+    [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
+    /// What the plugin wrote to the log.
+    [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
+    /// Waits until all members are here. Throws if a member has failed.
+    void meet();
+
+    /// Makes and connects a communicator of all members. The n-th calls of all members make one communicator.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
+
+    /// Device memory with `bytes` in it. The program's stream writes it.
+    [[nodiscard]] std::byte* put(std::span<const std::byte> bytes);
+    /// Reads device memory after all work in the program's stream.
+    [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
+
+    /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
+    /// program's stream wait for the end. Throws after a failure.
+    void run(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
+             const IpcLists& lists = {});
+    /// The same without the last two parts. The batch's lists are kept.
+    [[nodiscard]] Task& start(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
+                              const IpcLists& lists = {});
+
+private:
+    void check(cuda::CudaResult result, const char* call) const;
+    [[nodiscard]] std::byte* pinned(std::size_t bytes);
+
+    RankContext& context_;
+    const IpcSetup& setup_;
+    IpcBoard& board_;
+    const int device_;
+    cuda::CudaApi api_;
+    std::vector<std::string> lines_;
+    std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
+    std::vector<std::unique_ptr<HostCommunicator>> hosts_;
+    cuda::CudaStream stream_ = nullptr;
+    std::vector<DeviceEventPtr> events_;
+    std::vector<Location> locations_;
+    IpcLists lists_;
+    std::vector<std::int64_t> own_splits_;  // what this member sends, and then what it receives
+};
+
+/// Runs `body` in a process for each member. The violations that the stand-in found in a member are its value
+/// "violations".
+[[nodiscard]] RanksResult run_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>& body,
+                                  const RanksOptions& options = {.as = RanksAs::processes});
+/// Requires that all members have passed, and that the stand-in found nothing.
+void require_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>& body);
+/// All violations of all members.
+[[nodiscard]] std::string violations_of(const RanksResult& result);
+
+}  // namespace rueda::tests
