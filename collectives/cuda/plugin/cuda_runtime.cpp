@@ -27,7 +27,7 @@ void CudaDeviceRuntime::note(const std::string& text) const {
 }
 
 Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(nccl_mutex_);
     if (!nccl_) {
         auto loaded = parts_.load_nccl();
         if (loaded.is_ok()) {
@@ -61,11 +61,12 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
     RUEDA_RETURN_IF_FAILED(found.status());
     SetCommunicator::Parts parts{.staging = std::move(found).value(),
                                  .nccl = nullptr,
+                                 .sets = sets_,
+                                 .order = order_,
                                  .identity = parts_.identity,
                                  .note = parts_.note,
                                  .warn = parts_.warn,
-                                 .piece_bytes = parts_.piece_bytes,
-                                 .claims_nccl = parts_.claims_nccl};
+                                 .piece_bytes = parts_.piece_bytes};
     if (set.path != DevicePath::host) {
         auto device = parts.staging->shared_device();
         parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);

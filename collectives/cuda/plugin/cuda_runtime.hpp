@@ -13,6 +13,8 @@
 #include "collectives/cuda/cuda_device.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
+#include "collectives/cuda/order/launch_order.hpp"
+#include "collectives/cuda/order/nccl_sets.hpp"
 #include "collectives/cuda/plugin/set_communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/cuda/staged/staging_device.hpp"
@@ -25,18 +27,18 @@ class CudaDeviceRuntime final : public DeviceRuntime {
 public:
     struct Parts {
         CudaApi cuda;
-        /// Called once, when the first communicator is made.
+        /// Called once: by open_nccl(), or when the first communicator is made that may use NCCL.
         std::function<Result<LoadedNccl>()> load_nccl;
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
         ProcessIdentity identity{};
         std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
         std::size_t piece_bytes = StagedTask::kPieceBytes;     ///< a test takes a small size
-        bool claims_nccl = true;                               ///< see SetCommunicator::Parts
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 
     Result<DeviceEventPtr> record(DeviceStream stream) override;
+    void open_nccl() override { static_cast<void>(nccl()); }
     Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set, Communicator& host) override;
     Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) override;
     Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from, std::size_t bytes,
@@ -49,8 +51,12 @@ private:
     void note(const std::string& text) const;
 
     const Parts parts_;
-    std::mutex mutex_;  // guards the next two
+    const std::shared_ptr<NcclSets> sets_ = std::make_shared<NcclSets>();
+    const std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
+    std::mutex mutex_;  // guards the next one
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
+    // Guards the next one. A thread holds it while NCCL is opened, which takes long, so it guards nothing else.
+    std::mutex nccl_mutex_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 
