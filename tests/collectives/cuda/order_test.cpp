@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -70,6 +71,19 @@ public:
         }
     }
     [[nodiscard]] DeviceCommunicator& communicator() { return *communicator_; }
+    void run_one() {
+        const auto limit = Clock::now() + 60s;
+        do {
+            ensure(Clock::now() < limit, "the batch is not launched");
+            advance();
+            std::this_thread::yield();
+        } while (task_ != nullptr);
+    }
+    /// Ends the communicator in the middle of a batch.
+    void drop() {
+        communicator_.reset();
+        task_ = nullptr;
+    }
     /// Compares the results of all batches.
     void check() const {
         for (std::size_t b = 0; b < batches_.size(); ++b) {
@@ -166,7 +180,9 @@ bool end_all_work(std::chrono::milliseconds patience) {
 void run_in_random_order(Member& member, const Sets& sets, std::uint64_t seed, Tensors tensors, Numbers numbers,
                          std::chrono::milliseconds patience = kPatience) {
     std::vector<std::unique_ptr<OrderedSet>> own;
-    member.expect_other_sets();
+    if (numbers == Numbers::different) {
+        member.expect_other_sets();
+    }
     for (std::size_t s = 0; s < sets.size(); ++s) {
         const auto number = static_cast<std::int32_t>(numbers == Numbers::different ? s + 1 : 0);
         auto communicator = member.connect(sets[s], number);
@@ -228,6 +244,109 @@ TEST_CASE("overlapping process sets with batches that also move through the host
                 run_in_random_order(member, kOverlapping, seed, Tensors::mixed, Numbers::different);
             },
             nullptr, /*piece_bytes=*/64);
+    }
+}
+
+/// Steps a set until its batch is in the given phase.
+void advance_to(OrderedSet& set, LaunchPhase phase) {
+    const auto limit = Clock::now() + 60s;
+    do {
+        ensure(Clock::now() < limit && !set.is_done(), "the batch does not come to the phase");
+        set.advance();
+        std::this_thread::yield();
+    } while (set.communicator().launch_phase() != phase);
+}
+
+/// Runs all batches of the sets.
+void finish(std::initializer_list<OrderedSet*> sets) {
+    const auto limit = Clock::now() + 60s;
+    while (std::any_of(sets.begin(), sets.end(), [](const OrderedSet* set) { return !set->is_done(); })) {
+        ensure(Clock::now() < limit, "the batches are not launched");
+        for (OrderedSet* const set : sets) {
+            if (!set->is_done()) {
+                set->advance();
+            }
+        }
+        std::this_thread::yield();
+    }
+}
+
+/// How a batch that other members wait for ends.
+enum class End : std::uint8_t { abandoned, aborted, destroyed, launched };
+
+/// Two sets of two members. Member 0 has entered a batch of the first set, and member 1 has not come to it.
+void keep_second_set_waiting(Member& member, End end) {
+    member.expect_other_sets();
+    std::vector<std::unique_ptr<OrderedSet>> sets;
+    for (const int number : {1, 2}) {
+        sets.push_back(std::make_unique<OrderedSet>(
+            member, member.all_members(), number, member.connect(member.all_members(), number), 5, Tensors::for_nccl));
+        sets.back()->run_one();  // before the first batch, the members wait for each other
+    }
+    member.meet();
+    if (member.number() == 0) {
+        sets[0]->advance();
+        ensure(sets[0]->communicator().launch_phase() == LaunchPhase::agrees_on_order, "another phase");
+    }
+    member.meet();
+    if (member.number() == 0) {
+        advance_to(*sets[1], LaunchPhase::waits_for_set);
+        ensure(sets[1]->communicator().awaited_set() == 1, "another set");
+    } else {
+        sets[1]->run_one();  // this member's device has no batch of the first set
+    }
+    member.meet();
+    if (end == End::launched) {
+        finish({sets[0].get(), sets[1].get()});
+    } else if (end == End::abandoned) {
+        sets[0]->communicator().abandon();
+    } else if (end == End::aborted) {
+        sets[0]->communicator().abort();
+    } else {
+        sets[0]->drop();
+    }
+    finish({sets[1].get()});
+    member.meet();
+    ensure(end_all_work(kPatience), "the devices have not done their work");
+    sets[1]->check();
+    member.meet();
+}
+
+TEST_CASE("a batch waits for a batch of another set that was entered before it, until that one leaves the order",
+          "[gpu][order]") {
+    for (const End end : {End::launched, End::abandoned, End::aborted, End::destroyed}) {
+        run_members(2, 2, 81, [end](Member& member) { keep_second_set_waiting(member, end); });
+    }
+}
+
+TEST_CASE("an abort in the middle ends the batches of all sets", "[gpu][order]") {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        run_members(3, 3, seed, [seed](Member& member) {
+            member.expect_other_sets();
+            member.keep_memory();
+            std::vector<std::unique_ptr<OrderedSet>> own;
+            for (std::size_t s = 0; s < kTriangle.size(); ++s) {
+                auto communicator = member.connect(kTriangle[s], static_cast<std::int32_t>(s + 1));
+                if (communicator != nullptr) {
+                    own.push_back(std::make_unique<OrderedSet>(member, kTriangle[s], static_cast<std::int32_t>(s + 1),
+                                                               std::move(communicator), seed, Tensors::for_nccl));
+                }
+            }
+            std::mt19937_64 random(seed * 10 + member.number());
+            const std::size_t steps = 20 + random() % 100;
+            for (std::size_t step = 0; step < steps; ++step) {
+                OrderedSet& set = *own[random() % own.size()];
+                if (!set.is_done()) {
+                    set.advance();
+                }
+            }
+            for (const auto& set : own) {
+                set->communicator().abort();
+            }
+            own.clear();
+            member.meet();
+            ensure(gpu::live_communicators() == 0, "a communicator is left");
+        });
     }
 }
 
