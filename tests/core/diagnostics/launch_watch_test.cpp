@@ -254,8 +254,8 @@ TEST_CASE("a report about a batch that a rank has not launched says how far each
                    Catch::Contains("has announced it, and has not launched it: it executes an earlier operation"));
     job.begin(1, Phase::agrees_on_order);
     job.begin(2, Phase::waits_for_set, 4);
-    job.beat(30 * kSecond);
-    const auto ordering = look(30 * kSecond);
+    job.beat(60 * kSecond);
+    const auto ordering = look(60 * kSecond);
     REQUIRE(ordering);
     CHECK_THAT(ordering->text,
                Catch::Contains("agrees with the other ranks on its place among the operations of all "
@@ -263,8 +263,8 @@ TEST_CASE("a report about a batch that a rank has not launched says how far each
                    Catch::Contains("an operation of process set 4 must be launched before it on GPU 2"));
     job.begin(1, Phase::offering);
     job.begin(2, Phase::connecting);
-    job.beat(60 * kSecond);
-    const auto connecting = look(60 * kSecond);
+    job.beat(200 * kSecond);
+    const auto connecting = look(200 * kSecond);
     REQUIRE(connecting);
     CHECK_THAT(connecting->text, Catch::Contains("and waits for the offers of all ranks") &&
                                      Catch::Contains("has the offers of all ranks, and connects GPU 2"));
