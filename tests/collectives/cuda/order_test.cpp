@@ -40,8 +40,9 @@ void ensure(bool is_true, const std::string& what) {
 
 /// Which tensors the batches have.
 enum class Tensors : std::uint8_t {
-    for_nccl,  ///< NCCL reduces them
-    mixed      ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
+    for_nccl,    ///< NCCL reduces them
+    mixed,       ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
+    alternating  ///< the first batch moves through the host's memory, the second one is for NCCL, and so on
 };
 
 /// One member's part in one process set: its batches, of which one at a time is in progress.
@@ -53,7 +54,10 @@ public:
         std::mt19937_64 random(seed);  // the same batches on all members
         batches_.resize(kBatches);
         for (Batch& batch : batches_) {
-            batch.segments = segments_of_batch(tensors == Tensors::mixed ? random() % 4 : 0);
+            const std::size_t b = static_cast<std::size_t>(&batch - batches_.data());
+            batch.segments = segments_of_batch(b, tensors == Tensors::mixed         ? random() % 4
+                                                  : tensors == Tensors::alternating ? (b + 1) % 2
+                                                                                    : 0);
             batch.locations.resize(batch.segments.size() * set_.size());
         }
     }
@@ -114,7 +118,7 @@ private:
     }
 
     /// Kind 0 is for NCCL alone, 1 is for the host's memory alone, and the others are for both.
-    [[nodiscard]] std::vector<Segment> segments_of_batch(std::uint64_t kind) {
+    [[nodiscard]] std::vector<Segment> segments_of_batch(std::size_t b, std::uint64_t kind) {
         std::vector<DType> dtypes;
         if (kind != 1) {
             dtypes.push_back(DType::int64);
@@ -122,7 +126,6 @@ private:
         if (kind != 0) {
             dtypes.push_back(DType::int16);
         }
-        const auto b = static_cast<std::size_t>(made_++);
         std::vector<Segment> segments;
         for (const DType dtype : dtypes) {
             const std::vector<double> values(40, value_in(b, member_.number()));
@@ -150,7 +153,6 @@ private:
     const std::int32_t number_;
     std::unique_ptr<DeviceCommunicator> communicator_;
     std::vector<Batch> batches_;
-    std::size_t made_ = 0;
     std::size_t next_ = 0;
     Task* task_ = nullptr;
 };
@@ -316,6 +318,39 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
           "[gpu][order]") {
     for (const End end : {End::launched, End::abandoned, End::aborted, End::destroyed}) {
         run_members(2, 2, 81, [end](Member& member) { keep_second_set_waiting(member, end); });
+    }
+}
+
+/// At the first batch of a set, and after a batch that was staged, a member may not come because its device is busy.
+TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
+    for (const bool is_first : {true, false}) {
+        run_members(2, 2, 82, [is_first](Member& member) {
+            member.expect_other_sets();
+            std::vector<std::unique_ptr<OrderedSet>> sets;
+            for (const int number : {1, 2}) {
+                sets.push_back(std::make_unique<OrderedSet>(
+                    member, member.all_members(), number, member.connect(member.all_members(), number), 5,
+                    number == 1 && !is_first ? Tensors::alternating : Tensors::for_nccl));
+            }
+            if (!is_first) {
+                sets[0]->run_one();  // is staged
+            }
+            member.meet();
+            if (member.number() == 0) {
+                sets[0]->advance();
+            }
+            sets[1]->run_one();
+            if (member.number() == 0) {
+                ensure(sets[0]->communicator().launch_phase() == LaunchPhase::agrees_on_order, "another phase");
+            }
+            member.meet();
+            finish({sets[0].get(), sets[1].get()});
+            member.meet();
+            ensure(end_all_work(kPatience), "the devices have not done their work");
+            sets[0]->check();
+            sets[1]->check();
+            member.meet();
+        });
     }
 }
 
