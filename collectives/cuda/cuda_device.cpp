@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "base/system/clock.hpp"
@@ -413,23 +414,6 @@ void Device::end_turn(const void* owner) noexcept {
     const void* expected = owner;
     // Released for take_turn(), which acquires it.
     turn_.compare_exchange_strong(expected, nullptr, std::memory_order_release, std::memory_order_relaxed);
-}
-
-std::optional<std::int32_t> Device::claim_nccl(const void* owner, std::int32_t set) {
-    const std::scoped_lock lock(mutex_);
-    if (nccl_owner_ != nullptr && nccl_owner_ != owner) {
-        return nccl_set_;
-    }
-    nccl_owner_ = owner;
-    nccl_set_ = set;
-    return std::nullopt;
-}
-
-void Device::give_up_nccl(const void* owner) noexcept {
-    const std::scoped_lock lock(mutex_);
-    if (nccl_owner_ == owner) {
-        nccl_owner_ = nullptr;
-    }
 }
 
 Result<DeviceAddress> Device::scratch(std::size_t bytes) {

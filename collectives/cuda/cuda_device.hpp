@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,12 +111,6 @@ public:
     [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
                               const std::function<void(std::byte* to)>& write);
 
-    /// Reserves NCCL on this device for one process set of several ranks. Two such sets could launch their batches in
-    /// different orders on two ranks, and then each would wait in the device's one stream behind the other. Returns
-    /// nothing if `owner` has NCCL now; otherwise returns the number of the process set that has it.
-    [[nodiscard]] std::optional<std::int32_t> claim_nccl(const void* owner, std::int32_t set);
-    void give_up_nccl(const void* owner) noexcept;
-
     [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
     /// The same for a call that failed on `stream`. If this is a stream of the program and cannot be one of this
     /// device, returns InvalidArgument.
@@ -144,12 +137,10 @@ private:
     const std::string name_;
     Kernels kernels_;
 
-    mutable std::mutex mutex_;  // guards the next five
+    mutable std::mutex mutex_;  // guards the next three
     std::map<int, std::shared_ptr<Device>> others_;
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;
-    const void* nccl_owner_ = nullptr;
-    std::int32_t nccl_set_ = -1;  // the process set of the owner
 
     // The clock of measured work; used by the owner of the turn.
     CudaStream clock_stream_ = nullptr;

@@ -89,13 +89,18 @@ struct DeviceSet {
     std::uint32_t members = 1;  ///< on all hosts
     std::int32_t id = 0;        ///< the process set's number, for texts
     DevicePath path = DevicePath::automatic;
-    std::vector<std::int32_t> ranks{};  ///< the members' ranks in the job, for texts; empty: the members' numbers
+    std::vector<std::int32_t> ranks{};  ///< the members' ranks in the job; empty: the members' numbers
+    /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members and one of
+    /// them has other sets, the batches of this set get a place in the order of all sets, and cost a small exchange.
+    bool expects_other_sets = false;
 };
 
 /// How far a batch is that is not launched yet, for stall reports.
 enum class LaunchPhase : std::uint8_t {
-    waits_for_turn,  ///< another communicator of the process puts its work into the stream
-    launching,       ///< this communicator puts its work into the stream
+    agrees_on_order,  ///< the members agree on the batch's place in the order of all process sets
+    waits_for_set,    ///< the batch of another process set goes first: DeviceCommunicator::awaited_set()
+    waits_for_turn,   ///< another communicator of the process puts its work into the stream
+    launching,        ///< this communicator puts its work into the stream
     // Tensors that move through the host's memory:
     waits_for_inputs,  ///< the device has not done the program's work before the call
     copies,            ///< the device copies tensors between its memory and the host's
@@ -142,11 +147,16 @@ public:
     virtual void measure(bool /*measures*/) {}
     /// How far the last task is that was started and is not done.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
+    /// In LaunchPhase::waits_for_set: the number of the process set whose batch goes first.
+    [[nodiscard]] virtual std::int32_t awaited_set() const { return -1; }
     /// Returns the event after the work of the last task that was done, and of all earlier tasks.
     [[nodiscard]] virtual DeviceEventPtr end() = 0;
     /// Looks for errors of the communication that came after a task was done. Returns the reason why no task can
     /// continue, or success.
     [[nodiscard]] virtual Status failed() = 0;
+    /// Drops the task in progress, if there is one. It will not be stepped again, and the communicator starts no other
+    /// task. Batches of other process sets then do not wait for it.
+    virtual void abandon() noexcept {}
     /// Ends all work that waits for other members. Afterwards the communicator is only destroyed. Does not wait. If
     /// several communicators of the process fail, abort all of them before you destroy one: the end of one communicator
     /// can wait for the work of another one.
@@ -163,6 +173,9 @@ public:
     /// Returns InvalidArgument if the device does not exist, and Unsupported if the stream captures a graph: a replay
     /// of the graph would bypass the order of the log.
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
+    /// Opens NCCL, unless that was done. This takes long, so the program's own thread does it before the first
+    /// operation of a process set that may use NCCL. A failure is told by the communicators' offers.
+    virtual void open_nccl() = 0;
     /// Makes a communicator for tensors on the set's device. `host` is the set's communicator for the CPU, which must
     /// outlive the result. The result uses `host` only while a task of its own is stepped.
     [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set,

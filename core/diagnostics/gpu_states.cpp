@@ -24,6 +24,14 @@ std::string text_of_launching(const DeviceState& state) {
                 "has announced it, and has not launched it: has the offers of all ranks, and connects GPU {} with the "
                 "other ranks' GPUs",
                 state.device);
+        case DeviceState::Phase::agrees_on_order:
+            return "has announced it, and has not launched it: agrees with the other ranks on its place among the "
+                   "operations of all process sets";
+        case DeviceState::Phase::waits_for_set:
+            return fmt::format(
+                "has announced it, and has not launched it: an operation of process set {} must be launched before it "
+                "on GPU {}",
+                state.set, state.device);
         case DeviceState::Phase::waits_for_turn:
             return fmt::format(
                 "has announced it, and has not launched it: another process set puts its work into the stream of GPU "

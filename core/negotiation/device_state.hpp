@@ -14,6 +14,8 @@ struct DeviceState {
         idle,              ///< no batch is being launched
         offering,          ///< gave its offer to the other members, and waits for their offers
         connecting,        ///< has the offers of all members, and the communicator connects
+        agrees_on_order,   ///< agrees with the other members on the batch's place in the order of all process sets
+        waits_for_set,     ///< the batch of another process set goes first
         waits_for_turn,    ///< another communicator of this process puts its work into the GPU's stream
         launching,         ///< the communicator puts the work into the GPU's stream
         waits_for_inputs,  ///< the GPU has not done the program's work before the call
@@ -28,15 +30,18 @@ struct DeviceState {
     Phase phase = Phase::idle;
     Inputs inputs = Inputs::unknown;
     std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used none
+    std::int32_t set = -1;     ///< in waits_for_set: the number of the process set whose batch goes first; else -1
 
     [[nodiscard]] static constexpr DeviceState of(std::uint64_t word) {
         return {.phase = static_cast<Phase>(word & 0xFFU),
                 .inputs = static_cast<Inputs>(word >> 8U & 0xFFU),
-                .device = static_cast<std::int32_t>(word >> 32U) - 1};
+                .device = static_cast<std::int32_t>(word >> 16U & 0xFFFFU) - 1,
+                .set = static_cast<std::int32_t>(word >> 32U) - 1};
     }
     [[nodiscard]] constexpr std::uint64_t word() const {
         return static_cast<std::uint64_t>(phase) | static_cast<std::uint64_t>(inputs) << 8U |
-               static_cast<std::uint64_t>(static_cast<std::uint32_t>(device + 1)) << 32U;
+               static_cast<std::uint64_t>(static_cast<std::uint16_t>(device + 1)) << 16U |
+               static_cast<std::uint64_t>(static_cast<std::uint32_t>(set + 1)) << 32U;
     }
     [[nodiscard]] bool operator==(const DeviceState&) const = default;
 };

@@ -24,6 +24,8 @@ struct DeviceUse {
     collectives::DeviceStream stream;
     /// The end of the work that the caller had put into the stream before the call. The operation's work waits for it.
     collectives::DeviceEventPtr ready;
+    /// Whether this rank is in other process sets, too, that use devices or may do so.
+    bool is_in_several_sets = false;
 };
 
 /// An operation, as the caller requested it.

@@ -97,6 +97,7 @@ public:
 
     /// Makes `device` the device of this rank in the set. Fails with InvalidArgument if the rank has used another one.
     Status claim_device(std::int32_t device);
+    [[nodiscard]] bool has_claimed_device() const { return device_.load(std::memory_order_relaxed) >= 0; }
 
     /// Disconnects from the other members' devices, for which all members must come here within two seconds. This rank
     /// may then use NCCL in another set. Only when the engine does not drive this set any more.

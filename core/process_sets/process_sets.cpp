@@ -86,7 +86,16 @@ Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobE
     }
     const std::lock_guard lock(mutex_);
     known_.merge(made);
+    count_shared();
     return identity.id;
+}
+
+/// The caller holds the table's mutex, and has changed the table.
+void ProcessSets::count_shared() noexcept {
+    const auto count = std::count_if(known_.begin(), known_.end(), [](const auto& entry) {
+        return entry.second.set != nullptr && entry.second.identity.ranks.size() > 1;
+    });
+    shared_count_.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
 }
 
 Status ProcessSets::remove(std::int32_t id) {
@@ -114,6 +123,7 @@ Status ProcessSets::remove(std::int32_t id) {
         }
         removed = std::move(known->second);
         known_.erase(known);
+        count_shared();
     }
     if (removed.set == nullptr) {
         return {};
@@ -138,6 +148,7 @@ Status ProcessSets::leave(std::int32_t id) {
         }
         left_.push_back(std::move(known->second));
         known_.erase(known);
+        count_shared();
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);

@@ -67,6 +67,12 @@ public:
     /// The numbers of all sets, in ascending order; the world's number 0 is the first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
 
+    /// The number of sets, except the world, that contain this rank and at least one more.
+    [[nodiscard]] std::uint32_t shared_count() const {
+        // Relaxed: the program orders the creation of a set and its operations itself.
+        return shared_count_.load(std::memory_order_relaxed);
+    }
+
     /// A number that is higher than the numbers of all sets so far. Waits for threads that add or remove sets.
     [[nodiscard]] std::int32_t next_id();
 
@@ -87,6 +93,7 @@ private:
     };
     struct Joined;
 
+    void count_shared() noexcept;
     [[nodiscard]] Result<std::vector<collectives::Bytes>> exchange(std::span<const std::byte> mine);
     void end_job(const SetIdentity& identity, const std::string& why) const;
     [[nodiscard]] Result<std::int32_t> agree(const JobExchange& exchange, std::span<const std::byte> mine,
@@ -109,6 +116,7 @@ private:
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;
     std::map<std::int32_t, Known> known_;
+    std::atomic<std::uint32_t> shared_count_{0};  // the result of count_shared(), for threads without the mutex
 };
 
 }  // namespace rueda::core

@@ -217,7 +217,22 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
     RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
-    return std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
+    if (config_.gpu_path != base::GpuPath::host) {
+        devices.value()->open_nccl();
+    }
+    return std::make_shared<const DeviceUse>(DeviceUse{.runtime = devices.value(),
+                                                       .stream = stream,
+                                                       .ready = std::move(ready).value(),
+                                                       .is_in_several_sets = is_in_sets_besides(set)});
+}
+
+/// Whether this rank is in other process sets than `set` that use devices or may do so. The world counts only if it has
+/// used a device, because every rank is in it.
+bool Runtime::is_in_sets_besides(const ProcessSet& set) const {
+    if (set.identity().is_world()) {
+        return process_sets_.shared_count() > 0;
+    }
+    return process_sets_.shared_count() > 1 || world_->has_claimed_device();
 }
 
 Status Runtime::use_device(const rueda_device_stream& given, MessageRequest& request) {
@@ -226,7 +241,8 @@ Status Runtime::use_device(const rueda_device_stream& given, MessageRequest& req
     const collectives::DeviceStream stream{given.index, given.stream};
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
-    auto use = std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
+    auto use = std::make_shared<const DeviceUse>(
+        DeviceUse{.runtime = devices.value(), .stream = stream, .ready = std::move(ready).value()});
     auto copy = DeviceCopy::make(request.sends ? DeviceCopy::Direction::to_host : DeviceCopy::Direction::to_device,
                                  std::move(use), request.memory, request.bytes);
     RUEDA_RETURN_IF_FAILED(copy.status());

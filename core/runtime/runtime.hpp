@@ -184,6 +184,7 @@ private:
                                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                                collectives::AddressReserve* addresses);
+    [[nodiscard]] bool is_in_sets_besides(const ProcessSet& set) const;
     static void expect_launches(Completion& completion, std::span<const Request> requests);
     void abandon();
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);

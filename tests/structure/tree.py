@@ -31,6 +31,7 @@ LAYERS = {
         "mpi",
         "cuda",
         "cuda/nccl",
+        "cuda/order",
         "cuda/staged",
         "cuda/ipc",
         "cuda/plugin",

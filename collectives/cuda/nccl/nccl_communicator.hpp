@@ -57,6 +57,8 @@ public:
     }
     [[nodiscard]] DeviceEventPtr end() { return task_.end(); }
     [[nodiscard]] Status failed();
+    /// Drops the task in progress. The communicator starts no other task.
+    void abandon() noexcept { task_.abandon(); }
     void abort() noexcept;
 
 private:

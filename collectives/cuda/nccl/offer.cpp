@@ -24,6 +24,8 @@ constexpr std::uint32_t kOfferVersion = 3;
 constexpr std::uint32_t kSharesDevice = 1;
 constexpr std::uint32_t kHasId = 2;
 constexpr std::uint32_t kHasKernels = 4;
+constexpr std::uint32_t kHasOtherSets = 8;
+constexpr std::uint32_t kAllFlags = kSharesDevice | kHasId | kHasKernels | kHasOtherSets;
 
 /// The bytes of an offer. All fields have fixed widths, and there is no padding.
 struct OfferBytes {
@@ -41,7 +43,7 @@ struct OfferBytes {
     NcclUniqueId id;
     std::array<char, kMostRefusal> refusal;
     std::uint32_t path;
-    std::int32_t busy_set;
+    std::int32_t unordered_set;
     std::array<std::byte, 56> reserved;
 };
 static_assert(sizeof(OfferBytes) == DeviceCommunicator::kOfferBytes);
@@ -151,12 +153,12 @@ Status check_devices(const Members& members) {
 
 Status check_other_sets(const Members& members) {
     for (const Participant& one : members.all) {
-        if (one.busy_set >= 0) {
+        if (one.unordered_set >= 0) {
             return failure(ErrorCode::unsupported,
-                           "rank {} uses NCCL in process set {} already, and uses it in one process set of several "
-                           "ranks only, because all ranks must call NCCL in one order; use process set {} for most of "
-                           "the data",
-                           members.rank_of(one.member), one.busy_set, one.busy_set);
+                           "rank {} uses NCCL in process set {}, whose operations have no order with those of other "
+                           "sets, because it was the only set on GPUs when it connected; add all process sets before "
+                           "the first operation on a GPU",
+                           members.rank_of(one.member), one.unordered_set);
         }
     }
     return {};
@@ -222,14 +224,14 @@ DeviceCommunicator::Offer write_offer(const Participant& participant) {
     bytes.device = participant.device;
     bytes.nccl_version = participant.nccl_version;
     bytes.flags = (participant.shares_device ? kSharesDevice : 0) | (participant.has_id ? kHasId : 0) |
-                  (participant.has_kernels ? kHasKernels : 0);
+                  (participant.has_kernels ? kHasKernels : 0) | (participant.has_other_sets ? kHasOtherSets : 0);
     bytes.refusal_bytes = static_cast<std::uint32_t>(std::min(participant.refusal.size(), kMostRefusal));
     bytes.host = participant.host;
     bytes.process = participant.process;
     bytes.uuid = participant.uuid;
     bytes.id = participant.id;
     bytes.path = static_cast<std::uint32_t>(participant.path);
-    bytes.busy_set = participant.busy_set;
+    bytes.unordered_set = participant.unordered_set;
     std::memcpy(bytes.refusal.data(), participant.refusal.data(), bytes.refusal_bytes);
     DeviceCommunicator::Offer offer;
     std::memcpy(offer.data(), &bytes, sizeof(bytes));
@@ -251,11 +253,11 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
     if (bytes.member != member || bytes.members != members) {
         return wrong("another member's number");
     }
-    if ((bytes.flags & ~(kSharesDevice | kHasId | kHasKernels)) != 0 || bytes.refusal_bytes > kMostRefusal ||
+    if ((bytes.flags & ~kAllFlags) != 0 || bytes.refusal_bytes > kMostRefusal ||
         std::any_of(bytes.reserved.begin(), bytes.reserved.end(), [](std::byte b) { return b != std::byte{0}; })) {
         return wrong("fields that have no meaning");
     }
-    if (bytes.path >= kPathNames.size() || bytes.busy_set < -1) {
+    if (bytes.path >= kPathNames.size() || bytes.unordered_set < -1) {
         return wrong("values that have no meaning");
     }
     const auto path = static_cast<DevicePath>(bytes.path);
@@ -278,7 +280,8 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
                        .uuid = bytes.uuid,
                        .id = bytes.id,
                        .path = path,
-                       .busy_set = bytes.busy_set,
+                       .has_other_sets = (bytes.flags & kHasOtherSets) != 0,
+                       .unordered_set = bytes.unordered_set,
                        .refusal = base::printable({bytes.refusal.data(), bytes.refusal_bytes})};
 }
 
@@ -301,7 +304,9 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     }
     const Status nccl = check_nccl(members);
     if (nccl.is_ok()) {
-        return Decision{.uses_nccl = true, .id = all[0].id};
+        const bool has_order = all.size() > 1 && std::any_of(all.begin(), all.end(),
+                                                             [](const Participant& one) { return one.has_other_sets; });
+        return Decision{.uses_nccl = true, .has_order = has_order, .id = all[0].id};
     }
     if (all[0].path == DevicePath::nccl) {
         return nccl;

@@ -29,14 +29,16 @@ struct Participant {
     CudaUuid uuid{};                ///< identifies the device, or the part of a divided device
     NcclUniqueId id{};
     DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with `host` it has no NCCL
-    /// The other process set in which the member uses NCCL on this device; −1 if there is none.
-    std::int32_t busy_set = -1;
+    bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or will perhaps do so
+    /// Another process set in which the member uses NCCL without an order (NcclSets); −1 if there is none.
+    std::int32_t unordered_set = -1;
     std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
 };
 
 /// How the members move tensors.
 struct Decision {
     bool uses_nccl = false;
+    bool has_order = false;     ///< whether the set's batches have a place in the order of all process sets
     bool uses_ipc = false;      ///< large tensors move through device memory that the members share by CUDA IPC
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed

@@ -36,7 +36,7 @@ void CudaDeviceRuntime::note(const std::string& text) const {
 }
 
 Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(nccl_mutex_);
     if (!nccl_) {
         auto loaded = parts_.load_nccl();
         if (loaded.is_ok()) {
@@ -71,12 +71,13 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
     SetCommunicator::Parts parts{.staging = found.value(),
                                  .ipc = ipc_device(*found.value()),
                                  .nccl = nullptr,
+                                 .sets = sets_,
+                                 .order = order_,
                                  .identity = parts_.identity,
                                  .note = parts_.note,
                                  .warn = parts_.warn,
                                  .piece_bytes = parts_.piece_bytes,
-                                 .ipc_sizes = parts_.ipc_sizes,
-                                 .claims_nccl = parts_.claims_nccl};
+                                 .ipc_sizes = parts_.ipc_sizes};
     if (set.path == DevicePath::automatic || set.path == DevicePath::nccl) {
         auto device = parts.staging->shared_device();
         parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);

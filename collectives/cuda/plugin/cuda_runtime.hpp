@@ -15,6 +15,8 @@
 #include "collectives/cuda/ipc/ipc_task.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
+#include "collectives/cuda/order/launch_order.hpp"
+#include "collectives/cuda/order/nccl_sets.hpp"
 #include "collectives/cuda/plugin/set_communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/cuda/staged/staging_device.hpp"
@@ -27,7 +29,7 @@ class CudaDeviceRuntime final : public DeviceRuntime {
 public:
     struct Parts {
         CudaApi cuda;
-        /// Called once, when the first communicator is made.
+        /// Called once: by open_nccl(), or when the first communicator is made that may use NCCL.
         std::function<Result<LoadedNccl>()> load_nccl;
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
@@ -35,11 +37,11 @@ public:
         std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
         std::size_t piece_bytes = StagedTask::kPieceBytes;     ///< a test takes a small size
         IpcSizes ipc_sizes{};                                  ///< a test takes small sizes
-        bool claims_nccl = true;                               ///< see SetCommunicator::Parts
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 
     Result<DeviceEventPtr> record(DeviceStream stream) override;
+    void open_nccl() override { static_cast<void>(nccl()); }
     Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set, Communicator& host) override;
     Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) override;
     Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from, std::size_t bytes,
@@ -54,9 +56,13 @@ private:
     void note(const std::string& text) const;
 
     const Parts parts_;
-    std::mutex mutex_;  // guards the next three
+    const std::shared_ptr<NcclSets> sets_ = std::make_shared<NcclSets>();
+    const std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
+    std::mutex mutex_;  // guards the next two
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
     std::map<int, std::shared_ptr<IpcDevice>> ipc_devices_;
+    // Guards the next one. A thread holds it while NCCL is opened, which takes long, so it guards nothing else.
+    std::mutex nccl_mutex_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };
 

@@ -51,6 +51,12 @@ StepResult SetTask::step_ipc() {
 }
 
 StepResult SetTask::step() {
+    if (is_ordering_) {
+        const StepResult result = order_.step();
+        last_work_ = order_.last_work();
+        is_ordering_ = result != StepResult::done;
+        return is_ordering_ ? result : StepResult::advanced;
+    }
     if (ipc_ != nullptr) {
         return step_ipc();
     }
@@ -63,12 +69,15 @@ StepResult SetTask::step() {
     if (result != StepResult::done) {
         return result;
     }
+    if (&current == &nccl_) {
+        order_.leave();
+    }
     current = nullptr;
     return staged_ == nullptr ? StepResult::done : StepResult::advanced;
 }
 
 std::optional<BatchChunks> SetTask::chunks() const {
-    const Task* const current = nccl_ != nullptr ? nccl_ : staged_;
+    const Task* const current = is_ordering_ ? &order_ : nccl_ != nullptr ? nccl_ : staged_;
     return current == nullptr ? std::nullopt : current->chunks();
 }
 
@@ -105,18 +114,19 @@ SetCommunicator::SetCommunicator(Parts parts, DeviceSet set, Communicator& host)
     : parts_(std::move(parts)),
       set_(std::move(set)),
       host_(host),
-      staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes) {}
+      staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes),
+      order_(parts_.order, host, set_.device, set_.id),
+      task_(order_) {}
 
 SetCommunicator::~SetCommunicator() { end_nccl(); }
 
 void SetCommunicator::end_nccl() noexcept {
+    order_.leave();
     parts_.nccl = nullptr;
-    parts_.staging->device().give_up_nccl(this);
+    parts_.sets->remove(this);
 }
 
-/// Reserves NCCL before the other members learn about it. If two sets connect at the same time, and their members make
-/// the offers in different orders, then both sets get an offer of a member that uses NCCL in the other set. Then
-/// neither set uses NCCL, and all members of both know it.
+/// Tells the other members about this rank's other sets. From now on, those learn about this set.
 DeviceCommunicator::Offer SetCommunicator::offer() {
     Device& device = parts_.staging->device();
     Participant own{.member = set_.member,
@@ -130,8 +140,12 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
     own.has_kernels = device.kernels().load().is_ok();
     if (parts_.nccl != nullptr) {
         parts_.nccl->describe(own);
-        if (parts_.claims_nccl && set_.members > 1 && own.refusal.empty()) {
-            own.busy_set = device.claim_nccl(this, set_.id).value_or(-1);
+        if (set_.members > 1 && own.refusal.empty()) {
+            const auto rank = set_.ranks.empty() ? static_cast<std::int32_t>(set_.member) : set_.ranks[set_.member];
+            const auto others = parts_.sets->add(
+                {.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()}, set_.expects_other_sets);
+            own.has_other_sets = others.any;
+            own.unordered_set = others.without_order.value_or(-1);
         }
     }
     return write_offer(own);
@@ -141,7 +155,10 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     const auto decision = decide(offers, set_.ranks);
     refusal_ = decision.status();
     uses_nccl_ = refusal_.is_ok() && decision.value().uses_nccl;
-    if (!uses_nccl_) {
+    has_order_ = uses_nccl_ && decision.value().has_order;
+    if (uses_nccl_) {
+        parts_.sets->decide(this, has_order_);
+    } else {
         end_nccl();
     }
     RUEDA_RETURN_IF_FAILED(refusal_);
@@ -227,8 +244,32 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
         staged_.reserve();
     }
     Task* const nccl = nccl_took_part_ && staged_.failed().is_ok() ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
-    task_.begin(nccl, ipc, staged_took_part_ ? &staged_ : nullptr);
+    task_.begin(nccl != nullptr && begin_order(batch), nccl, ipc, staged_took_part_ ? &staged_ : nullptr);
+    may_lag_ = staged_took_part_;
     return task_;
+}
+
+/// Begins to give the batch a place in the order of all process sets. Returns whether it needs one: a batch without
+/// tensors does not, because it has no work for NCCL. A batch that is also staged has just allocated pinned memory, for
+/// which the driver may wait for the device, so its members meet, too.
+bool SetCommunicator::begin_order(const DeviceBatch& batch) {
+    if (!has_order_ || batch.segments.empty()) {
+        return false;
+    }
+    const Batch& host = batch.host;
+    const std::size_t local_members = host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
+    order_.begin(local_members, may_lag_ || staged_took_part_ ? OrderTask::First::meet : OrderTask::First::propose);
+    return true;
+}
+
+LaunchPhase SetCommunicator::launch_phase() const {
+    if (task_.is_ordering()) {
+        return order_.phase();
+    }
+    if (task_.is_at_ipc()) {
+        return ipc_->phase();
+    }
+    return task_.is_at_nccl() ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
 /// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
@@ -248,7 +289,15 @@ Status SetCommunicator::failed() {
     return uses_nccl_ && parts_.nccl != nullptr ? parts_.nccl->failed() : Status();
 }
 
+void SetCommunicator::abandon() noexcept {
+    order_.leave();
+    if (parts_.nccl != nullptr && task_.is_at_nccl()) {
+        parts_.nccl->abandon();
+    }
+}
+
 void SetCommunicator::abort() noexcept {
+    order_.leave();
     if (uses_nccl_ && parts_.nccl != nullptr) {
         parts_.nccl->abort();
     }

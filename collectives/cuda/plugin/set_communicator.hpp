@@ -13,24 +13,32 @@
 #include "collectives/cuda/ipc/ipc_task.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/nccl/offer.hpp"
+#include "collectives/cuda/order/launch_order.hpp"
+#include "collectives/cuda/order/nccl_sets.hpp"
+#include "collectives/cuda/order/order_task.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/cuda/staged/staged_task.hpp"
 
 namespace rueda::collectives::cuda {
 
-/// Runs the tasks of one batch one after the other: NCCL's, and that of the tensors that move through the host. If CUDA
-/// IPC takes a batch, its task is in NCCL's place. If the members then find that they cannot share memory, the task of
-/// the host moves the batch.
+/// Runs the tasks of one batch one after the other: the wait for the batch's place in the order of all process sets,
+/// NCCL's task, and that of the tensors that move through the host. If CUDA IPC takes a batch, its task is in NCCL's
+/// place. If the members then find that they cannot share memory, the task of the host moves the batch.
 class SetTask final : public Task {
 public:
-    /// A task may be null, except for one of them. `ipc` is null if CUDA IPC does not take the batch.
-    void begin(Task* nccl, IpcTask* ipc, Task* staged) {
+    explicit SetTask(OrderTask& order) : order_(order) {}
+    /// A task may be null, except for one of them. `has_order`: whether NCCL's task needs a place in the order. `ipc`
+    /// is null if CUDA IPC does not take the batch.
+    void begin(bool has_order, Task* nccl, IpcTask* ipc, Task* staged) {
+        is_ordering_ = has_order && nccl != nullptr;
         nccl_ = nccl;
         ipc_ = ipc;
         staged_ = staged;
     }
     StepResult step() override;
     [[nodiscard]] std::optional<BatchChunks> chunks() const override;
+    /// Whether the batch waits for its place in the order.
+    [[nodiscard]] bool is_ordering() const { return is_ordering_; }
     /// Whether NCCL's task is not done.
     [[nodiscard]] bool is_at_nccl() const { return nccl_ != nullptr; }
     [[nodiscard]] bool is_at_ipc() const { return ipc_ != nullptr; }
@@ -38,9 +46,11 @@ public:
 private:
     [[nodiscard]] StepResult step_ipc();
 
-    Task* nccl_ = nullptr;    // null when it is done
-    IpcTask* ipc_ = nullptr;  // null when it is done
-    Task* staged_ = nullptr;  // null when it is done
+    OrderTask& order_;
+    bool is_ordering_ = false;  // whether order_ is not done
+    Task* nccl_ = nullptr;      // null when it is done
+    IpcTask* ipc_ = nullptr;    // null when it is done
+    Task* staged_ = nullptr;    // null when it is done
 };
 
 /// Moves the tensors of one process set. After the exchange of the offers, all members know whether NCCL connects them.
@@ -53,14 +63,13 @@ public:
         std::shared_ptr<StagingDevice> staging;
         std::shared_ptr<IpcDevice> ipc;
         std::unique_ptr<NcclDeviceCommunicator> nccl;  ///< null if the settings exclude NCCL
+        std::shared_ptr<NcclSets> sets;                ///< of this process
+        std::shared_ptr<LaunchOrder> order;            ///< of this process
         ProcessIdentity identity{};
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
         std::size_t piece_bytes = StagedTask::kPieceBytes;
         IpcSizes ipc_sizes{};
-        /// Whether a device serves NCCL in one process set of several ranks only (Device::claim_nccl()). A test that
-        /// starts the batches of all sets in one order sets this to false.
-        bool claims_nccl = true;
     };
     SetCommunicator(Parts parts, DeviceSet set, Communicator& host);
     ~SetCommunicator() override;
@@ -77,11 +86,11 @@ public:
             parts_.nccl->measure(measures);
         }
     }
-    LaunchPhase launch_phase() const override {
-        return task_.is_at_nccl() ? parts_.nccl->launch_phase() : task_.is_at_ipc() ? ipc_->phase() : staged_.phase();
-    }
+    LaunchPhase launch_phase() const override;
+    std::int32_t awaited_set() const override { return order_.awaited_set(); }
     DeviceEventPtr end() override;
     Status failed() override;
+    void abandon() noexcept override;
     void abort() noexcept override;
 
 private:
@@ -100,17 +109,23 @@ private:
     void say(const Decision& decision) const;
     void say_refusal();
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
+    [[nodiscard]] bool begin_order(const DeviceBatch& batch);
     void end_nccl() noexcept;
 
     Parts parts_;
     const DeviceSet set_;
     Communicator& host_;
     bool uses_nccl_ = false;
+    bool has_order_ = false;  // whether the batches have a place in the order of all process sets
+    /// Whether the members may be at different batches because a device has something to do: at the first batch,
+    /// because NCCL connects, and after a batch that was staged.
+    bool may_lag_ = true;
     Status refusal_;
     std::string reason_;             // why NCCL is not used
     std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
     bool has_said_refusal_ = false;  // of CUDA IPC, at the first large batch
     StagedTask staged_;
+    OrderTask order_;
     SetTask task_;
     bool nccl_took_part_ = false;    // in the last batch
     bool staged_took_part_ = false;  // in the last batch

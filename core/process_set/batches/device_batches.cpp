@@ -23,6 +23,10 @@ constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
     switch (phase) {
+        case collectives::LaunchPhase::agrees_on_order:
+            return DeviceState::Phase::agrees_on_order;
+        case collectives::LaunchPhase::waits_for_set:
+            return DeviceState::Phase::waits_for_set;
         case collectives::LaunchPhase::waits_for_turn:
             return DeviceState::Phase::waits_for_turn;
         case collectives::LaunchPhase::launching:
@@ -114,7 +118,8 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
                                                      .members = view_.set_size,
                                                      .id = view_.identity.id,
                                                      .path = path_,
-                                                     .ranks = view_.identity.ranks},
+                                                     .ranks = view_.identity.ranks,
+                                                     .expects_other_sets = use->is_in_several_sets},
                                                     host);
         RUEDA_RETURN_IF_FAILED(made.status());
         communicator_ = std::move(made).value();
@@ -312,6 +317,7 @@ LaunchedBatch DeviceBatches::describe(std::span<TensorEntry* const> entries, std
 void DeviceBatches::publish(DeviceState::Phase phase) {
     state_.phase = phase;
     state_.device = device_;
+    state_.set = phase == DeviceState::Phase::waits_for_set ? communicator_->awaited_set() : -1;
     // Relaxed, also in publish_oldest(): stall reports read these words seconds later.
     view_.memory.cursor(view_.rank).device.store(state_.word(), std::memory_order_relaxed);
 }
@@ -396,6 +402,8 @@ void DeviceBatches::abandon(const Status& reason) noexcept {
         communicator_->abort();
         // The end of an aborted communicator waits a bounded time for its kernels, which use the operations' memory.
         communicator_ = nullptr;
+    } else if (communicator_ != nullptr && batch_ != nullptr) {
+        communicator_->abandon();
     }
     batch_ = nullptr;
     inner_ = nullptr;

@@ -59,16 +59,6 @@ GpuTables tables_of_stand_in() { return {gpu::open_cuda(), gpu::open_nccl()}; }
 
 Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int device, std::size_t piece_bytes)
     : tables_(std::move(tables)), meeting_(meeting), number_(number), device_(device), piece_bytes_(piece_bytes) {
-    open_plugin(/*claims_nccl=*/false);
-    cuda::CudaDevice handle = 0;
-    check(cuda().device_get(&handle, device_), "cuDeviceGet");
-    check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
-    // The program's thread has its device's context, as a thread has in PyTorch.
-    check(cuda().context_push(context_), "cuCtxPushCurrent");
-    check(cuda().stream_create_with_priority(&stream_, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
-}
-
-void Member::open_plugin(bool claims_nccl) {
     runtime_ = std::make_unique<cuda::CudaDeviceRuntime>(cuda::CudaDeviceRuntime::Parts{
         .cuda = tables_.cuda,
         .load_nccl =
@@ -78,8 +68,13 @@ void Member::open_plugin(bool claims_nccl) {
         .warn = [this](const std::string& text) { warnings_.push_back(text); },
         .identity = {.host = 1, .process = 2},
         .kernels = tables_.kernels,
-        .piece_bytes = piece_bytes_,
-        .claims_nccl = claims_nccl});
+        .piece_bytes = piece_bytes_});
+    cuda::CudaDevice handle = 0;
+    check(cuda().device_get(&handle, device_), "cuDeviceGet");
+    check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
+    // The program's thread has its device's context, as a thread has in PyTorch.
+    check(cuda().context_push(context_), "cuCtxPushCurrent");
+    check(cuda().stream_create_with_priority(&stream_, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
 }
 
 Member::~Member() {
@@ -108,13 +103,14 @@ std::vector<std::uint32_t> Member::all_members() const {
 
 std::unique_ptr<DeviceCommunicator> Member::make_communicator(const std::vector<std::uint32_t>& set, std::int32_t id) {
     const auto place = static_cast<std::uint32_t>(std::find(set.begin(), set.end(), number_) - set.begin());
-    hosts_.push_back(std::make_unique<WatchedHost>(meeting_.map_arena(set, made_[set]++, place)));
+    hosts_.push_back(std::make_unique<WatchedHost>(meeting_.map_arena(set, made_[set]++, place), keeps_own_proposals_));
     auto made = runtime_->make_communicator({.device = device_,
                                              .member = place,
                                              .members = static_cast<std::uint32_t>(set.size()),
                                              .id = id,
                                              .path = path_,
-                                             .ranks = {set.begin(), set.end()}},
+                                             .ranks = {set.begin(), set.end()},
+                                             .expects_other_sets = expects_other_sets_},
                                             *hosts_.back());
     require(made.status(), "make_communicator");
     return std::move(made).value();
@@ -151,11 +147,11 @@ std::unique_ptr<DeviceCommunicator> Member::connect() {
     return communicator;
 }
 
-std::unique_ptr<DeviceCommunicator> Member::connect(const std::vector<std::uint32_t>& set) {
+std::unique_ptr<DeviceCommunicator> Member::connect(const std::vector<std::uint32_t>& set, std::int32_t id) {
     const auto place = std::find(set.begin(), set.end(), number_);
     std::unique_ptr<DeviceCommunicator> communicator;
     if (place != set.end()) {
-        communicator = make_communicator(set);
+        communicator = make_communicator(set, id);
         meeting_.offers[number_] = communicator->offer();
     }
     meet();

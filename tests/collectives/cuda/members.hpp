@@ -78,9 +78,9 @@ public:
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
-    /// Makes the plugin anew, so that a device serves NCCL in one process set only. Otherwise tests start the batches
-    /// of all sets in one order.
-    void claim_nccl() { open_plugin(/*claims_nccl=*/true); }
+    /// Plants a defect: in the communicators that are made from here on, each member takes its own proposal as the
+    /// number of a batch.
+    void keep_own_proposals() { keeps_own_proposals_ = true; }
     /// The warnings that the plugin wrote.
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
     void meet() { meeting_.barrier.arrive_and_wait(); }
@@ -90,8 +90,12 @@ public:
     /// Makes and connects a communicator of all members. Throws if this fails.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
     /// Makes and connects a communicator of the given members, which are in ascending order. All members must call it.
-    /// Returns null on the others.
-    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set);
+    /// Returns null on the others. Communicators with the same number `id` count as one process set, so they get no
+    /// order among each other.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set,
+                                                              std::int32_t id = 0);
+    /// Whether the communicators that are made from here on expect other process sets on this member's device.
+    void expect_other_sets() { expects_other_sets_ = true; }
     /// Waits until the communicator is connected. Throws after a failure or too long a time.
     static void wait_until_connected(DeviceCommunicator& communicator);
 
@@ -120,7 +124,6 @@ private:
         std::vector<Location> locations;
         std::vector<std::int64_t> splits;
     };
-    void open_plugin(bool claims_nccl);
     [[nodiscard]] Batch host_batch(const DeviceBatch& batch, HostLists& lists);
     [[nodiscard]] std::byte* allocate(std::size_t bytes);
     void check(cuda::CudaResult result, const char* call) const;
@@ -131,6 +134,8 @@ private:
     const int device_;
     const std::size_t piece_bytes_;
     DevicePath path_ = DevicePath::automatic;
+    bool expects_other_sets_ = false;
+    bool keeps_own_proposals_ = false;
     std::vector<std::string> warnings_;
     std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
     std::map<std::vector<std::uint32_t>, std::size_t> made_;  // the number of communicators of each set

@@ -66,7 +66,8 @@ TEST_CASE("an offer is read as it was written", "[unit]") {
     Participant one = member_of(0, 3);
     one.shares_device = true;
     one.path = DevicePath::nccl;
-    one.busy_set = 7;
+    one.has_other_sets = true;
+    one.unordered_set = 7;
     one.has_kernels = true;
     const auto read = read_offer(write_offer(one), 0, 3);
     REQUIRE(read.is_ok());
@@ -78,7 +79,8 @@ TEST_CASE("an offer is read as it was written", "[unit]") {
     CHECK(read.value().shares_device);
     CHECK(read.value().has_id);
     CHECK(read.value().path == DevicePath::nccl);
-    CHECK(read.value().busy_set == 7);
+    CHECK(read.value().has_other_sets);
+    CHECK(read.value().unordered_set == 7);
     CHECK(read.value().refusal.empty());
     CHECK(std::memcmp(&read.value().uuid, &one.uuid, sizeof(one.uuid)) == 0);
     CHECK(std::memcmp(&read.value().id, &one.id, sizeof(one.id)) == 0);
@@ -193,7 +195,7 @@ TEST_CASE("members that NCCL cannot connect use the host's memory, for the same 
     CHECK(versions.value().reason.find("rank 4 has NCCL 2.28.9, but rank 9 has NCCL 2.30.7") != std::string::npos);
     all = members_of(3);
     all[1].uuid = all[0].uuid;
-    all[1].busy_set = 5;
+    all[1].unordered_set = 5;
     const auto shared = decision_of(all);
     REQUIRE(shared.is_ok());
     CHECK_FALSE(shared.value().uses_nccl);
@@ -201,14 +203,27 @@ TEST_CASE("members that NCCL cannot connect use the host's memory, for the same 
     CHECK(decision_of(members_of(3)).value().uses_nccl);
 }
 
-TEST_CASE("a member that uses NCCL in another process set keeps this set from it", "[unit]") {
+TEST_CASE("a set has an order if a member has other sets", "[unit]") {
+    auto all = members_of(3);
+    CHECK_FALSE(decision_of(all).value().has_order);
+    all[2].has_other_sets = true;
+    CHECK(decision_of(all).value().uses_nccl);
+    CHECK(decision_of(all).value().has_order);
+    auto alone = members_of(1);
+    alone[0].has_other_sets = true;  // a set of one rank waits for nobody
+    CHECK_FALSE(decision_of(alone).value().has_order);
+}
+
+TEST_CASE("a member that uses NCCL without an order in another process set keeps this set from it", "[unit]") {
     auto all = members_of(2);
-    all[1].busy_set = 3;
+    all[1].has_other_sets = true;
+    all[1].unordered_set = 3;
     const auto decision = decision_of(all);
     REQUIRE(decision.is_ok());
     CHECK_FALSE(decision.value().uses_nccl);
-    CHECK(decision.value().reason.find("rank 1 uses NCCL in process set 3 already") != std::string::npos);
-    CHECK(contains(decide_all(all).status(), "rank 1 uses NCCL in process set 3 already"));
+    CHECK(decision.value().reason.find("rank 1 uses NCCL in process set 3, whose operations have no order") !=
+          std::string::npos);
+    CHECK(contains(decide_all(all).status(), "rank 1 uses NCCL in process set 3, whose operations have no order"));
 }
 
 TEST_CASE("members whose setting excludes NCCL need none", "[unit]") {

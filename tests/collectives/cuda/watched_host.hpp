@@ -16,8 +16,13 @@ namespace rueda::tests {
 /// Threads: as for Communicator.
 class WatchedHost final : public collectives::Communicator {
 public:
-    explicit WatchedHost(std::shared_ptr<collectives::Arena> arena)
-        : members_(arena->plan().members), member_(arena->rank()), host_(std::move(arena)), task_(*this) {}
+    /// `keeps_own_proposals` plants a defect: the highest of some numbers is this member's own number.
+    explicit WatchedHost(std::shared_ptr<collectives::Arena> arena, bool keeps_own_proposals = false)
+        : members_(arena->plan().members),
+          member_(arena->rank()),
+          keeps_own_proposals_(keeps_own_proposals),
+          host_(std::move(arena)),
+          task_(*this) {}
 
     collectives::Task& start(const collectives::Batch& batch) override;
     bool exchanges_splits() const override { return host_.exchanges_splits(); }
@@ -45,13 +50,19 @@ private:
 
     void note(const collectives::Batch& batch, std::size_t segment);
     void access() const;
+    void plant() const;
 
     const std::uint32_t members_;
     const std::uint32_t member_;
+    const bool keeps_own_proposals_;
     collectives::HostCommunicator host_;
     WatchedTask task_;
     collectives::Task* inner_ = nullptr;
     std::vector<Memory> memory_;
+    // Whether the batch in progress exchanges one number (OrderTask). Its memory is the plugin's own, and no device
+    // uses it.
+    bool exchanges_number_ = false;
+    collectives::Segment first_;  // of the batch in progress
 };
 
 }  // namespace rueda::tests

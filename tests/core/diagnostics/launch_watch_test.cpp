@@ -70,16 +70,18 @@ struct GpuJob {
         cursor.launched.store(1);
     }
     void finish(std::uint32_t member) { set.memory().cursor(member).launched.store(0); }
-    void begin(std::uint32_t member, Phase phase) {
+    void begin(std::uint32_t member, Phase phase, std::int32_t awaited_set = -1) {
         set.memory().cursor(member).device.store(
-            DeviceState{.phase = phase, .device = static_cast<std::int32_t>(member)}.word());
+            DeviceState{.phase = phase, .device = static_cast<std::int32_t>(member), .set = awaited_set}.word());
     }
 };
 
 TEST_CASE("the word of a rank's GPU keeps all values") {
     const DeviceState state{.phase = Phase::launching, .inputs = Inputs::ready, .device = 7};
     CHECK(DeviceState::of(state.word()) == state);
-    CHECK(DeviceState::of(0) == DeviceState{.phase = Phase::idle, .inputs = Inputs::unknown, .device = -1});
+    const DeviceState waiting{.phase = Phase::waits_for_set, .device = 200, .set = 1'000'000};
+    CHECK(DeviceState::of(waiting.word()) == waiting);
+    CHECK(DeviceState::of(0) == DeviceState{.phase = Phase::idle, .inputs = Inputs::unknown, .device = -1, .set = -1});
 }
 
 TEST_CASE("a launched operation that does not end is reported with what each GPU does") {
@@ -263,10 +265,19 @@ TEST_CASE("a report about a batch that a rank has not launched says how far each
                                    "the stream of GPU 1") &&
                    Catch::Contains("launched it on GPU 0 11 s ago; the GPU has not done it") &&
                    Catch::Contains("has announced it, and has not launched it: it executes an earlier operation"));
+    job.begin(1, Phase::agrees_on_order);
+    job.begin(2, Phase::waits_for_set, 4);
+    job.beat(60 * kSecond);
+    const auto ordering = look(60 * kSecond);
+    REQUIRE(ordering);
+    CHECK_THAT(ordering->text,
+               Catch::Contains("agrees with the other ranks on its place among the operations of all "
+                               "process sets") &&
+                   Catch::Contains("an operation of process set 4 must be launched before it on GPU 2"));
     job.begin(1, Phase::offering);
     job.begin(2, Phase::connecting);
-    job.beat(60 * kSecond);
-    const auto connecting = look(60 * kSecond);
+    job.beat(200 * kSecond);
+    const auto connecting = look(200 * kSecond);
     REQUIRE(connecting);
     CHECK_THAT(connecting->text, Catch::Contains("and waits for the offers of all ranks") &&
                                      Catch::Contains("has the offers of all ranks, and connects GPU 2"));

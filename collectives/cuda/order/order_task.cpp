@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/cuda/order/order_task.hpp"
+
+#include <span>
+
+namespace rueda::collectives::cuda {
+
+void OrderTask::begin(std::size_t local_members, First first) {
+    locations_.assign(local_members, {});
+    if (first == First::meet) {
+        phase_ = Phase::meeting;
+        exchange(0);
+    } else {
+        propose();
+    }
+}
+
+/// Begins the exchange: an allreduce of one number. It has the result of an allgather of the proposals, and costs less
+/// between many hosts.
+void OrderTask::exchange(std::uint64_t own) {
+    own_ = own;
+    segment_ = {.dtype = DType::uint64,
+                .reduce_op = ReduceOp::max,
+                .count = 1,
+                .input = std::as_bytes(std::span(&own_, 1)).data(),
+                .output = std::as_writable_bytes(std::span(&highest_, 1)).data()};
+    inner_ = &host_.start(
+        {.operation = Operation::allreduce, .segments = {&segment_, 1}, .locations = locations_, .splits = {}});
+}
+
+void OrderTask::propose() {
+    phase_ = Phase::proposing;
+    exchange(order_->enter(this, device_, set_));
+}
+
+StepResult OrderTask::step() {
+    switch (phase_) {
+        case Phase::meeting:
+        case Phase::proposing:
+            return step_exchange();
+        case Phase::waiting:
+            return look();
+        case Phase::entered:
+        case Phase::idle:
+            break;
+    }
+    last_work_ = StepWork::none;
+    return StepResult::done;
+}
+
+StepResult OrderTask::step_exchange() {
+    const StepResult result = inner_->step();
+    last_work_ = inner_->last_work();
+    if (result != StepResult::done) {
+        return result;
+    }
+    inner_ = nullptr;
+    if (phase_ == Phase::meeting) {
+        propose();
+        return StepResult::advanced;
+    }
+    order_->agree(this, highest_);
+    phase_ = Phase::waiting;
+    return look();
+}
+
+/// The thread that steps this task also steps the batches that go first, so it need not be woken.
+StepResult OrderTask::look() {
+    last_work_ = StepWork::device_wait;
+    const auto awaited = order_->awaited(this);
+    if (awaited) {
+        awaited_set_ = *awaited;
+        return StepResult::polling;
+    }
+    phase_ = Phase::entered;
+    last_work_ = StepWork::other;
+    return StepResult::done;
+}
+
+void OrderTask::leave() noexcept {
+    order_->leave(this);
+    phase_ = Phase::idle;
+    inner_ = nullptr;
+}
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/cuda/order/launch_order.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// Waits until the device may launch a batch of a process set. It goes through these phases:
+///
+///     meeting    the members wait for each other; only if begin() asks for it
+///     proposing  the batch is entered, and the members exchange their proposals through the communicator for the CPU
+///     waiting    batches of other sets go first
+///     entered    the task is done, and the batch keeps its place until leave()
+///
+/// Until the members have exchanged their proposals, a batch that was entered can keep back the batches of other sets
+/// on its device. The members that have not entered it must therefore need nothing that a device does. This is so if
+/// the last batch of the set was done when its work had been launched. After other batches, the members meet first.
+///
+/// Threads: one at a time.
+class OrderTask final : public Task {
+public:
+    /// `host` is the set's communicator for the CPU, and must outlive the task.
+    OrderTask(std::shared_ptr<LaunchOrder> order, Communicator& host, int device, std::int32_t set)
+        : order_(std::move(order)), host_(host), device_(device), set_(set) {}
+    ~OrderTask() override { leave(); }
+    OrderTask(const OrderTask&) = delete;
+    OrderTask& operator=(const OrderTask&) = delete;
+
+    enum class First : std::uint8_t { meet, propose };
+    /// `local_members` is the number of members on this host. All members must have the same value of `first`.
+    void begin(std::size_t local_members, First first);
+    StepResult step() override;
+    /// The batch was launched, or will never be.
+    void leave() noexcept;
+
+    /// What the task waits for.
+    [[nodiscard]] LaunchPhase phase() const {
+        return phase_ == Phase::waiting ? LaunchPhase::waits_for_set : LaunchPhase::agrees_on_order;
+    }
+    /// In LaunchPhase::waits_for_set: the set whose batch goes first.
+    [[nodiscard]] std::int32_t awaited_set() const { return awaited_set_; }
+
+private:
+    enum class Phase : std::uint8_t { meeting, proposing, waiting, entered, idle };
+
+    void exchange(std::uint64_t own);
+    void propose();
+    [[nodiscard]] StepResult step_exchange();
+    [[nodiscard]] StepResult look();
+
+    const std::shared_ptr<LaunchOrder> order_;
+    Communicator& host_;
+    const int device_;
+    const std::int32_t set_;
+    Phase phase_ = Phase::idle;
+    std::int32_t awaited_set_ = -1;
+    // the exchange: the numbers of this member, and the highest of all members
+    std::uint64_t own_ = 0;
+    std::uint64_t highest_ = 0;
+    Segment segment_;
+    std::vector<Location> locations_;
+    Task* inner_ = nullptr;
+};
+
+}  // namespace rueda::collectives::cuda
