@@ -217,7 +217,9 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
     RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
-    return std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
+    DeviceUse use{devices.value(), stream, std::move(ready).value()};
+    use.heap = &heap_;
+    return std::make_shared<const DeviceUse>(std::move(use));
 }
 
 Status Runtime::use_device(const rueda_device_stream& given, MessageRequest& request) {
@@ -226,7 +228,9 @@ Status Runtime::use_device(const rueda_device_stream& given, MessageRequest& req
     const collectives::DeviceStream stream{given.index, given.stream};
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
-    auto use = std::make_shared<const DeviceUse>(DeviceUse{devices.value(), stream, std::move(ready).value()});
+    DeviceUse own{devices.value(), stream, std::move(ready).value()};
+    own.input_memory = devices.value()->memory_of(request.memory);
+    auto use = std::make_shared<const DeviceUse>(std::move(own));
     auto copy = DeviceCopy::make(request.sends ? DeviceCopy::Direction::to_host : DeviceCopy::Direction::to_device,
                                  std::move(use), request.memory, request.bytes);
     RUEDA_RETURN_IF_FAILED(copy.status());
@@ -381,6 +385,16 @@ Status Runtime::deallocate(void* memory) {
     Status status = heap_.deallocate(memory);
     note_resident_memory();
     return status;
+}
+
+Result<void*> Runtime::allocate_on_device(std::int32_t device, std::uint64_t bytes) {
+    const auto devices = open_devices(config_, logger_);
+    RUEDA_RETURN_IF_FAILED(devices.status());
+    const auto path =
+        config_.gpu_path == base::GpuPath::host ? collectives::DevicePath::host : collectives::DevicePath::automatic;
+    const Result<std::byte*> memory = devices.value()->allocate(device, bytes, path);
+    RUEDA_RETURN_IF_FAILED(memory.status());
+    return static_cast<void*>(memory.value());
 }
 
 void Runtime::note_resident_memory() {

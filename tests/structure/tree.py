@@ -31,6 +31,7 @@ LAYERS = {
         "mpi",
         "cuda",
         "cuda/nccl",
+        "cuda/memory",
         "cuda/staged",
         "cuda/plugin",
         "hierarchical",

@@ -78,6 +78,8 @@ public:
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
+    /// The communicators that are made from here on get memory that all members share, of at most `bytes` bytes.
+    void share_memory(std::size_t bytes = std::size_t{2} << 20) { shared_bytes_ = bytes; }
     /// Makes the plugin anew, so that a device serves NCCL in one process set only. Otherwise tests start the batches
     /// of all sets in one order.
     void claim_nccl() { open_plugin(/*claims_nccl=*/true); }
@@ -131,6 +133,7 @@ private:
     const int device_;
     const std::size_t piece_bytes_;
     DevicePath path_ = DevicePath::automatic;
+    std::size_t shared_bytes_ = 0;
     std::vector<std::string> warnings_;
     std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
     std::map<std::vector<std::uint32_t>, std::size_t> made_;  // the number of communicators of each set
@@ -151,8 +154,8 @@ void run_members(std::uint32_t members, int devices, std::uint64_t seed, const s
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,
                                                              std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// Runs `body` twice: with NCCL and a device for each member, and through the host's memory with one device for all
-/// members and small pieces.
+/// Runs `body` three times: with NCCL and a device for each member, and through the host's memory with one device for
+/// all members and small pieces, without and with memory that the members share.
 void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::function<void(Member&)>& body);
 
 }  // namespace rueda::tests
