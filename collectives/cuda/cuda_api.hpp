@@ -67,8 +67,9 @@ inline constexpr unsigned kEventBlockingSync = 1;   ///< a host that waits for t
 inline constexpr unsigned kEventDisableTiming = 2;  ///< without a time, an event costs less
 inline constexpr unsigned kEventInterprocess = 4;   ///< needs kEventDisableTiming
 inline constexpr unsigned kIpcLazyEnablePeer = 1;
-inline constexpr unsigned kHostPortable = 1;  ///< pinned memory that all contexts may use
-inline constexpr int kCaptureNone = 0;        ///< CUstreamCaptureStatus: the stream does not capture
+inline constexpr unsigned kHostPortable = 1;      ///< pinned memory that all contexts may use
+inline constexpr unsigned kRegisterPortable = 1;  ///< the same for memory that the program allocated
+inline constexpr int kCaptureNone = 0;            ///< CUstreamCaptureStatus: the stream does not capture
 inline constexpr int kCaptureActive = 1;
 inline constexpr int kCaptureInvalidated = 2;
 inline constexpr int kCaptureModeGlobal = 0;  ///< CUstreamCaptureMode
@@ -126,6 +127,8 @@ inline constexpr int kDeviceComputeMinor = 76;
       CudaResult(DeviceAddress* base, std::size_t* bytes, DeviceAddress address))                                    \
     F(host_allocate, "cuMemHostAlloc", CudaResult(void** address, std::size_t bytes, unsigned flags))                \
     F(host_free, "cuMemFreeHost", CudaResult(void* address))                                                         \
+    F(host_register, "cuMemHostRegister_v2", CudaResult(void* address, std::size_t bytes, unsigned flags))           \
+    F(host_unregister, "cuMemHostUnregister", CudaResult(void* address))                                             \
     F(copy_async, "cuMemcpyAsync",                                                                                   \
       CudaResult(DeviceAddress to, DeviceAddress from, std::size_t bytes, CudaStream stream))                        \
     F(fill_async, "cuMemsetD8Async",                                                                                 \

@@ -400,7 +400,32 @@ Result<CudaStream> Device::make_stream() {
     if (result != kCudaSuccess) {
         return failure_of("cuStreamCreateWithPriority", result);
     }
+    const std::scoped_lock lock(made_mutex_);
+    made_.push_back(stream);
     return stream;
+}
+
+Result<bool> Device::record_all(const void* owner, std::vector<DeviceEventPtr>& events) {
+    if (!take_turn(owner)) {
+        return false;
+    }
+    const std::vector<CudaStream> streams = [&] {
+        const std::scoped_lock lock(made_mutex_);
+        return made_;
+    }();
+    Status status;
+    std::vector<DeviceEventPtr> recorded;
+    for (std::size_t i = 0; i < streams.size() && status.is_ok(); ++i) {
+        auto event = record(streams[i]);
+        status = event.status();
+        if (event.is_ok()) {
+            recorded.push_back(std::move(event).value());
+        }
+    }
+    end_turn(owner);
+    RUEDA_RETURN_IF_FAILED(status);
+    events.insert(events.end(), recorded.begin(), recorded.end());
+    return true;
 }
 
 bool Device::take_turn(const void* owner) noexcept {

@@ -94,6 +94,10 @@ public:
     [[nodiscard]] Result<CudaStream> stream();
     /// Makes another stream of this kind. It is never destroyed.
     [[nodiscard]] Result<CudaStream> make_stream();
+    /// Records events behind all work that Rueda has put into its streams of this device, and adds them to `events`.
+    /// Returns false, without events, if a communicator has the turn: then nothing may be put into its stream. `owner`
+    /// must be one thread at a time.
+    [[nodiscard]] Result<bool> record_all(const void* owner, std::vector<DeviceEventPtr>& events);
 
     /// The right to put work into the stream. A communicator needs it from its first call until NCCL has put all work
     /// into the stream, because NCCL does so in a thread of its own. Returns false if another communicator has the
@@ -141,6 +145,9 @@ private:
     std::map<int, std::shared_ptr<Device>> others_;
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;
+
+    std::mutex made_mutex_;           // guards the next one; its holder takes no other lock
+    std::vector<CudaStream> made_{};  // all streams of Rueda on this device
 
     // The clock of measured work; used by the owner of the turn.
     CudaStream clock_stream_ = nullptr;

@@ -103,11 +103,23 @@ struct NcclConfig {
       NcclResult(NcclReduction* reduction, void* factor, NcclType type, int residence, NcclCommunicator communicator)) \
     F(destroy_reduction, "ncclRedOpDestroy", NcclResult(NcclReduction reduction, NcclCommunicator communicator))
 
-/// NCCL's functions. All pointers are set.
+/// Lists the functions that NCCL has only from 2.19 on.
+#define RUEDA_NCCL_MEMORY_FUNCTIONS(F)                                                           \
+    F(allocate_memory, "ncclMemAlloc", NcclResult(void** memory, std::size_t bytes))             \
+    F(free_memory, "ncclMemFree", NcclResult(void* memory))                                      \
+    F(register_memory, "ncclCommRegister",                                                       \
+      NcclResult(NcclCommunicator communicator, void* memory, std::size_t bytes, void** handle)) \
+    F(deregister_memory, "ncclCommDeregister", NcclResult(NcclCommunicator communicator, void* handle))
+
+/// NCCL's functions. All pointers are set, except that those of the memory functions may all be null.
 struct NcclApi {
 #define RUEDA_NCCL_MEMBER(member, symbol, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
     RUEDA_NCCL_FUNCTIONS(RUEDA_NCCL_MEMBER)
+    RUEDA_NCCL_MEMORY_FUNCTIONS(RUEDA_NCCL_MEMBER)
 #undef RUEDA_NCCL_MEMBER
+
+    /// Whether NCCL can allocate and register memory.
+    [[nodiscard]] bool has_memory_functions() const { return register_memory != nullptr; }
 };
 
 }  // namespace rueda::collectives::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,6 +56,34 @@ public:
 };
 using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
 
+/// Memory of a device that DeviceRuntime::allocate() gave to the program. It is freed some time after the last owner
+/// has let go of it: when the device has done Rueda's work that was put into streams until then. An operation owns the
+/// memory that it uses, and so does a communicator that has registered it.
+struct DeviceMemory {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    std::int32_t device = -1;
+    bool is_from_nccl = false;  ///< NCCL allocated it, so a communicator can register it
+    /// The program has freed it. Relaxed: the flag only lets communicators end registrations, and an older value lets
+    /// them do it later.
+    mutable std::atomic<bool> is_given_back{false};
+};
+using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
+
+/// Whether the members of a process set use memory that NCCL allocated, for one tensor. NCCL demands that either all
+/// members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
+enum class NcclMemory : std::uint8_t {
+    none,  ///< no member uses such memory
+    all,   ///< all addresses of all members are in such memory, with the same offsets where NCCL needs this
+    some,  ///< anything else
+};
+/// The memory of this member's tensor. The value `use` is the same on all members.
+struct TensorMemory {
+    DeviceMemoryPtr input{};  ///< null if DeviceRuntime::allocate() did not make the memory
+    DeviceMemoryPtr output{};
+    NcclMemory use = NcclMemory::none;
+};
+
 /// Operations on tensors in device memory that are executed together. All members have the same batch, except for the
 /// addresses in it.
 struct DeviceBatch {
@@ -64,6 +93,8 @@ struct DeviceBatch {
     /// For each segment, the event after which its input may be read and its output written. Null for a member that has
     /// joined.
     std::span<const DeviceEventPtr> ready{};
+    /// For each segment, the memory in which it lies. Empty if all of it is memory of the program.
+    std::span<const TensorMemory> memory{};
     /// For an allgather and a reducescatter: the first dimensions of all members' inputs.
     std::span<const std::int64_t> rows{};
     /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
@@ -72,6 +103,24 @@ struct DeviceBatch {
     /// The same batch as the set's communicator for the CPU would get it, but with addresses in device memory. A
     /// scatter is an alltoall here if the members have exchanged their splits.
     Batch host{};
+};
+
+/// Memory of this rank that the other members of a process set on one host can read and write: resident memory.
+///
+/// Threads: the one that drives progress.
+class SharedMemory {
+public:
+    virtual ~SharedMemory() = default;
+    struct Block {
+        std::byte* memory = nullptr;
+        std::uint64_t offset = 0;  ///< names the block to the other members
+    };
+    /// Allocates a block that begins at a page.
+    [[nodiscard]] virtual Result<Block> allocate(std::size_t bytes) = 0;
+    /// No member may use the block any more, except after an abort.
+    virtual void deallocate(std::byte* memory) noexcept = 0;
+    /// Returns the memory of a member in this rank's mapping. Null if the bytes are not in the member's shared memory.
+    [[nodiscard]] virtual std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const = 0;
 };
 
 /// The way that tensors in device memory take between the members of a process set: the setting RUEDA_GPU_PATH.
@@ -93,6 +142,8 @@ struct DeviceSet {
     /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members and one of
     /// them has other sets, the batches of this set get a place in the order of all sets, and cost a small exchange.
     bool expects_other_sets = false;
+    /// Null if the members are on several hosts. The communicator keeps it.
+    std::shared_ptr<SharedMemory> shared{};
 };
 
 /// How far a batch is that is not launched yet, for stall reports.
@@ -188,6 +239,16 @@ public:
     /// If `after` is null, the copy waits only for other copies without such an event. Does not wait.
     [[nodiscard]] virtual Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from,
                                                       std::size_t bytes, const DeviceEventPtr& after) = 0;
+
+    /// Allocates memory of `device` for the program, from NCCL if `path` allows NCCL and if it has the function for
+    /// that, otherwise from the driver. The contents are undefined. Must not be called by a thread that drives
+    /// progress, because the driver may wait for the device.
+    [[nodiscard]] virtual Result<std::byte*> allocate(std::int32_t device, std::size_t bytes, DevicePath path) = 0;
+    /// Takes memory of allocate() back. Returns false if `memory` is not the begin of such memory. Same threads as for
+    /// allocate().
+    [[nodiscard]] virtual bool deallocate(const void* memory) = 0;
+    /// Returns the memory of allocate() that contains `address`; null if there is none.
+    [[nodiscard]] virtual DeviceMemoryPtr memory_of(const std::byte* address) = 0;
 };
 
 struct DeviceRuntimeOptions {

@@ -6,6 +6,7 @@
 
 #include "collectives/rows.hpp"
 #include "core/c_interface/process.hpp"
+#include "core/operations/device_memory.hpp"
 
 namespace rueda::core::c_interface {
 
@@ -56,7 +57,7 @@ Status Call::attach_device(Request& request) const {
     }
     auto use = runtime->use_device(*set, *options->device);
     RUEDA_RETURN_IF_FAILED(use.status());
-    request.device = std::move(use).value();
+    request.device = with_memory_of(std::move(use).value(), request);
     return {};
 }
 

@@ -15,6 +15,7 @@
 #include "base/status.hpp"
 #include "core/c_interface/call.hpp"
 #include "core/c_interface/guarded.hpp"
+#include "core/operations/device_memory.hpp"
 #include "core/operations/group_memory.hpp"
 #include "core/operations/requests.hpp"
 #include "core/operations/sparse.hpp"
@@ -90,7 +91,8 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
                 }
                 use = requests.back().device;
             }
-            requests.back().device = use;  // one event is enough for all members
+            // One event is enough for all members.
+            requests.back().device = rueda::core::with_memory_of(use, requests.back());
         }
         call.note_site(requests.back());
     }

@@ -11,6 +11,7 @@
 #include "base/status.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/process.hpp"
+#include "core/runtime/devices.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/termination/memory_guard.hpp"
 #include "rueda/rueda.h"
@@ -51,6 +52,24 @@ int rueda_allocate(size_t bytes, void** memory) {
     });
 }
 
+int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(memory, "memory's address"));
+        if (device_type != RUEDA_CUDA) {
+            return rueda::failure(ErrorCode::invalid_argument,
+                                  "allocate: the type of the device is {}; expected 1 (CUDA)", device_type);
+        }
+        Result<void*> allocated = runtime.value()->allocate_on_device(device_index, bytes);
+        if (!allocated.is_ok()) {
+            return rueda::failure(allocated.status().code(), "allocate: {}", allocated.status().message());
+        }
+        *memory = allocated.value();
+        return {};
+    });
+}
+
 int rueda_deallocate(void* memory) {
     return guarded([&]() -> Status {
         if (memory == nullptr || process().forked.load(std::memory_order_relaxed)) {
@@ -73,6 +92,10 @@ int rueda_deallocate(void* memory) {
             // A child that was forked after the end of the job has not mapped this memory, and may have mapped
             // something else at the address.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
+        }
+        if (rueda::collectives::DeviceRuntime* const devices = rueda::core::opened_devices();
+            devices != nullptr && devices->deallocate(memory)) {
+            return {};
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory of rueda::allocate", memory);
     });

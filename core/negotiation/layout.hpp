@@ -120,7 +120,7 @@ struct alignas(base::kCacheLine) Place {
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
-    std::uint64_t input = 0;           ///< arena offset, if resident
+    std::uint64_t input = 0;           ///< arena offset, if resident; for device memory, DeviceUse::place
     std::uint64_t output = 0;          ///< arena offset, if resident
     std::int64_t first_dimension = 0;  ///< for an operation of variable size: the first dimension of this rank's input
     std::array<std::byte, kInlineBytes> payload{};

@@ -16,6 +16,10 @@
 #include "core/negotiation/layout.hpp"
 #include "core/pending/completion.hpp"
 
+namespace rueda::collectives {
+class ResidentHeap;
+}
+
 namespace rueda::core {
 
 /// The device and the stream of a caller whose tensors are in device memory.
@@ -26,6 +30,16 @@ struct DeviceUse {
     collectives::DeviceEventPtr ready;
     /// Whether this rank is in other process sets, too, that use devices or may do so.
     bool is_in_several_sets = false;
+    /// The memory of rueda_allocate_on_device() in which the input and the output lie; null for other memory. The
+    /// operation owns it until the device has done the work.
+    collectives::DeviceMemoryPtr input_memory{};
+    collectives::DeviceMemoryPtr output_memory{};
+    /// 0: no address is in memory that NCCL allocated. kPartlyInNcclMemory: one address is, and another one is not.
+    /// Otherwise all addresses are; the number is equal on two members if their offsets are the same, or if NCCL does
+    /// not need the same offsets.
+    std::uint64_t place = 0;
+    collectives::ResidentHeap* heap = nullptr;  ///< this rank's; the set's device communicator stages tensors in it
+    static constexpr std::uint64_t kPartlyInNcclMemory = 1;
 };
 
 /// An operation, as the caller requested it.

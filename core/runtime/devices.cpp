@@ -9,21 +9,40 @@
 
 namespace rueda::core {
 
+namespace {
+
+struct OpenedDevices {
+    std::mutex mutex;  // a thread that holds it takes no other lock
+    std::unique_ptr<collectives::DeviceRuntime> runtime;
+};
+
+/// Never destroyed: streams may still have work when static objects are destroyed.
+OpenedDevices& opened() {
+    static auto* const devices = new OpenedDevices;
+    return *devices;
+}
+
+}  // namespace
+
 Result<collectives::DeviceRuntime*> open_devices(const base::Config& config, const base::Logger& logger) {
-    static std::mutex mutex;  // a thread that holds it takes no other lock
-    // never destroyed: streams may still have work when static objects are destroyed
-    static auto* const devices = new std::unique_ptr<collectives::DeviceRuntime>;
-    const std::lock_guard lock(mutex);
-    if (*devices == nullptr) {
+    OpenedDevices& devices = opened();
+    const std::lock_guard lock(devices.mutex);
+    if (devices.runtime == nullptr) {
         const auto plugin = collectives::load_cuda_plugin(config.cuda_library);
         RUEDA_RETURN_IF_FAILED(plugin.status());
-        auto opened = plugin.value()->open({.nccl_library = config.nccl_library,
-                                            .note = [logger](const std::string& text) { logger.info("{}", text); },
-                                            .warn = [logger](const std::string& text) { logger.warning("{}", text); }});
-        RUEDA_RETURN_IF_FAILED(opened.status());
-        *devices = std::move(opened).value();
+        auto made = plugin.value()->open({.nccl_library = config.nccl_library,
+                                          .note = [logger](const std::string& text) { logger.info("{}", text); },
+                                          .warn = [logger](const std::string& text) { logger.warning("{}", text); }});
+        RUEDA_RETURN_IF_FAILED(made.status());
+        devices.runtime = std::move(made).value();
     }
-    return devices->get();
+    return devices.runtime.get();
+}
+
+collectives::DeviceRuntime* opened_devices() {
+    OpenedDevices& devices = opened();
+    const std::lock_guard lock(devices.mutex);
+    return devices.runtime.get();
 }
 
 }  // namespace rueda::core

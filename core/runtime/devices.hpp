@@ -15,4 +15,7 @@ namespace rueda::core {
 /// again. Any thread.
 [[nodiscard]] Result<collectives::DeviceRuntime*> open_devices(const base::Config& config, const base::Logger& logger);
 
+/// Returns the devices if open_devices() has opened them; otherwise null. Any thread.
+[[nodiscard]] collectives::DeviceRuntime* opened_devices();
+
 }  // namespace rueda::core

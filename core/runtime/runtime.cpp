@@ -223,7 +223,8 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     return std::make_shared<const DeviceUse>(DeviceUse{.runtime = devices.value(),
                                                        .stream = stream,
                                                        .ready = std::move(ready).value(),
-                                                       .is_in_several_sets = is_in_sets_besides(set)});
+                                                       .is_in_several_sets = is_in_sets_besides(set),
+                                                       .heap = &heap_});
 }
 
 /// Whether this rank is in other process sets than `set` that use devices or may do so. The world counts only if it has
@@ -241,8 +242,10 @@ Status Runtime::use_device(const rueda_device_stream& given, MessageRequest& req
     const collectives::DeviceStream stream{given.index, given.stream};
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
-    auto use = std::make_shared<const DeviceUse>(
-        DeviceUse{.runtime = devices.value(), .stream = stream, .ready = std::move(ready).value()});
+    auto use = std::make_shared<const DeviceUse>(DeviceUse{.runtime = devices.value(),
+                                                           .stream = stream,
+                                                           .ready = std::move(ready).value(),
+                                                           .input_memory = devices.value()->memory_of(request.memory)});
     auto copy = DeviceCopy::make(request.sends ? DeviceCopy::Direction::to_host : DeviceCopy::Direction::to_device,
                                  std::move(use), request.memory, request.bytes);
     RUEDA_RETURN_IF_FAILED(copy.status());
@@ -397,6 +400,16 @@ Status Runtime::deallocate(void* memory) {
     Status status = heap_.deallocate(memory);
     note_resident_memory();
     return status;
+}
+
+Result<void*> Runtime::allocate_on_device(std::int32_t device, std::uint64_t bytes) {
+    const auto devices = open_devices(config_, logger_);
+    RUEDA_RETURN_IF_FAILED(devices.status());
+    const auto path =
+        config_.gpu_path == base::GpuPath::host ? collectives::DevicePath::host : collectives::DevicePath::automatic;
+    const Result<std::byte*> memory = devices.value()->allocate(device, bytes, path);
+    RUEDA_RETURN_IF_FAILED(memory.status());
+    return static_cast<void*>(memory.value());
 }
 
 void Runtime::note_resident_memory() {

@@ -122,6 +122,8 @@ public:
     /// The size of a block that allocate() has returned; 0 for any other address.
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const { return heap_.block_bytes(memory); }
     Status deallocate(void* memory);
+    /// Allocates memory of a device. opened_devices() frees it, also after the end of this object.
+    Result<void*> allocate_on_device(std::int32_t device, std::uint64_t bytes);
 
     /// Installs the handler of the stack signal (RUEDA_STACK_SIGNAL), and lets other ranks request the stack of this
     /// process's main thread. Only for the one Runtime of the process that is in a job.

@@ -647,7 +647,22 @@ RUEDA_API void rueda_handle_release(rueda_handle* handle);
  * requested size and the available memory. The memory stays valid after rueda_shutdown.
  */
 RUEDA_API int rueda_allocate(size_t bytes, void** memory);
-/** Frees memory of rueda_allocate. No pending operation may still use the memory. NULL is allowed. */
+/**
+ * Allocates memory of a device. `device_type` must be RUEDA_CUDA, and `device_index` is the device's number among those
+ * that the process sees. If NCCL can allocate memory (2.19 and newer), the memory comes from NCCL, and Rueda registers
+ * it: if all ranks of a process set on one host pass such memory for a tensor, NCCL reads and writes it without copies
+ * of its own. Otherwise the memory comes from NVIDIA's driver. docs/gpu.md has the details.
+ *
+ * The contents are undefined. The call may wait for work of the device. Returns RUEDA_RESOURCE_EXHAUSTED if the device
+ * has not enough memory, and RUEDA_UNSUPPORTED if the process can use no GPU. The memory stays valid after
+ * rueda_shutdown.
+ */
+RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
+/**
+ * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may still use
+ * memory of rueda_allocate. An operation may still use memory of a device: it is then freed after the operation. The
+ * program's own work on the device that uses the memory must have ended.
+ */
 RUEDA_API int rueda_deallocate(void* memory);
 
 /**

@@ -1065,6 +1065,49 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
 }
 inline void deallocate(void* memory) { detail::check(rueda_deallocate(memory)); }
 
+/// A device, for allocate().
+struct Device {
+    DeviceType type = DeviceType::cuda;
+    std::int32_t index = 0;  ///< the device's number among those that the process sees
+};
+[[nodiscard]] inline Device cuda_device(std::int32_t index) { return {DeviceType::cuda, index}; }
+
+/// Allocates memory of a device, which NCCL can use without copies of its own. The contents are undefined. deallocate()
+/// frees the memory. See rueda_allocate_on_device.
+[[nodiscard]] inline void* allocate(std::size_t bytes, const Device& device) {
+    void* memory = nullptr;
+    detail::check(rueda_allocate_on_device(static_cast<std::int32_t>(device.type), device.index, bytes, &memory));
+    return memory;
+}
+
+/// Owns an array in the memory of a device: `rueda::DeviceArray<float> gradient(n, rueda::cuda_device(0));`
+///
+/// The program's own work that uses the array must have ended when the object is destroyed; operations of Rueda may
+/// still use it.
+template <class T>
+class DeviceArray {
+public:
+    DeviceArray(std::size_t size, const Device& device) : size_(size), device_(device) {
+        if (size > static_cast<std::size_t>(-1) / sizeof(T)) {
+            throw std::bad_array_new_length();
+        }
+        memory_.reset(static_cast<T*>(rueda::allocate(size * sizeof(T), device)));
+    }
+
+    /// The address on the device. The host must not read it.
+    [[nodiscard]] T* data() const noexcept { return memory_.get(); }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] const Device& device() const noexcept { return device_; }
+
+private:
+    struct Free {
+        void operator()(T* memory) const noexcept { rueda_deallocate(memory); }
+    };
+    std::size_t size_;
+    Device device_;
+    std::unique_ptr<T, Free> memory_;
+};
+
 /// Allocates memory that all ranks of the host share, for standard containers: `std::vector<float,
 /// rueda::Allocator<float>> gradient(n);`
 template <class T>

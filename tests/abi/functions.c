@@ -115,6 +115,7 @@ int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, s
 int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 void rueda_handle_release(rueda_handle* handle);
 int rueda_allocate(size_t bytes, void** memory);
+int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
 int rueda_deallocate(void* memory);
 int rueda_abort(const char* reason);
 int rueda_begin_step(int64_t step);

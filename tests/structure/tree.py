@@ -31,6 +31,7 @@ LAYERS = {
         "mpi",
         "cuda",
         "cuda/nccl",
+        "cuda/memory",
         "cuda/order",
         "cuda/staged",
         "cuda/ipc",

@@ -15,6 +15,7 @@ void LaunchTask::set_communicator(const NcclApi& nccl, NcclCommunicator communic
     nccl_ = &nccl;
     communicator_ = communicator;
     packing_ = packing;
+    registrations_.set_communicator(nccl, communicator);
 }
 
 void LaunchTask::begin(const DeviceBatch& batch) {
@@ -29,14 +30,12 @@ void LaunchTask::begin(const DeviceBatch& batch) {
 StepResult LaunchTask::step() {
     last_work_ = StepWork::device_wait;
     if (phase_ == Phase::waits_for_turn) {
-        if (!planned_.is_ok()) {
-            return fail(planned_);
+        const auto begun = begin_launch();
+        if (!begun.is_ok()) {
+            return fail(begun.status());
         }
-        if (!device_.take_turn(this)) {
+        if (!begun.value()) {
             return StepResult::polling;
-        }
-        if (Status launched = launch(); !launched.is_ok()) {
-            return fail(std::move(launched));
         }
         phase_ = Phase::is_in_progress;
     }
@@ -56,6 +55,20 @@ StepResult LaunchTask::step() {
         last_work_ = StepWork::other;
     }
     return phase_ == Phase::done ? StepResult::done : StepResult::polling;
+}
+
+/// Returns false if the batch must wait.
+Result<bool> LaunchTask::begin_launch() {
+    RUEDA_RETURN_IF_FAILED(planned_);
+    auto prepared = registrations_.prepare(batch_.memory);
+    if (!prepared.is_ok() || !prepared.value()) {
+        return prepared;
+    }
+    if (!device_.take_turn(this)) {
+        return false;
+    }
+    RUEDA_RETURN_IF_FAILED(launch());
+    return true;
 }
 
 StepResult LaunchTask::fail(Status reason) {
@@ -239,6 +252,7 @@ Status LaunchTask::finish() {
                                        : device_.record(stream.value());
     RUEDA_RETURN_IF_FAILED(end.status());
     end_ = std::move(end).value();
+    registrations_.launched(end_);
     return {};
 }
 

@@ -10,6 +10,7 @@
 #include "collectives/cuda/cuda_device.hpp"
 #include "collectives/cuda/nccl/calls.hpp"
 #include "collectives/cuda/nccl/nccl_failure.hpp"
+#include "collectives/cuda/nccl/registrations.hpp"
 #include "collectives/cuda/nccl_api.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "ops/cuda/launch.hpp"
@@ -18,7 +19,8 @@ namespace rueda::collectives::cuda {
 
 /// Gives one batch to the device. It goes through these phases:
 ///
-///     waits_for_turn   another communicator of the device puts its work into the stream
+///     waits_for_turn   another communicator of the device puts its work into the stream, or the device still works
+///                      with memory whose registration must end before this batch
 ///     launching        our stream waits for the tensors' events; then a kernel packs small tensors; then come all
 ///                      calls of NCCL in one group
 ///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
@@ -32,7 +34,7 @@ namespace rueda::collectives::cuda {
 /// Threads: one at a time.
 class LaunchTask final : public Task {
 public:
-    LaunchTask(Device& device, FailedMember where) : device_(device), where_(where) {}
+    LaunchTask(Device& device, FailedMember where) : device_(device), where_(where), registrations_(device, where) {}
 
     /// Must be called before begin(). Packing needs kernels on this device, and all members must have the same value.
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
@@ -46,6 +48,8 @@ public:
     /// Whether NCCL works on nothing that this task began, so that NCCL's functions may be called.
     [[nodiscard]] bool is_idle() const { return phase_ == Phase::done || phase_ == Phase::waits_for_turn; }
     [[nodiscard]] bool waits_for_turn() const { return phase_ == Phase::waits_for_turn; }
+    /// The memory that the communicator has registered. Only while is_idle().
+    [[nodiscard]] Registrations& registrations() { return registrations_; }
     /// Gives the turn back if the task has it. Call this when the communicator ends.
     void abandon() noexcept;
 
@@ -53,6 +57,7 @@ private:
     enum class Phase : std::uint8_t { waits_for_turn, is_in_progress, done, has_failed };
 
     StepResult fail(Status reason);
+    [[nodiscard]] Result<bool> begin_launch();
     [[nodiscard]] Status launch();
     [[nodiscard]] Status wait_for_tensors(CudaStream stream);
     [[nodiscard]] Status prepare_memory(CudaStream stream);
@@ -71,6 +76,7 @@ private:
     const NcclApi* nccl_ = nullptr;
     NcclCommunicator communicator_ = nullptr;
     Packing packing_ = Packing::off;
+    Registrations registrations_;
 
     Phase phase_ = Phase::done;
     DeviceBatch batch_;

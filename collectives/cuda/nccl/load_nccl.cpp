@@ -126,6 +126,16 @@ Status fill_nccl_api(NcclApi& api, const std::string& path, const FindFunction& 
     }
     RUEDA_NCCL_FUNCTIONS(RUEDA_NCCL_FILL)
 #undef RUEDA_NCCL_FILL
+#define RUEDA_NCCL_FILL(member, symbol, ...) api.member = reinterpret_cast<decltype(api.member)>(find(symbol));
+    RUEDA_NCCL_MEMORY_FUNCTIONS(RUEDA_NCCL_FILL)
+#undef RUEDA_NCCL_FILL
+    if (api.allocate_memory == nullptr || api.free_memory == nullptr || api.register_memory == nullptr ||
+        api.deregister_memory == nullptr) {
+        api.allocate_memory = nullptr;
+        api.free_memory = nullptr;
+        api.register_memory = nullptr;
+        api.deregister_memory = nullptr;
+    }
     return {};
 }
 

@@ -38,6 +38,7 @@ inline constexpr int kNcclAbortsInGroup = 22200;
 [[nodiscard]] std::string known_nccl_bugs(int version);
 
 /// Fills the table. If the library lacks a function, returns Unsupported with the names of the function and of `path`.
+/// A library that lacks one of the memory functions gets none of them.
 [[nodiscard]] Status fill_nccl_api(NcclApi& api, const std::string& path, const FindFunction& find);
 
 /// The facts about this process that decide where load_nccl() looks for NCCL.

@@ -152,6 +152,7 @@ void NcclDeviceCommunicator::abort() noexcept {
 /// Ends the communicator without aborting its work. Returns false if the other members do not come in time.
 bool NcclDeviceCommunicator::finalize() noexcept {
     const NcclApi& api = nccl_.value()->api;
+    task_.registrations().end();
     const ContextScope scope(device_->api(), device_->context());
     if (!was_accepted(api.finalize(communicator_))) {
         return false;
@@ -180,8 +181,8 @@ NcclDeviceCommunicator::~NcclDeviceCommunicator() {
     if (!is_fine || !finalize()) {
         abort();
     }
-    if (abort_ != nullptr) {
-        static_cast<void>(wait_for_abort(*abort_, kAbortLimit));
+    if (abort_ != nullptr && !wait_for_abort(*abort_, kAbortLimit)) {
+        task_.registrations().keep_for_ever();
     }
 }
 

@@ -54,6 +54,7 @@ Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
 Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
     auto found = device(stream.device);
     RUEDA_RETURN_IF_FAILED(found.status());
+    memory_->free_unused();
     auto* const cuda_stream = static_cast<CudaStream>(stream.stream);
     Device& device = found.value()->device();
     RUEDA_RETURN_IF_FAILED(device.check_not_capturing(cuda_stream, "start an operation"));
@@ -99,6 +100,17 @@ Result<DeviceEventPtr> CudaDeviceRuntime::copy(std::int32_t ordinal, std::byte* 
     auto found = device(ordinal);
     RUEDA_RETURN_IF_FAILED(found.status());
     return found.value()->copy(to, from, bytes, after);
+}
+
+Result<std::byte*> CudaDeviceRuntime::allocate(std::int32_t ordinal, std::size_t bytes, DevicePath path) {
+    auto found = device(ordinal);
+    RUEDA_RETURN_IF_FAILED(found.status());
+    std::shared_ptr<const LoadedNccl> from;
+    if (path != DevicePath::host) {
+        const auto loaded = nccl();
+        from = loaded.is_ok() ? loaded.value() : nullptr;
+    }
+    return memory_->allocate(found.value()->shared_device(), bytes, std::move(from));
 }
 
 Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options) {

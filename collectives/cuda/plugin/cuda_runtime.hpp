@@ -13,6 +13,7 @@
 #include "collectives/cuda/cuda_device.hpp"
 #include "collectives/cuda/ipc/ipc_device.hpp"
 #include "collectives/cuda/ipc/ipc_task.hpp"
+#include "collectives/cuda/memory/program_memory.hpp"
 #include "collectives/cuda/nccl/load_nccl.hpp"
 #include "collectives/cuda/nccl/nccl_communicator.hpp"
 #include "collectives/cuda/order/launch_order.hpp"
@@ -46,6 +47,9 @@ public:
     Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) override;
     Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from, std::size_t bytes,
                                 const DeviceEventPtr& after) override;
+    Result<std::byte*> allocate(std::int32_t device, std::size_t bytes, DevicePath path) override;
+    bool deallocate(const void* memory) override { return memory_->give_back(memory); }
+    DeviceMemoryPtr memory_of(const std::byte* address) override { return memory_->find(address); }
 
 private:
     /// Returns the device with what all process sets on it share.
@@ -58,6 +62,7 @@ private:
     const Parts parts_;
     const std::shared_ptr<NcclSets> sets_ = std::make_shared<NcclSets>();
     const std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
+    const std::shared_ptr<ProgramMemory> memory_ = std::make_shared<ProgramMemory>();
     std::mutex mutex_;  // guards the next two
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
     std::map<int, std::shared_ptr<IpcDevice>> ipc_devices_;

@@ -84,6 +84,7 @@ std::optional<BatchChunks> SetTask::chunks() const {
 void SetCommunicator::SubBatch::clear() {
     segments.clear();
     ready.clear();
+    memory.clear();
     host_segments.clear();
     locations.clear();
 }
@@ -92,6 +93,9 @@ void SetCommunicator::SubBatch::add(const DeviceBatch& batch, std::size_t tensor
     segments.push_back(batch.segments[tensor]);
     if (tensor < batch.ready.size()) {
         ready.push_back(batch.ready[tensor]);
+    }
+    if (tensor < batch.memory.size()) {
+        memory.push_back(batch.memory[tensor]);
     }
     if (tensor < batch.host.segments.size()) {
         const std::size_t local_members = batch.host.locations.size() / batch.host.segments.size();
@@ -105,6 +109,7 @@ DeviceBatch SetCommunicator::SubBatch::of(const DeviceBatch& batch) const {
     DeviceBatch part = batch;
     part.segments = segments;
     part.ready = ready;
+    part.memory = memory;
     part.host.segments = host_segments;
     part.host.locations = locations;
     return part;
@@ -114,7 +119,7 @@ SetCommunicator::SetCommunicator(Parts parts, DeviceSet set, Communicator& host)
     : parts_(std::move(parts)),
       set_(std::move(set)),
       host_(host),
-      staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes),
+      staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes, set_.shared),
       order_(parts_.order, host, set_.device, set_.id),
       task_(order_) {}
 

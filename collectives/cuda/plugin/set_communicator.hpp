@@ -98,6 +98,7 @@ private:
     struct SubBatch {
         std::vector<Segment> segments;
         std::vector<DeviceEventPtr> ready;
+        std::vector<TensorMemory> memory;
         std::vector<Segment> host_segments;
         std::vector<Location> locations;
 

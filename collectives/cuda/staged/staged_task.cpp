@@ -20,8 +20,13 @@ DeviceAddress device_address(const std::byte* memory) { return std::bit_cast<std
 }  // namespace
 
 StagedTask::StagedTask(std::shared_ptr<StagingDevice> device, Communicator& host, std::uint32_t member,
-                       std::uint32_t members, std::size_t piece_bytes)
-    : device_(std::move(device)), host_(host), member_(member), members_(members), piece_bytes_(piece_bytes) {}
+                       std::uint32_t members, std::size_t piece_bytes, std::shared_ptr<SharedMemory> shared)
+    : device_(std::move(device)), host_(host), member_(member), members_(members), piece_bytes_(piece_bytes) {
+    if (shared != nullptr && members > 1) {
+        area_ =
+            std::make_unique<SharedArea>(device_, std::move(shared), member, members, piece_bytes + kGapBytes, kBlocks);
+    }
+}
 
 void StagedTask::begin(const DeviceBatch& batch) {
     batch_ = batch;
@@ -54,10 +59,13 @@ LaunchPhase StagedTask::phase() const {
     if (!ready_.were_done()) {
         return LaunchPhase::waits_for_inputs;
     }
-    return inner_ == nullptr ? LaunchPhase::copies : LaunchPhase::on_cpu;
+    return inner_ == nullptr && !waits_for_members_ ? LaunchPhase::copies : LaunchPhase::on_cpu;
 }
 
 Result<StepResult> StagedTask::advance() {
+    if (area_ != nullptr && !area_->is_connected()) {
+        return connect_area();
+    }
     const auto ready = ready_.all_done();
     RUEDA_RETURN_IF_FAILED(ready.status());
     if (!ready.value()) {
@@ -79,6 +87,47 @@ Result<StepResult> StagedTask::advance() {
     return StepResult::done;
 }
 
+StepResult StagedTask::step_inner() {
+    const StepResult result = inner_->step();
+    last_work_ = inner_->last_work();
+    return result;
+}
+
+/// Tells the members where their areas are, before the first batch. All members have this batch, so all of them
+/// exchange the places here.
+Result<StepResult> StagedTask::connect_area() {
+    if (inner_ == nullptr) {
+        area_->allocate();
+        own_place_ = area_->own_place();
+        places_.assign(members_, 0);
+        ones_.assign(members_, 1);
+        segments_.assign(1, {.dtype = DType::uint8,
+                             .count = sizeof(own_place_),
+                             .input = reinterpret_cast<const std::byte*>(&own_place_),
+                             .output = reinterpret_cast<std::byte*>(places_.data())});
+        locations_.assign(members_, {.first_dimension = 1});
+        inner_ = &host_.start({.operation = Operation::allgather,
+                               .segments = segments_,
+                               .locations = locations_,
+                               .splits = {},
+                               .rows = ones_});
+    }
+    const StepResult result = step_inner();
+    if (result != StepResult::done) {
+        return result;
+    }
+    inner_ = nullptr;
+    area_->connect(places_);
+    return StepResult::advanced;
+}
+
+/// Whether the CPU reduces the piece in place, in the memory that the members share. The answer is the same on all
+/// members, because it depends only on what is the same.
+bool StagedTask::uses_area(const StagedPiece& piece) const {
+    return area_ != nullptr && area_->is_usable() && piece.bytes <= area_->block_bytes() &&
+           batch_.operation == Operation::allreduce && parts_of(piece).front().segment.reduce_op != ReduceOp::adasum;
+}
+
 Status StagedTask::return_blocks() {
     while (!leaving_.empty()) {
         const auto done = leaving_.front().copied_out->is_done();
@@ -86,13 +135,18 @@ Status StagedTask::return_blocks() {
         if (!done.value()) {
             break;
         }
-        return_block(leaving_.front().block);
+        return_block(leaving_.front().block, leaving_.front().number);
         leaving_.pop_front();
     }
     return {};
 }
 
-void StagedTask::return_block(const PinnedBlock& block) {
+/// A block of the area needs no list: its place follows from the piece's number, and at most kBlocks pieces are in
+/// progress.
+void StagedTask::return_block(const PinnedBlock& block, std::uint64_t number) {
+    if (number != 0) {
+        return;
+    }
     if (is_reserved_) {
         reserved_.push_back(block);
     } else {
@@ -109,6 +163,9 @@ bool StagedTask::may_take_block() const {
 void StagedTask::reserve() {
     if (failure_.is_ok()) {
         is_reserved_ = true;
+        if (area_ != nullptr) {
+            area_->allocate();
+        }
         failure_ = take_all_blocks();
     }
 }
@@ -117,6 +174,9 @@ void StagedTask::reserve() {
 Status StagedTask::take_all_blocks() {
     std::map<std::size_t, std::size_t> taken;  // the number of blocks by size
     for (const StagedPiece& piece : plan_.pieces) {
+        if (uses_area(piece)) {
+            continue;
+        }
         std::size_t& blocks = taken[StagingDevice::size_of_block(piece.bytes)];
         if (blocks < (piece.bytes > piece_bytes_ ? 1 : kBlocks)) {
             auto block = device_->take(piece.bytes);
@@ -196,10 +256,17 @@ Status StagedTask::copy(Direction direction, const StagedPiece& piece, const Pin
 Status StagedTask::copy_in() {
     last_work_ = StepWork::copy_in;
     const StagedPiece& piece = plan_.pieces[copied_in_];
-    auto block = take_block(piece.bytes);
-    RUEDA_RETURN_IF_FAILED(block.status());
-    Stage& stage = stages_.emplace_back(Stage{.block = block.value()});
-    RUEDA_RETURN_IF_FAILED(copy(Direction::to_host, piece, stage.block, stage.copied_in));
+    Stage stage;
+    if (uses_area(piece)) {
+        stage.number = ++area_pieces_;
+        stage.block = {area_->own_block(stage.number), area_->block_bytes()};
+    } else {
+        auto block = take_block(piece.bytes);
+        RUEDA_RETURN_IF_FAILED(block.status());
+        stage.block = block.value();
+    }
+    stages_.push_back(stage);
+    RUEDA_RETURN_IF_FAILED(copy(Direction::to_host, piece, stage.block, stages_.back().copied_in));
     ++copied_in_;
     return {};
 }
@@ -218,10 +285,13 @@ Result<StepResult> StagedTask::work_on_cpu() {
                 return StepResult::polling;
             }
         }
+        if (!are_members_ready()) {
+            last_work_ = StepWork::device_wait;  // for the copies of another member's device
+            return StepResult::polling;
+        }
         start_on_cpu();
     }
-    const StepResult result = inner_->step();
-    last_work_ = inner_->last_work();
+    const StepResult result = step_inner();
     if (result != StepResult::done) {
         return result;
     }
@@ -229,6 +299,28 @@ Result<StepResult> StagedTask::work_on_cpu() {
     RUEDA_RETURN_IF_FAILED(copy_out());
     ++on_cpu_;
     return StepResult::advanced;
+}
+
+/// A reduction in place expects the inputs of all members in their blocks.
+bool StagedTask::are_members_ready() {
+    const std::uint64_t number = stages_.front().number;
+    if (number == 0) {
+        return true;
+    }
+    area_->publish(number);
+    waits_for_members_ = !area_->is_ready(number);
+    return !waits_for_members_;
+}
+
+/// The parts of a piece have the same offsets on all members, and an allreduce works in place.
+void StagedTask::use_area_of_members(const StagedPart& part, std::uint64_t number,
+                                     std::span<Location> locations) const {
+    for (std::uint32_t member = 0; member < locations.size(); ++member) {
+        if (!locations[member].absent) {
+            locations[member].input = area_->block(member, number) + part.input_offset;
+            locations[member].output = locations[member].input;
+        }
+    }
 }
 
 void StagedTask::start_on_cpu() {
@@ -243,6 +335,9 @@ void StagedTask::start_on_cpu() {
         segment.output = part.has_output ? memory + part.output_offset : nullptr;
         const auto locations = host.locations_of(part.tensor, local_members);
         locations_.insert(locations_.end(), locations.begin(), locations.end());
+        if (const std::uint64_t number = stages_.front().number; number != 0) {
+            use_area_of_members(part, number, std::span(locations_).last(local_members));
+        }
     }
     inner_ = &host_.start({.operation = host.operation,
                            .segments = segments_,
@@ -257,9 +352,9 @@ Status StagedTask::copy_out() {
     RUEDA_RETURN_IF_FAILED(copy(Direction::to_device, plan_.pieces[on_cpu_], stage.block, copied_out));
     stages_.pop_front();
     if (copied_out == nullptr) {
-        return_block(stage.block);
+        return_block(stage.block, stage.number);
     } else {
-        leaving_.push_back({stage.block, std::move(copied_out)});
+        leaving_.push_back({stage.block, std::move(copied_out), stage.number});
     }
     return {};
 }
@@ -307,14 +402,19 @@ bool StagedTask::wait_for_copies() noexcept {
 
 StagedTask::~StagedTask() {
     end_reservation();
-    if (!wait_for_copies() || inner_ != nullptr || !failure_.is_ok()) {
+    // While this member waits for the others, another member may already write to this member's block.
+    if (!wait_for_copies() || inner_ != nullptr || waits_for_members_ || !failure_.is_ok()) {
+        if (area_ != nullptr) {
+            area_->leave_to_process();
+        }
         return;
     }
+    is_reserved_ = false;
     for (const Stage& stage : stages_) {
-        device_->give_back(stage.block);
+        return_block(stage.block, stage.number);
     }
     for (const Leaving& leaving : leaving_) {
-        device_->give_back(leaving.block);
+        return_block(leaving.block, leaving.number);
     }
 }
 

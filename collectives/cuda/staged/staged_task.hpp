@@ -15,6 +15,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/cuda/ready_events.hpp"
+#include "collectives/cuda/staged/shared_area.hpp"
 #include "collectives/cuda/staged/staging_device.hpp"
 #include "collectives/cuda/staged/staging_plan.hpp"
 
@@ -46,9 +47,13 @@ public:
     /// How long the end of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
-    /// `host` must outlive the task.
+    /// A piece in shared memory may be longer than a piece's size by this, for the gaps between its tensors.
+    static constexpr std::size_t kGapBytes = std::size_t{64} << 10;
+
+    /// `host` must outlive the task. `shared` is null if the members are on several hosts. Otherwise allreduces go
+    /// through memory that all members share, if all members can pin such memory.
     StagedTask(std::shared_ptr<StagingDevice> device, Communicator& host, std::uint32_t member, std::uint32_t members,
-               std::size_t piece_bytes);
+               std::size_t piece_bytes, std::shared_ptr<SharedMemory> shared = nullptr);
     /// Waits until the device has done the task's copies, at most for kEndLimit. If it has not, or if the CPU's
     /// operation has not ended, the pinned memory is left to the process.
     ~StagedTask() override;
@@ -79,23 +84,30 @@ private:
     struct Stage {
         PinnedBlock block{};
         DeviceEventPtr copied_in{};  // null if the piece has no input on this member
+        std::uint64_t number = 0;    // of the piece in the shared area; 0: the block is not in the area
     };
     /// A block whose piece is copied out.
     struct Leaving {
         PinnedBlock block{};
         DeviceEventPtr copied_out{};
+        std::uint64_t number = 0;  // as in Stage
     };
 
     [[nodiscard]] Result<StepResult> advance();
     [[nodiscard]] Status return_blocks();
-    void return_block(const PinnedBlock& block);
+    void return_block(const PinnedBlock& block, std::uint64_t number);
+    [[nodiscard]] Result<StepResult> connect_area();
+    [[nodiscard]] bool uses_area(const StagedPiece& piece) const;
+    [[nodiscard]] StepResult step_inner();
     [[nodiscard]] bool may_take_block() const;
     [[nodiscard]] Status take_all_blocks();
     [[nodiscard]] Result<PinnedBlock> take_block(std::size_t bytes);
     void end_reservation() noexcept;
     [[nodiscard]] Status copy_in();
     [[nodiscard]] Result<StepResult> work_on_cpu();
+    [[nodiscard]] bool are_members_ready();
     void start_on_cpu();
+    void use_area_of_members(const StagedPart& part, std::uint64_t number, std::span<Location> locations) const;
     [[nodiscard]] Status copy_out();
     [[nodiscard]] Status finish();
     [[nodiscard]] Status copy(Direction direction, const StagedPiece& piece, const PinnedBlock& block,
@@ -108,6 +120,7 @@ private:
     const std::uint32_t member_;
     const std::uint32_t members_;
     const std::size_t piece_bytes_;
+    std::unique_ptr<SharedArea> area_;  // null if the members share no memory
 
     DeviceBatch batch_;
     StagingPlan plan_;
@@ -125,6 +138,12 @@ private:
     // the batch of the CPU's communicator
     std::vector<Segment> segments_;
     std::vector<Location> locations_;
+    // the exchange of the areas' places, in the order of the members
+    std::uint64_t own_place_ = 0;
+    std::vector<std::uint64_t> places_;
+    std::vector<std::int64_t> ones_;
+    bool waits_for_members_ = false;  // the first of the stages is copied in here, and not on all members
+    std::uint64_t area_pieces_ = 0;   // the number of the last piece in the area
 };
 
 }  // namespace rueda::collectives::cuda

@@ -66,6 +66,7 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         place.signature = signature_of(metadata);
     }
     if (is_on_device(metadata)) [[unlikely]] {
+        place.input = request.device != nullptr ? request.device->place : 0;
         return false;  // the CPU cannot read the input
     }
     // The search for resident memory takes time. It runs only for inputs larger than kResidentPayloadBytes, because

@@ -28,6 +28,9 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
     }
     // This rank's own number of rows comes from the caller's request, because other ranks can overwrite the arena.
     location.first_dimension = member == view_.rank ? entry.request.first_dimension : copy_once(place.first_dimension);
+    if (is_on_device(metadata)) [[unlikely]] {
+        location.device_place = copy_once(place.input);
+    }
     std::uint64_t bytes = entry.request.bytes();
     if (has_variable_rows(operation)) {
         if (location.first_dimension < 0 ||

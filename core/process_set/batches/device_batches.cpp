@@ -7,6 +7,8 @@
 
 #include "base/system/clock.hpp"
 #include "collectives/operation.hpp"
+#include "core/operations/device_memory.hpp"
+#include "core/process_set/batches/resident_blocks.hpp"
 
 namespace rueda::core {
 
@@ -119,7 +121,8 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
                                                      .id = view_.identity.id,
                                                      .path = path_,
                                                      .ranks = view_.identity.ranks,
-                                                     .expects_other_sets = use->is_in_several_sets},
+                                                     .expects_other_sets = use->is_in_several_sets,
+                                                     .shared = shared_memory(*use)},
                                                     host);
         RUEDA_RETURN_IF_FAILED(made.status());
         communicator_ = std::move(made).value();
@@ -140,6 +143,14 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
                           .splits = {},
                           .rows = exchange_rows_});
     return {};
+}
+
+/// A member of a set on several hosts cannot reach the shared memory of all members, so such a set gets none.
+std::shared_ptr<collectives::SharedMemory> DeviceBatches::shared_memory(const DeviceUse& use) const {
+    if (use.heap == nullptr || view_.extent().members != view_.set_size) {
+        return nullptr;
+    }
+    return std::make_shared<ResidentBlocks>(view_, *use.heap);
 }
 
 StepResult DeviceBatches::exchange() {
@@ -202,6 +213,7 @@ void DeviceBatches::start_on_device() {
     inner_ = &communicator_->start({.operation = operation,
                                     .segments = segments_,
                                     .ready = ready_,
+                                    .memory = memory_,
                                     .rows = batch.rows,
                                     .splits = splits_,
                                     .host = batch});
@@ -212,6 +224,7 @@ void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
     locations_.clear();
     ready_.clear();
+    memory_.clear();
     refusals_.assign(batch.segments.size(), {});
     for (std::size_t i = 0; i < batch.segments.size(); ++i) {
         refusals_[i] = communicator_->check(batch.operation, batch.segments[i]);
@@ -221,8 +234,24 @@ void DeviceBatches::take_possible(const collectives::Batch& batch) {
             segments_.push_back(batch.segments[i]);
             locations_.insert(locations_.end(), locations.begin(), locations.end());
             ready_.push_back(use != nullptr ? use->ready : nullptr);
+            memory_.push_back(memory_of(use, locations));
         }
     }
+}
+
+/// A member of a set on several hosts knows only what the members of its own host have announced, so such a set
+/// registers nothing.
+collectives::TensorMemory DeviceBatches::memory_of(const DeviceUse* use,
+                                                   std::span<const collectives::Location> locations) const {
+    collectives::TensorMemory memory;
+    if (use != nullptr) {
+        memory.input = use->input_memory;
+        memory.output = use->output_memory;
+    }
+    if (view_.extent().members == view_.set_size) {
+        memory.use = agreed_memory(locations);
+    }
+    return memory;
 }
 
 StepResult DeviceBatches::launch() {
@@ -268,9 +297,11 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
         batch.about = describe(entries, position);
         batch.looked_ns = batch.about.since_ns;
         batch.inputs = ready_;
+        batch.memory = memory_;
         batch.end = communicator_->end();
     }
     ready_.clear();
+    memory_.clear();
     launched_count_.store(launched_.size(), std::memory_order_relaxed);
     launch_operations(batch, entries);
     if (batch.records.empty()) {

@@ -94,6 +94,7 @@ private:
         LaunchedBatch about{};
         collectives::DeviceEventPtr end{};
         std::vector<collectives::DeviceEventPtr> inputs{};  // the work of the program for which this batch waits
+        std::vector<collectives::TensorMemory> memory{};    // what the device uses until `end`
         std::int64_t looked_ns = 0;              // when `inputs` were last looked at, or when the batch was launched
         std::vector<std::uint64_t> records{};    // the numbers of the operations in the flight recorder
         std::vector<Completion*> completions{};  // an operation whose caller does not wait has none
@@ -101,6 +102,7 @@ private:
 
     [[nodiscard]] Status begin_exchange(collectives::Communicator& host);
     [[nodiscard]] const DeviceUse* own_use() const;
+    [[nodiscard]] std::shared_ptr<collectives::SharedMemory> shared_memory(const DeviceUse& use) const;
     [[nodiscard]] collectives::StepResult step();
     [[nodiscard]] collectives::StepResult step_inner();
     [[nodiscard]] collectives::StepResult exchange();
@@ -109,6 +111,8 @@ private:
     [[nodiscard]] collectives::StepResult fail(const Status& reason);
     void start_on_device();
     void take_possible(const collectives::Batch& batch);
+    [[nodiscard]] collectives::TensorMemory memory_of(const DeviceUse* use,
+                                                      std::span<const collectives::Location> locations) const;
     void end_first(const Status& status);
     void launch_operations(Launched& batch, std::span<TensorEntry* const> entries);
     [[nodiscard]] LaunchedBatch describe(std::span<TensorEntry* const> entries, std::uint64_t position) const;
@@ -141,6 +145,7 @@ private:
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;
     std::vector<collectives::DeviceEventPtr> ready_;
+    std::vector<collectives::TensorMemory> memory_;
     std::vector<std::int64_t> splits_;
     std::list<Launched> launched_;                // a list, because it needs no memory while it is empty
     std::atomic<std::size_t> launched_count_{0};  // the size of launched_, for other threads

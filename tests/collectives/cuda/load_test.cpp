@@ -39,6 +39,11 @@ TEST_CASE("a missing function is named, with the library", "[unit]") {
     const Status no_abort = fill_nccl_api(nccl, "NCCL 2.18.1 ('/x/libnccl.so.2')", all_but("ncclCommAbort"));
     CHECK(has(no_abort, "NCCL 2.18.1 ('/x/libnccl.so.2') has no function ncclCommAbort"));
     CHECK(has(no_abort, "RUEDA_NCCL_LIBRARY"));
+    CHECK(nccl.has_memory_functions());
+    NcclApi older;
+    CHECK(fill_nccl_api(older, "NCCL", all_but("ncclCommDeregister")).is_ok());
+    CHECK(!older.has_memory_functions());
+    CHECK(older.allocate_memory == nullptr);
 }
 
 CudaResult fake_name(CudaResult error, const char** name) {

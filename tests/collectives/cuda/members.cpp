@@ -30,6 +30,28 @@ void require(const Status& status, const char* what) {
     }
 }
 
+/// The memory of an arena that its members share. There is room for one block.
+class OneSharedBlock final : public SharedMemory {
+public:
+    OneSharedBlock(std::shared_ptr<Arena> arena, std::size_t bytes) : arena_(std::move(arena)), bytes_(bytes) {}
+    Result<Block> allocate(std::size_t bytes) override {
+        if (is_taken_ || bytes > bytes_) {
+            return failure(ErrorCode::resource_exhausted, "no shared memory");
+        }
+        is_taken_ = true;
+        return Block{arena_->resident_memory(arena_->rank(), 0, bytes), 0};
+    }
+    void deallocate(std::byte* /*memory*/) noexcept override { is_taken_ = false; }
+    std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const override {
+        return arena_->resident_memory(member, offset, bytes);
+    }
+
+private:
+    const std::shared_ptr<Arena> arena_;
+    const std::size_t bytes_;
+    bool is_taken_ = false;
+};
+
 }  // namespace
 
 std::shared_ptr<Arena> Meeting::map_arena(const Set& set, std::size_t nth, std::uint32_t place) {
@@ -103,14 +125,20 @@ std::vector<std::uint32_t> Member::all_members() const {
 
 std::unique_ptr<DeviceCommunicator> Member::make_communicator(const std::vector<std::uint32_t>& set, std::int32_t id) {
     const auto place = static_cast<std::uint32_t>(std::find(set.begin(), set.end(), number_) - set.begin());
-    hosts_.push_back(std::make_unique<WatchedHost>(meeting_.map_arena(set, made_[set]++, place), keeps_own_proposals_));
+    const std::shared_ptr<Arena> arena = meeting_.map_arena(set, made_[set]++, place);
+    hosts_.push_back(std::make_unique<WatchedHost>(arena, keeps_own_proposals_));
+    std::shared_ptr<SharedMemory> shared;
+    if (shared_bytes_ > 0) {
+        shared = std::make_shared<OneSharedBlock>(arena, shared_bytes_);
+    }
     auto made = runtime_->make_communicator({.device = device_,
                                              .member = place,
                                              .members = static_cast<std::uint32_t>(set.size()),
                                              .id = id,
                                              .path = path_,
                                              .ranks = {set.begin(), set.end()},
-                                             .expects_other_sets = expects_other_sets_},
+                                             .expects_other_sets = expects_other_sets_,
+                                             .shared = std::move(shared)},
                                             *hosts_.back());
     require(made.status(), "make_communicator");
     return std::move(made).value();
@@ -323,6 +351,14 @@ void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::functio
         members, 1, seed,
         [&body](Member& member) {
             member.set_path(DevicePath::host);
+            body(member);
+        },
+        nullptr, /*piece_bytes=*/600);
+    run_members(
+        members, 1, seed,
+        [&body](Member& member) {
+            member.set_path(DevicePath::host);
+            member.share_memory();
             body(member);
         },
         nullptr, /*piece_bytes=*/600);

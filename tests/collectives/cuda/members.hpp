@@ -81,6 +81,8 @@ public:
     /// Plants a defect: in the communicators that are made from here on, each member takes its own proposal as the
     /// number of a batch.
     void keep_own_proposals() { keeps_own_proposals_ = true; }
+    /// The communicators that are made from here on get memory that all members share, of at most `bytes` bytes.
+    void share_memory(std::size_t bytes = std::size_t{2} << 20) { shared_bytes_ = bytes; }
     /// The warnings that the plugin wrote.
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
     void meet() { meeting_.barrier.arrive_and_wait(); }
@@ -136,6 +138,7 @@ private:
     DevicePath path_ = DevicePath::automatic;
     bool expects_other_sets_ = false;
     bool keeps_own_proposals_ = false;
+    std::size_t shared_bytes_ = 0;
     std::vector<std::string> warnings_;
     std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
     std::map<std::vector<std::uint32_t>, std::size_t> made_;  // the number of communicators of each set
@@ -156,8 +159,8 @@ void run_members(std::uint32_t members, int devices, std::uint64_t seed, const s
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,
                                                              std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// Runs `body` twice: with NCCL and a device for each member, and through the host's memory with one device for all
-/// members and small pieces.
+/// Runs `body` three times: with NCCL and a device for each member, and through the host's memory with one device for
+/// all members and small pieces, without and with memory that the members share.
 void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::function<void(Member&)>& body);
 
 }  // namespace rueda::tests

@@ -117,6 +117,8 @@ struct Row {
     F(memory_get_range, cuMemGetAddressRange)                          \
     F(host_allocate, cuMemHostAlloc)                                   \
     F(host_free, cuMemFreeHost)                                        \
+    F(host_register, cuMemHostRegister)                                \
+    F(host_unregister, cuMemHostUnregister)                            \
     F(copy_async, cuMemcpyAsync)                                       \
     F(fill_async, cuMemsetD8Async)                                     \
     F(pointer_get_attribute, cuPointerGetAttribute)                    \
@@ -150,7 +152,11 @@ struct Row {
     F(group_start, ncclGroupStart)                        \
     F(group_end, ncclGroupEnd)                            \
     F(create_premultiplied_sum, ncclRedOpCreatePreMulSum) \
-    F(destroy_reduction, ncclRedOpDestroy)
+    F(destroy_reduction, ncclRedOpDestroy)                \
+    F(allocate_memory, ncclMemAlloc)                      \
+    F(free_memory, ncclMemFree)                           \
+    F(register_memory, ncclCommRegister)                  \
+    F(deregister_memory, ncclCommDeregister)
 
 #define COMPARE_CUDA(member, function) COMPARE(CudaApi, member, function)
 #define COMPARE_NCCL(member, function) COMPARE(NcclApi, member, function)
@@ -160,7 +166,8 @@ NCCL_ROWS(COMPARE_NCCL)
 #define ROW(member, function) Row{#member, TEXT(function)},
 constexpr Row kHeaderRows[] = {CUDA_ROWS(ROW) NCCL_ROWS(ROW)};
 #define TABLE_ROW(member, symbol, ...) Row{#member, symbol},
-constexpr Row kTableRows[] = {RUEDA_CUDA_FUNCTIONS(TABLE_ROW) RUEDA_NCCL_FUNCTIONS(TABLE_ROW)};
+constexpr Row kTableRows[] = {RUEDA_CUDA_FUNCTIONS(TABLE_ROW) RUEDA_NCCL_FUNCTIONS(TABLE_ROW)
+                                  RUEDA_NCCL_MEMORY_FUNCTIONS(TABLE_ROW)};
 static_assert(std::size(kHeaderRows) == std::size(kTableRows), "a function of the tables is not compared");
 
 #define EQUAL(own, theirs) static_assert(static_cast<long long>(own) == static_cast<long long>(theirs))
@@ -187,6 +194,7 @@ EQUAL(kCudaCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 EQUAL(kCudaCaptureIsolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 EQUAL(kCudaUnknown, CUDA_ERROR_UNKNOWN);
 EQUAL(906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);  // cuda_device.cpp
+EQUAL(kRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
 EQUAL(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 EQUAL(kEventBlockingSync, CU_EVENT_BLOCKING_SYNC);
 EQUAL(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "core/operations/device_memory.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/devices.hpp"
 #include "tests/support/gpu_kernels.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
@@ -81,6 +83,20 @@ float* DeviceRank::allocate(std::size_t count) {
     return reinterpret_cast<float*>(address);
 }
 
+float* DeviceRank::allocate_with_rueda(std::span<const float> values) {
+    const Result<void*> memory = runtime_->allocate_on_device(device_, values.size_bytes());
+    memory.status().throw_if_failed();
+    auto* const floats = static_cast<float*>(memory.value());
+    write(floats, values);
+    return floats;
+}
+
+void DeviceRank::deallocate(float* memory) {
+    if (!core::opened_devices()->deallocate(memory)) {
+        throw std::runtime_error("the memory is not Rueda's");
+    }
+}
+
 float* DeviceRank::put(std::span<const float> values) {
     float* const memory = allocate(values.size());
     write(memory, values);
@@ -124,7 +140,7 @@ Status DeviceRank::start_in(core::ProcessSet& set, const std::string& name, cons
     if (options.device != nullptr && !request.is_refused) {
         auto use = runtime_->use_device(set, *options.device);
         RUEDA_RETURN_IF_FAILED(use.status());
-        request.device = std::move(use).value();
+        request.device = core::with_memory_of(std::move(use).value(), request);
     }
     return runtime_->start(set, name, request, completion);
 }

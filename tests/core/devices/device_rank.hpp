@@ -47,6 +47,9 @@ public:
     [[nodiscard]] float* put(std::span<const float> values);
     /// Allocates device memory whose elements the stream fills with bytes that are no result.
     [[nodiscard]] float* garbage(std::size_t count);
+    /// Allocates device memory with Rueda, and lets the stream write `values` into it. The test gives it back.
+    [[nodiscard]] float* allocate_with_rueda(std::span<const float> values);
+    void deallocate(float* memory);
     /// Lets the stream write `values` into memory that exists, without waiting.
     void write(float* memory, std::span<const float> values);
     /// Reads device memory after all work in the stream.

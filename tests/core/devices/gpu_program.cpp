@@ -11,6 +11,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/cuda/cuda_api.hpp"
@@ -48,11 +49,14 @@ public:
     [[nodiscard]] float* put(const std::vector<float>& values) {
         DeviceAddress memory = 0;
         check(api_.memory_allocate(&memory, values.size() * sizeof(float)) == 0, "no memory");
-        check(api_.copy_async(memory, reinterpret_cast<DeviceAddress>(values.data()), values.size() * sizeof(float),
-                              stream_) == 0 &&
+        write(reinterpret_cast<float*>(memory), values);
+        return reinterpret_cast<float*>(memory);
+    }
+    void write(float* memory, const std::vector<float>& values) {
+        check(api_.copy_async(reinterpret_cast<DeviceAddress>(memory), reinterpret_cast<DeviceAddress>(values.data()),
+                              values.size() * sizeof(float), stream_) == 0 &&
                   api_.stream_synchronize(stream_) == 0,
               "the copy failed");
-        return reinterpret_cast<float*>(memory);
     }
     [[nodiscard]] std::vector<float> get(const float* memory, std::size_t count) {
         std::vector<float> values(count);
@@ -232,6 +236,33 @@ void scatters_few_rows(Gpu& gpu) {
           "the rows are wrong");
 }
 
+/// Memory that Rueda allocates. The last array is given back while the GPU may still work on it.
+void uses_memory_of_rueda(Gpu& gpu) {
+    constexpr std::int64_t kCount = 100'000;
+    const rueda::Device device = rueda::cuda_device(gpu.stream().index);
+    const float sum = static_cast<float>(rueda::size() * (rueda::size() + 1)) / 2;
+    const auto add = [&](const rueda::DeviceArray<float>& array) {
+        gpu.write(array.data(), std::vector<float>(kCount, static_cast<float>(rueda::rank() + 1)));
+        rueda::allreduce_async("in memory of Rueda", view_of(array.data(), kCount),
+                               rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .device = gpu.stream()})
+            .wait_on_stream(gpu.stream());
+    };
+    rueda::DeviceArray<float> kept(kCount, device);
+    add(kept);
+    check(gpu.get(kept.data(), kCount) == std::vector<float>(kCount, sum), "the sum in memory of Rueda is wrong");
+    for (int i = 0; i < 5; ++i) {
+        add(rueda::DeviceArray<float>(kCount, device));
+    }
+    const rueda::DeviceArray<float> moved = std::move(kept);
+    add(moved);
+    check(gpu.get(moved.data(), 1) == std::vector<float>{sum}, "the second sum in memory of Rueda is wrong");
+    expect_error(rueda::ErrorCode::invalid_argument, "the type of the device is 0", [] {
+        static_cast<void>(rueda::allocate(4, {rueda::DeviceType::cpu, 0}));
+    });
+    expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63",
+                 [] { static_cast<void>(rueda::allocate(4, rueda::cuda_device(63))); });
+}
+
 void mistakes(Gpu& gpu) {
     float* const data = gpu.put({1.0F});
     const rueda::TensorView view = view_of(data, 1);
@@ -387,6 +418,7 @@ int main(int argc, char** argv) {
     sends_around(gpu);
     waits_on_a_stream(gpu);
     scatters_few_rows(gpu);
+    uses_memory_of_rueda(gpu);
     mistakes(gpu);
     uses_a_second_process_set(gpu);
 #ifndef RUEDA_ON_A_REAL_GPU

@@ -55,6 +55,31 @@ void wait(DeviceRank& rank, const core::Completion& completion) {
     rank.runtime().wait(completion, 20).throw_if_failed();
 }
 
+TEST_CASE("memory of Rueda may be given back while it is sent and received", "[messages]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        const std::vector<float> values = values_of(3, 500);
+        float* const data = rank.allocate_with_rueda(rank.rank() == 0 ? values : std::vector<float>(500));
+        core::Completion completion;
+        start_message(rank, /*sends=*/rank.rank() == 0, data, 500, 1 - rank.rank(), 1, completion);
+        if (rank.rank() == 0) {
+            rank.deallocate(data);
+        }
+        wait(rank, completion);
+        if (rank.rank() == 1) {
+            RUEDA_RANK_CHECK(rank.get(data, 500) == values);
+            core::Completion dropped;
+            start_message(rank, /*sends=*/false, data, 500, 0, 2, dropped);
+            rank.deallocate(data);
+            wait(rank, dropped);
+        } else {
+            float* const other = rank.put(values);
+            core::Completion sent;
+            start_message(rank, /*sends=*/true, other, 500, 1, 2, sent);
+            wait(rank, sent);
+        }
+    });
+}
+
 TEST_CASE("every rank sends to the next one and receives from the one before", "[messages]") {
     const int ranks = GENERATE(1, 2, 3);
     run_on_devices(ranks, [](DeviceRank& rank) {

@@ -42,6 +42,7 @@ inline collectives::cuda::NcclApi open_nccl() {
     collectives::cuda::NcclApi api;
     void* library = open_library("libnccl.so.2");
     RUEDA_NCCL_FUNCTIONS(GPU_STAND_IN_RESOLVE)
+    RUEDA_NCCL_MEMORY_FUNCTIONS(GPU_STAND_IN_RESOLVE)
 #undef GPU_STAND_IN_RESOLVE
     return api;
 }

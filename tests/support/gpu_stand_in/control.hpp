@@ -89,6 +89,9 @@ inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }
 
+/// Whether the driver knows the address: as memory of a device, or as pinned memory.
+[[nodiscard]] bool is_known(const void* address);
+
 // Streams that capture a graph. The work that is put into a capturing stream does not run.
 
 [[nodiscard]] CudaResult begin_capture(CudaStream stream, int mode);

@@ -113,6 +113,11 @@ void host_access(DeviceAddress address, std::size_t bytes, bool write) {
     (void)check_access(machine, {.address = address, .bytes = bytes, .write = write}, accessor);
 }
 
+bool is_known(const void* address) {
+    Held held;
+    return held.machine.memory->find(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address))) != nullptr;
+}
+
 // CUDA Driver API, cuStreamBeginCapture: the legacy default stream cannot capture.
 CudaResult begin_capture(CudaStream handle, int mode) {
     Call call("cuStreamBeginCapture");

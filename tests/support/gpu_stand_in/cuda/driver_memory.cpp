@@ -119,6 +119,7 @@ Allocation* allocate_memory(Call& call, std::size_t bytes, int device) {
 
 CudaResult check_free(Call& call, Allocation* allocation, DeviceAddress address, bool is_pinned) {
     const bool is_right = allocation != nullptr && allocation->base == address && !allocation->is_imported &&
+                          !allocation->is_from_nccl && !allocation->is_registered_host &&
                           is_pinned == (allocation->device == Allocation::kPinnedHost);
     if (!is_right || allocation->is_freed) {
         call.report(fmt::format("{:#x} is {}", address,
@@ -225,6 +226,55 @@ CudaResult cuMemFreeHost(void* address) {
     return kCudaSuccess;
 }
 
+CudaResult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
+    Call call("cuMemHostRegister");
+    (void)flags;  // with unified addressing, pinned memory is always portable and mapped
+    if (call.error() != kCudaSuccess) {
+        return call.error();
+    }
+    if (const CudaResult refused = call.refuse_during_capture(); refused != kCudaSuccess) {
+        return refused;
+    }
+    const auto value = static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address));
+    if (bytes == 0) {
+        return kCudaInvalidValue;
+    }
+    if (call.machine().memory->find(value) != nullptr || call.machine().memory->find(value + bytes - 1) != nullptr) {
+        call.report(fmt::format("{:#x} is pinned already", value));
+        return kCudaInvalidValue;
+    }
+    if (call.machine().settings.allocations_wait) {
+        call.machine().wait_for_device(call.lock(), call.device());
+    }
+    return call.machine().memory->add_host(value, bytes) != nullptr ? kCudaSuccess : kCudaOutOfMemory;
+}
+
+CudaResult cuMemHostUnregister(void* address) {
+    Call call("cuMemHostUnregister");
+    if (call.error() != kCudaSuccess) {
+        return call.error();
+    }
+    if (const CudaResult refused = call.refuse_during_capture(); refused != kCudaSuccess) {
+        return refused;
+    }
+    const auto value = static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address));
+    Machine& machine = call.machine();
+    Allocation* const allocation = machine.memory->find(value);
+    if (allocation == nullptr || !allocation->is_registered_host || allocation->base != value) {
+        call.report(fmt::format("{:#x} is not the beginning of memory that cuMemHostRegister() pinned", value));
+        return kCudaInvalidValue;
+    }
+    // All copies must be ordered before the call, as for cuMemFreeHost.
+    Clock clock = machine.host;
+    const Time time = machine.host.advance(machine.host_actor());
+    clock.raise(machine.host_actor(), time);
+    const Accessor accessor{
+        .actor = machine.host_actor(), .time = time, .clock = &clock, .label = "cuMemHostUnregister by the host"};
+    (void)check_access(machine, {.address = value, .bytes = allocation->bytes, .write = true}, accessor);
+    machine.memory->remove_host(*allocation);
+    return kCudaSuccess;
+}
+
 CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes, CudaStream handle) {
     Call call("cuMemcpyAsync");
     if (call.error() != kCudaSuccess) {
@@ -305,6 +355,8 @@ GPU_STAND_IN_CHECK_TYPE(cuMemFree_v2, memory_free);
 GPU_STAND_IN_CHECK_TYPE(cuMemGetAddressRange_v2, memory_get_range);
 GPU_STAND_IN_CHECK_TYPE(cuMemHostAlloc, host_allocate);
 GPU_STAND_IN_CHECK_TYPE(cuMemFreeHost, host_free);
+GPU_STAND_IN_CHECK_TYPE(cuMemHostRegister_v2, host_register);
+GPU_STAND_IN_CHECK_TYPE(cuMemHostUnregister, host_unregister);
 GPU_STAND_IN_CHECK_TYPE(cuMemcpyAsync, copy_async);
 GPU_STAND_IN_CHECK_TYPE(cuMemsetD8Async, fill_async);
 GPU_STAND_IN_CHECK_TYPE(cuPointerGetAttribute, pointer_get_attribute);

@@ -24,7 +24,8 @@ std::size_t history_bytes() { return round_to_pages(sizeof(History)); }
 
 Memory::~Memory() {
     for (auto& [base, allocation] : allocations_) {
-        ::munmap(allocation->mapping, history_bytes() + round_to_pages(allocation->bytes));
+        ::munmap(allocation->mapping,
+                 history_bytes() + (allocation->is_registered_host ? 0 : round_to_pages(allocation->bytes)));
         if (allocation->file >= 0) {
             ::close(allocation->file);
         }
@@ -83,6 +84,27 @@ Allocation* Memory::import(int file, std::size_t bytes, int device, int importin
         set_exported(*allocation);
     }
     return allocation;
+}
+
+Allocation* Memory::add_host(DeviceAddress base, std::size_t bytes) {
+    void* mapping =
+        ::mmap(nullptr, history_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) {
+        return nullptr;
+    }
+    auto allocation = std::make_unique<Allocation>();
+    allocation->mapping = mapping;
+    allocation->history = static_cast<History*>(mapping);
+    allocation->base = base;
+    allocation->bytes = bytes;
+    allocation->number = ++numbers_;
+    allocation->is_registered_host = true;
+    return (allocations_[base] = std::move(allocation)).get();
+}
+
+void Memory::remove_host(Allocation& allocation) {
+    ::munmap(allocation.mapping, history_bytes());
+    allocations_.erase(allocation.base);
 }
 
 Allocation* Memory::find(DeviceAddress address) {

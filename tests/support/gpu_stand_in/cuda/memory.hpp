@@ -26,6 +26,8 @@ struct Allocation {
     void* mapping = nullptr;
     History* history = nullptr;
     bool is_freed = false;
+    bool is_from_nccl = false;        ///< ncclMemAlloc() made it
+    bool is_registered_host = false;  ///< memory of the program that cuMemHostRegister() pinned
     // For memory of another process:
     bool is_imported = false;
     int importing_device = kPinnedHost;
@@ -52,6 +54,10 @@ public:
 
     /// Returns null if there is no memory left.
     [[nodiscard]] Allocation* allocate(std::size_t bytes, int device);
+    /// Adds memory of the program, which the driver pins.
+    [[nodiscard]] Allocation* add_host(DeviceAddress base, std::size_t bytes);
+    /// Forgets memory of add_host().
+    void remove_host(Allocation& allocation);
     /// Maps the memory in `file`, which another process has made, and owns the file then.
     [[nodiscard]] Allocation* import(int file, std::size_t bytes, int device, int importing_device);
     /// Returns the allocation that contains the address, or null. It may be a freed one.

@@ -38,6 +38,26 @@ Device* current_device(NcclCall& call) {
     return machine.devices.front().get();
 }
 
+/// Whether the memory of the operation is registered. NCCL User Guide, "User Buffer Registration": "source and
+/// destination buffers must be registered".
+std::uint64_t registration_of(NcclCall& call, const NcclOperation& operation) {
+    const bool has_input = operation.input_bytes() > 0;
+    const bool has_output = operation.output_bytes() > 0;
+    const auto* const input = has_input ? operation.communicator->find_registered(operation.input) : nullptr;
+    const auto* const output = has_output ? operation.communicator->find_registered(operation.output) : nullptr;
+    if (input == nullptr && output == nullptr) {
+        return 0;
+    }
+    if ((has_input && input == nullptr) || (has_output && output == nullptr)) {
+        call.report(fmt::format("the {} is in registered memory, and the {} is not",
+                                input != nullptr ? "input" : "output", input != nullptr ? "output" : "input"));
+        return 0;
+    }
+    const bool needs_offsets = operation.kind == NcclKind::all_reduce || operation.kind == NcclKind::all_gather ||
+                               operation.kind == NcclKind::reduce_scatter;
+    return needs_offsets ? 1 + (operation.input - input->begin) * 1000003 + (operation.output - output->begin) : 1;
+}
+
 NcclResult check_operation(NcclCall& call, NcclOperation& operation) {
     const Communicator& communicator = *operation.communicator;
     const bool has_reduction = operation.kind == NcclKind::all_reduce || operation.kind == NcclKind::reduce ||
@@ -68,6 +88,7 @@ NcclResult check_operation(NcclCall& call, NcclOperation& operation) {
         call.report("the stream captures a graph");
         return kNcclInvalidUsage;
     }
+    operation.registered = registration_of(call, operation);
     return communicator.device->error != kCudaSuccess ? kNcclUnhandledCudaError : kNcclSuccess;
 }
 

@@ -49,6 +49,13 @@ struct Communicator {
     std::map<int, std::uint64_t> receives{};
     CompletionPtr last_kernel{};
     std::vector<std::optional<Factored>> reductions{};
+    /// Memory that ncclCommRegister() has registered, by its handle.
+    struct Registered {
+        DeviceAddress begin = 0;
+        std::size_t bytes = 0;
+    };
+    std::map<void*, Registered> registered{};
+    std::uintptr_t registrations = 0;  ///< the last handle
 
     [[nodiscard]] bool is_in_progress() const { return !is_connected || launch != nullptr || progress_calls > 0; }
     [[nodiscard]] Region::Member& own() const { return region->members[static_cast<std::size_t>(rank)]; }
@@ -57,6 +64,8 @@ struct Communicator {
         return region->pairs[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
     }
 
+    /// Returns the registered memory that contains the address; null if there is none.
+    [[nodiscard]] const Registered* find_registered(DeviceAddress address) const;
     /// Notes that this rank is there. Returns an error if another rank has the same number.
     [[nodiscard]] NcclResult join();
     /// Becomes connected if all ranks are there. Sets the error if two ranks may not be in one communicator.

@@ -94,7 +94,8 @@ OperationHeader NcclPart::header() const {
             // The numbers of premultiplied sums are each rank's own.
             .reduction = is_reduction(operation_.kind) ? std::min(operation_.reduction, kNcclAverage + 1) : 0,
             .root = has_root ? operation_.root : 0,
-            .count = operation_.count};
+            .count = operation_.count,
+            .registered = operation_.registered};
 }
 
 bool NcclPart::post() {
@@ -116,6 +117,7 @@ bool NcclPart::all_have_posted() {
         if (box.header(number_) != header()) {
             if (!has_complained_) {
                 const OperationHeader other = box.header(number_);
+                report_registration(other, rank);
                 Machine::instance().report(fmt::format(
                     "Rank {} calls {}, but rank {} calls {} {} {} as operation {} of the same communicator. NCCL hangs "
                     "then.",
@@ -127,6 +129,23 @@ bool NcclPart::all_have_posted() {
         }
     }
     return true;
+}
+
+/// NCCL User Guide, "User Buffer Registration": "if any rank in a communicator passes registered buffers to a NCCL
+/// communication function, all other ranks in the same communicator must pass their registered buffers". For NVLink
+/// SHARP: "Offset to the head address of the buffer is the same in collectives for each rank."
+void NcclPart::report_registration(const OperationHeader& other, int rank) const {
+    if (other.registered != header().registered) {
+        Machine::instance().report(fmt::format(
+            "Rank {} calls {} with {}, and rank {} with {}. All ranks must pass registered memory, with the same "
+            "offsets, or none.",
+            operation_.communicator->rank, operation_.describe(),
+            operation_.registered == 0 ? "memory that is not registered"
+                                       : fmt::format("registered memory ({:#x})", operation_.registered),
+            rank,
+            other.registered == 0 ? "memory that is not registered"
+                                  : fmt::format("registered memory ({:#x})", other.registered)));
+    }
 }
 
 void NcclPart::write(std::size_t offset, const std::vector<std::byte>& bytes) const {
@@ -213,6 +232,10 @@ bool NcclPart::progress_receive() {
     const auto bytes = box.read(number_);
     if (!bytes.has_value()) {
         return false;
+    }
+    if (!has_complained_ && box.header(number_).registered != operation_.registered) {
+        report_registration(box.header(number_), operation_.root);
+        has_complained_ = true;
     }
     if (bytes->size() != operation_.bytes()) {
         if (!has_complained_) {

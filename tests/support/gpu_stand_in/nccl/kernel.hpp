@@ -27,6 +27,7 @@ struct NcclOperation {
     Factor factor{};  ///< of a premultiplied sum, copied because the program may destroy the reduction after the call
     CommunicatorPtr communicator{};
     Stream* stream = nullptr;
+    std::uint64_t registered = 0;  ///< as in OperationHeader
 
     [[nodiscard]] std::size_t bytes() const { return count * element_bytes(type); }
     [[nodiscard]] std::size_t input_bytes() const;   ///< that this rank reads
@@ -53,6 +54,7 @@ private:
     [[nodiscard]] bool all_have_posted();
     [[nodiscard]] bool calculate();
     [[nodiscard]] bool reduce(std::size_t first, std::size_t count);
+    void report_registration(const OperationHeader& other, int rank) const;
     void write(std::size_t offset, const std::vector<std::byte>& bytes) const;
 
     NcclOperation operation_;

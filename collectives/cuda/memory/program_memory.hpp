@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/nccl/load_nccl.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// The memory of devices that programs have allocated through Rueda.
+///
+/// A block has several owners: the program, the operations that use it, and the communicators that have registered it.
+/// When the last of them lets go of the block, the block is *unused*. An unused block is freed when the device has done
+/// all work that Rueda's streams had until then, because the last owner may be an operation that was aborted while the
+/// device worked on it.
+///
+/// The driver may let a thread wait for the device when it frees memory. The thread that drives progress must not wait,
+/// because it notices the death of other ranks. So only calls of the program free memory: allocate(), give_back() and
+/// free_unused().
+///
+/// Threads: any thread may call any function, except where a function says otherwise.
+class ProgramMemory : public std::enable_shared_from_this<ProgramMemory> {
+public:
+    /// Allocates at least one byte. `nccl` may be null; then the driver allocates the memory. If NCCL cannot allocate
+    /// it, the driver does. Threads: not the one that drives progress.
+    [[nodiscard]] Result<std::byte*> allocate(const std::shared_ptr<Device>& device, std::size_t bytes,
+                                              std::shared_ptr<const LoadedNccl> nccl);
+    /// Returns false if `memory` is not the begin of a block of the program. Same threads.
+    [[nodiscard]] bool give_back(const void* memory);
+    /// Returns the block that contains `address`; null if there is none.
+    [[nodiscard]] DeviceMemoryPtr find(const std::byte* address);
+    /// Frees the unused blocks that no work of the device can use any more. Same threads.
+    void free_unused();
+
+private:
+    struct Block : DeviceMemory {
+        std::shared_ptr<Device> owner{};
+        std::shared_ptr<const LoadedNccl> nccl{};  ///< null if the driver allocated the memory
+        bool is_recorded = false;                  ///< whether `after` is complete
+        std::vector<DeviceEventPtr> after{};       ///< the ends of the work that may use the memory
+    };
+    using BlockPtr = std::unique_ptr<Block>;
+
+    [[nodiscard]] static Status allocate_block(Block& block, std::size_t bytes);
+    static void free_block(const Block& block) noexcept;
+    void note_unused(BlockPtr block) noexcept;
+    [[nodiscard]] bool can_free(Block& block) const;
+
+    std::mutex mutex_;  // guards the next two
+    std::map<const std::byte*, DeviceMemoryPtr> blocks_;
+    std::vector<BlockPtr> unused_;
+    // The number of blocks in the two lists. Relaxed: a reader that misses a change finds the block in its next call,
+    // and an address that a thread has got from allocate() was counted before.
+    std::atomic<std::size_t> block_count_{0};
+    std::atomic<std::size_t> unused_count_{0};
+};
+
+}  // namespace rueda::collectives::cuda

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/cuda/cuda_device.hpp"
+#include "collectives/cuda/nccl/nccl_failure.hpp"
+#include "collectives/cuda/nccl_api.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// The memory that one communicator of NCCL has registered. NCCL reads and writes registered memory without a copy of
+/// its own.
+///
+/// NCCL demands that either all members pass registered memory to a function, or none (NCCL User Guide, "User Buffer
+/// Registration"). Each member therefore knows, before a batch, whether all members use memory of NCCL for a tensor
+/// (TensorMemory::use). Memory is registered when all members use it for the first time. If the members ever disagree
+/// about one tensor, then the communicator registers nothing from then on. All members see the same disagreement in the
+/// same batch, so all of them stop at the same place.
+///
+/// Threads: one at a time. NCCL must not work on a call of the communicator.
+class Registrations {
+public:
+    Registrations(Device& device, FailedMember where) : device_(device), where_(where) {}
+
+    void set_communicator(const NcclApi& nccl, NcclCommunicator communicator);
+    /// Registers what the batch needs, before its calls. Returns false if this is not possible yet, because the device
+    /// still works with memory whose registration must end; then call this function again later.
+    [[nodiscard]] Result<bool> prepare(std::span<const TensorMemory> memory);
+    /// A batch was launched. Its end also comes after all earlier batches.
+    void launched(const DeviceEventPtr& end) { last_end_ = end; }
+    /// Ends all registrations if the device has done all batches. Otherwise NCCL ends them with the communicator.
+    void end() noexcept;
+    /// Keeps the memory for ever. Call this if NCCL may use the memory although the communicator has ended.
+    void keep_for_ever() noexcept;
+
+private:
+    struct Registered {
+        DeviceMemoryPtr memory;
+        void* handle = nullptr;  ///< null if NCCL's settings exclude registrations
+    };
+    [[nodiscard]] Result<bool> is_work_done();
+    [[nodiscard]] Status add(const DeviceMemoryPtr& memory);
+    /// Ends the registrations of memory that the program has given back, or all registrations.
+    enum class Which : std::uint8_t { given_back, all };
+    [[nodiscard]] Status remove(Which which);
+
+    Device& device_;
+    const FailedMember where_;
+    const NcclApi* nccl_ = nullptr;
+    NcclCommunicator communicator_ = nullptr;
+    bool is_off_ = false;  // the members disagreed once
+    std::vector<Registered> registered_;
+    DeviceEventPtr last_end_;
+};
+
+}  // namespace rueda::collectives::cuda

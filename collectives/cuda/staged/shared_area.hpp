@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/cuda/plugin_interface.hpp"
+#include "collectives/cuda/staged/staging_device.hpp"
+
+namespace rueda::collectives::cuda {
+
+/// Blocks of pinned memory that all members of a process set on one host share. The CPU reduces a piece in place, from
+/// the blocks of all members, so it needs no copy between pinned memory and shared memory.
+///
+/// Each member has one area: a page with a counter, and then the blocks. A piece that uses the area has a number, which
+/// is the same on all members, and the number says which block it has. The counter says up to which number this member
+/// has copied its pieces in. A member must look at the counters of all members before the CPU reduces a piece, because
+/// a reduction in place expects that all inputs are there.
+///
+/// Either all members have an area, or none uses it.
+///
+/// Threads: one at a time, the thread that drives progress.
+class SharedArea {
+public:
+    SharedArea(std::shared_ptr<StagingDevice> device, std::shared_ptr<SharedMemory> memory, std::uint32_t member,
+               std::uint32_t members, std::size_t block_bytes, std::size_t blocks);
+    /// Gives the memory back if leave_to_process() was not called.
+    ~SharedArea();
+    SharedArea(const SharedArea&) = delete;
+    SharedArea& operator=(const SharedArea&) = delete;
+
+    /// Allocates this member's area, once. A member that cannot have one says so in own_place().
+    void allocate();
+    /// What the other members must know.
+    [[nodiscard]] std::uint64_t own_place() const { return place_; }
+    /// Takes the places of all members. They come from other processes, so they are checked.
+    void connect(std::span<const std::uint64_t> places);
+    [[nodiscard]] bool is_connected() const { return is_connected_; }
+    [[nodiscard]] bool is_usable() const { return !areas_.empty(); }
+
+    [[nodiscard]] std::size_t block_bytes() const { return block_bytes_; }
+    /// The block of piece `number` on a member. Numbers begin at 1.
+    [[nodiscard]] std::byte* block(std::uint32_t member, std::uint64_t number) const;
+    [[nodiscard]] std::byte* own_block(std::uint64_t number) const { return block(member_, number); }
+    /// Says that this member's piece has been copied in.
+    void publish(std::uint64_t number);
+    /// Whether all members have copied the piece in.
+    [[nodiscard]] bool is_ready(std::uint64_t number) const;
+
+    /// Leaves the memory to the process for ever, because the device or another member may still use it.
+    void leave_to_process() noexcept { is_left_ = true; }
+
+private:
+    /// The first page of an area. Other processes read it.
+    struct Header {
+        /// The number of the last piece that was copied in. Release in publish(), after the event of the copy was
+        /// reached; partner: acquire in is_ready().
+        std::atomic<std::uint64_t> copied_in;
+    };
+    static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+    static constexpr std::size_t kHeaderBytes = 4096;
+
+    [[nodiscard]] std::size_t bytes() const { return kHeaderBytes + blocks_ * block_bytes_; }
+    [[nodiscard]] static Header& header_of(std::byte* area) { return *reinterpret_cast<Header*>(area); }
+    [[nodiscard]] bool pin(std::byte* memory) const;
+    [[nodiscard]] bool unpin() const noexcept;
+
+    const std::shared_ptr<StagingDevice> device_;
+    const std::shared_ptr<SharedMemory> memory_;
+    const std::uint32_t member_;
+    const std::uint32_t members_;
+    const std::size_t block_bytes_;
+    const std::size_t blocks_;
+    bool was_asked_ = false;
+    std::byte* own_ = nullptr;
+    std::uint64_t place_ = 0;  // the offset of the area, plus 1; 0: this member has none
+    bool is_connected_ = false;
+    bool is_left_ = false;
+    std::vector<std::byte*> areas_;  // of all members, in this rank's mapping; empty: nobody uses the areas
+};
+
+}  // namespace rueda::collectives::cuda

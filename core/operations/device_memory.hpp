@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "collectives/communicator.hpp"
+#include "collectives/cuda/plugin_interface.hpp"
+#include "core/pending/tensor_table.hpp"
+
+/// Which memory of rueda_allocate_on_device() an operation uses.
+namespace rueda::core {
+
+/// Returns `use` with the memory in which the tensors of `request` lie. `use` may be that of another request of the
+/// same call. `request` must be complete.
+[[nodiscard]] std::shared_ptr<const DeviceUse> with_memory_of(std::shared_ptr<const DeviceUse> use,
+                                                              const Request& request);
+
+/// Compares what the members of a set on one host have announced about one tensor. All members get the same result.
+[[nodiscard]] collectives::NcclMemory agreed_memory(std::span<const collectives::Location> locations);
+
+}  // namespace rueda::core
