@@ -61,7 +61,7 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
-    "training": ["", "optimizers"],
+    "training": ["", "checkpoints", "optimizers"],
     "launcher": [
         "options",
         "processes",

@@ -20,12 +20,12 @@
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "rueda/training/agreement.hpp"
-#include "training/background_work.hpp"
-#include "training/checkpoint_index.hpp"
-#include "training/checkpoint_restore.hpp"
-#include "training/checkpoint_store.hpp"
-#include "training/metadata_text.hpp"
-#include "training/tensor_copies.hpp"
+#include "training/checkpoints/background_work.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_restore.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
+#include "training/checkpoints/metadata_text.hpp"
+#include "training/checkpoints/tensor_copies.hpp"
 
 namespace rueda::training {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "training/checkpoint_index.hpp"
-#include "training/checkpoint_store.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
 
 namespace rueda::training {
 namespace {
