@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Helpers for training programs: learning rates and batches for many workers, and the samples of each rank. Each helper
+works alone.
+
+Example::
+
+    import rueda
+    from rueda import training
+
+    rueda.init()
+    rate = training.LearningRate(0.001, "capped:1.5@4")  # 0.0015 with four or more ranks
+    batch = training.plan_batch(256)
+    sampler = training.Sampler(len(data), batch.total, remainder="pad")
+    for step in range(1000):
+        share = sampler.at_step(step)
+        train(data[share.indices], rate.at(step), share.weight)
+
+rueda.torch.training has what is specific to PyTorch. See docs/training-in-python.md.
+"""
+
+from __future__ import annotations
+
+from rueda.training._batch import Batch, plan_batch
+from rueda.training._gradients import clip_factor, clip_gradients, gradient_norm
+from rueda.training._learning_rate import (
+    CosineDecay,
+    LearningRate,
+    Plateau,
+    Scaling,
+    StepDecay,
+    momentum_correction,
+)
+from rueda.training._sampler import Sampler, Share, shard
+
+__all__ = [
+    "Batch",
+    "CosineDecay",
+    "LearningRate",
+    "Plateau",
+    "Sampler",
+    "Scaling",
+    "Share",
+    "StepDecay",
+    "clip_factor",
+    "clip_gradients",
+    "gradient_norm",
+    "momentum_correction",
+    "plan_batch",
+    "shard",
+]
