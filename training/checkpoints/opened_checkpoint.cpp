@@ -160,6 +160,20 @@ Status OpenedCheckpoint::check_rows() const {
     return {};
 }
 
+std::vector<TensorInfo> OpenedCheckpoint::model_tensors() const {
+    std::vector<TensorInfo> tensors;
+    for (const auto& [name, stored] : tensors_) {
+        const TensorInfo& piece = stored.pieces.front().info;
+        const auto extents = piece.shape.extents();
+        std::vector<std::int64_t> whole(extents.begin(), extents.end());
+        if (!whole.empty()) {
+            whole.front() = stored.whole_rows;
+        }
+        tensors.push_back({name, piece.dtype, Shape(std::span<const std::int64_t>(whole))});
+    }
+    return tensors;
+}
+
 Status OpenedCheckpoint::check_parts(std::span<const TensorPart> parts) const {
     for (const TensorPart& part : parts) {
         const auto found = tensors_.find(part.name);

@@ -21,7 +21,9 @@ rueda.torch.training has what is specific to PyTorch. See docs/training-in-pytho
 
 from __future__ import annotations
 
+from rueda.training._backup import BackupAndRestore, RandomState, seed_step
 from rueda.training._batch import Batch, plan_batch
+from rueda.training._checkpoints import CheckpointInfo, CheckpointManager
 from rueda.training._gradients import clip_factor, clip_gradients, gradient_norm
 from rueda.training._learning_rate import (
     CosineDecay,
@@ -34,10 +36,14 @@ from rueda.training._learning_rate import (
 from rueda.training._sampler import Sampler, Share, shard
 
 __all__ = [
+    "BackupAndRestore",
     "Batch",
+    "CheckpointInfo",
+    "CheckpointManager",
     "CosineDecay",
     "LearningRate",
     "Plateau",
+    "RandomState",
     "Sampler",
     "Scaling",
     "Share",
@@ -47,5 +53,6 @@ __all__ = [
     "gradient_norm",
     "momentum_correction",
     "plan_batch",
+    "seed_step",
     "shard",
 ]
