@@ -38,7 +38,15 @@ class Exchange(unittest.TestCase):
         self.folder = pathlib.Path(folder.name, "run")
 
     def run_cpp(self, ranks: int, layout: str) -> str:
-        command = [os.environ["RUEDARUN"], "--no-mpi", "-np", ranks, os.environ["CHECKPOINT_EXCHANGE"], self.folder, layout]
+        command = [
+            os.environ["RUEDARUN"],
+            "--no-mpi",
+            "-np",
+            ranks,
+            os.environ["CHECKPOINT_EXCHANGE"],
+            self.folder,
+            layout,
+        ]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

@@ -198,9 +198,7 @@ class Damage(Checkpoints):
         self.assertEqual(self.restored(manager), 1)
         if rueda.rank() == 0:
             self.assertEqual(len(self.lines), 1)
-            self.assertRegex(
-                self.lines[0], "model.safetensors.*checksum.*is left out, and the one before it is used$"
-            )
+            self.assertRegex(self.lines[0], "model.safetensors.*checksum.*is left out, and the one before it is used$")
 
     def test_a_truncated_file(self):
         manager = self.manager()
@@ -232,7 +230,10 @@ class Damage(Checkpoints):
         manager = self.manager()
         self.save(manager, 1)
         for model, text in (
-            ({"w": np.zeros(5)}, r"belongs to another model: 'w' is float64 \[4\] in it and float64 \[5\] in the model"),
+            (
+                {"w": np.zeros(5)},
+                r"belongs to another model: 'w' is float64 \[4\] in it and float64 \[5\] in the model",
+            ),
             ({"w": np.zeros(4), "v": np.zeros(1)}, r"'v' \(float64 \[1\]\) is not in it"),
             ({}, r"'w' \(float64 \[4\]\) is not in the model"),
         ):

@@ -401,9 +401,7 @@ def _new_tensors(forms: list[tuple[str, int, list[int]]], structure: Any) -> dic
     return {name: _trees.new_tensor(kinds.get(name, "numpy"), dtype, shape) for name, dtype, shape in forms}
 
 
-def _give_to_all(
-    model: list[tuple[str, Any]], buffers: list[tuple[str, Any]], state: Mapping[str, Any]
-) -> None:
+def _give_to_all(model: list[tuple[str, Any]], buffers: list[tuple[str, Any]], state: Mapping[str, Any]) -> None:
     """Broadcasts rank 0's buffers and state, and copies the buffers into the model."""
     handles = [
         _collectives.broadcast_async_(tensor, 0, f"rueda.training.{prefix}.{name}")

@@ -59,9 +59,7 @@ class Scaling:
 
     def __post_init__(self) -> None:
         if self.policy not in _POLICIES:
-            raise InvalidArgument(
-                f"learning-rate policy '{self.policy}' is unknown; use one of {', '.join(_POLICIES)}"
-            )
+            raise InvalidArgument(f"learning-rate policy '{self.policy}' is unknown; use one of {', '.join(_POLICIES)}")
         if not math.isfinite(self.cap) or self.cap < 1:
             raise _refuse("cap", f"{self.cap:g}", "a number from 1 on")
         if self.scale_from < 1:
@@ -332,7 +330,12 @@ class Plateau:
             ("patience", patience, lambda value: value >= 0, "at least 0"),
             ("threshold", threshold, lambda value: 0 <= value < math.inf, "finite and at least 0"),
             # The first best metric is infinite, and no metric is below infinity * (1 - threshold).
-            ("threshold", threshold, lambda value: larger_is_better or value < 1, "below 1 if a smaller metric is better"),
+            (
+                "threshold",
+                threshold,
+                lambda value: larger_is_better or value < 1,
+                "below 1 if a smaller metric is better",
+            ),
             ("cooldown", cooldown, lambda value: value >= 0, "at least 0"),
             ("least", least, lambda value: 0 <= value <= 1, "at least 0 and at most 1"),
         ]

@@ -177,7 +177,7 @@ class Copies:
 
 
 def _have_same_form(one: Tensor, other: Tensor) -> bool:
-    return type(one) is _plain_type(other) and one.shape == other.shape and one.dtype == other.dtype
+    return one.__class__ is _plain_type(other) and one.shape == other.shape and one.dtype == other.dtype
 
 
 def _plain_type(tensor: Tensor) -> type:
