@@ -24,6 +24,7 @@ from __future__ import annotations
 from rueda.training._backup import BackupAndRestore, RandomState, seed_step
 from rueda.training._batch import Batch, plan_batch
 from rueda.training._checkpoints import CheckpointInfo, CheckpointManager
+from rueda.training._curves import draw_curves
 from rueda.training._gradients import clip_factor, clip_gradients, gradient_norm
 from rueda.training._learning_rate import (
     CosineDecay,
@@ -33,6 +34,7 @@ from rueda.training._learning_rate import (
     StepDecay,
     momentum_correction,
 )
+from rueda.training._rank_work import on_all_ranks, on_rank_zero
 from rueda.training._sampler import Sampler, Share, shard
 
 __all__ = [
@@ -50,8 +52,11 @@ __all__ = [
     "StepDecay",
     "clip_factor",
     "clip_gradients",
+    "draw_curves",
     "gradient_norm",
     "momentum_correction",
+    "on_all_ranks",
+    "on_rank_zero",
     "plan_batch",
     "seed_step",
     "shard",
