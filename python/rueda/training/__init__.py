@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Helpers for training programs: learning rates and batches for many workers, and the samples of each rank. Each helper
+"""Helpers for training programs: learning rates and batches for many workers, checkpoints, and evaluation. Each helper
 works alone.
 
 Example::
@@ -25,6 +25,7 @@ from rueda.training._backup import BackupAndRestore, RandomState, seed_step
 from rueda.training._batch import Batch, plan_batch
 from rueda.training._checkpoints import CheckpointInfo, CheckpointManager
 from rueda.training._curves import draw_curves
+from rueda.training._evaluation import Auc, Mean
 from rueda.training._gradients import clip_factor, clip_gradients, gradient_norm
 from rueda.training._learning_rate import (
     CosineDecay,
@@ -34,16 +35,21 @@ from rueda.training._learning_rate import (
     StepDecay,
     momentum_correction,
 )
+from rueda.training._metric_files import MetricsWriter, progress
+from rueda.training._prediction import predict
 from rueda.training._rank_work import on_all_ranks, on_rank_zero
 from rueda.training._sampler import Sampler, Share, shard
 
 __all__ = [
+    "Auc",
     "BackupAndRestore",
     "Batch",
     "CheckpointInfo",
     "CheckpointManager",
     "CosineDecay",
     "LearningRate",
+    "Mean",
+    "MetricsWriter",
     "Plateau",
     "RandomState",
     "Sampler",
@@ -58,6 +64,8 @@ __all__ = [
     "on_all_ranks",
     "on_rank_zero",
     "plan_batch",
+    "predict",
+    "progress",
     "seed_step",
     "shard",
 ]

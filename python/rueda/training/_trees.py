@@ -177,11 +177,8 @@ class Copies:
 
 
 def _have_same_form(one: Tensor, other: Tensor) -> bool:
-    return one.__class__ is _plain_type(other) and one.shape == other.shape and one.dtype == other.dtype
-
-
-def _plain_type(tensor: Tensor) -> type:
-    return torch_if_loaded().Tensor if is_torch(tensor) else numpy().ndarray  # type: ignore[no-any-return]
+    same_library = is_torch(one) == is_torch(other)
+    return same_library and bool(one.shape == other.shape) and bool(one.dtype == other.dtype)
 
 
 def _memory_for_copy(tensor: Tensor) -> Tensor:
