@@ -81,6 +81,7 @@ LAYERS = {
         "doctor",
         "analyze",
         "timeline",
+        "evaluate",
         "start",
         "",
     ],
