@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -37,6 +39,11 @@ bool take_number(std::string_view& text, Number& number) {
     }
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return true;
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("host");
 }
 
 /// Makes hard links to all files of `from` in the new folder `to`.
@@ -89,7 +96,8 @@ Result<std::vector<FoundCheckpoint>> find_checkpoints(const fs::path& folder, st
 }
 
 Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
-    const fs::path links = checkpoint.path.parent_path() / fmt::format("evaluate-{}", ::getpid());
+    // Two hosts that share the folder may have processes with the same id.
+    const fs::path links = checkpoint.path.parent_path() / fmt::format("evaluate-{}-{}", host_name(), ::getpid());
     KeptCheckpoint kept(links / checkpoint.path.filename(), links);
     std::error_code error = link_files(checkpoint.path, kept.path_);
     // The training removes the index first. If the index is still there, the links to the other files are complete.
