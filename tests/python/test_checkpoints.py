@@ -180,6 +180,8 @@ class Saving(Checkpoints):
                 manager.save(1, {"w": [1]})
             with self.assertRaisesRegex(TypeError, "'a.b' is of the type object; expected a tensor"):
                 manager.save(1, {}, {"a": {"b": object()}})
+            with self.assertRaisesRegex(TypeError, "'c' has the dtype complex64; Rueda takes uint8, "):
+                manager.save(1, {"c": np.zeros(1, np.complex64)})
         with self.assertRaisesRegex(rueda.InvalidArgument, "'epoch' is of the type int, which cannot take"):
             manager.restore({}, {"epoch": 1})
 
@@ -268,6 +270,16 @@ class Damage(Checkpoints):
         self.save(manager, 3)
         self.assertIsNone(manager.last_failure())
         self.assertEqual(self.restored(manager), 3)
+
+    def test_an_unexpected_error_in_the_thread_is_loud_too(self):
+        manager = self.manager()
+        with mock.patch.object(_checkpoints._native, "checkpoint_save", side_effect=ZeroDivisionError("surprise")):
+            self.save(manager, 1)
+        if rueda.rank() == 0:
+            self.assertRegex(
+                self.lines[0], "step 1 was not saved: ZeroDivisionError: surprise. Training continues; there is"
+            )
+            self.assertIsInstance(manager.last_failure(), rueda.Internal)
 
     def test_warnings_go_to_the_log_by_default(self):
         manager = training.CheckpointManager(self.folder)

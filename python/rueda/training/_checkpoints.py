@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rueda import _collectives, _lifecycle, _native, _objects
-from rueda.errors import InvalidArgument, ResourceExhausted, RuedaError
+from rueda.errors import Internal, InvalidArgument, ResourceExhausted, RuedaError
 from rueda.training import _trees
 
 #: The value under which a checkpoint has the description of its state.
@@ -202,6 +202,8 @@ class CheckpointManager:
             return False
         tensors = _trees.model_tensors(model)
         state_tensors, structure = _trees.divide(dict(state or {}), "")
+        for name, tensor in (*tensors, *state_tensors):
+            _trees.check_dtype(name, tensor)
         if state:
             texts[_STRUCTURE] = _trees.to_text(structure)
         if self._writer is not None and self._writer.is_alive() and not self._waits:
@@ -254,8 +256,9 @@ class CheckpointManager:
         """Runs in a thread of its own. It calls no operation on the ranks."""
         try:
             not_removed = _native.checkpoint_save(self._path(), step, *arguments)
-        except RuedaError as error:
-            self._take_failure(step, error)
+        except Exception as error:  # an exception must not end the thread without a line
+            known = isinstance(error, RuedaError)
+            self._take_failure(step, error if known else Internal(f"{type(error).__name__}: {error}"))  # type: ignore[arg-type]
             return
         self._failure = None
         if not_removed is not None:

@@ -128,7 +128,23 @@ def new_tensor(kind: str, dtype: int, shape: list[int]) -> Tensor:
 
 def dtype_of(tensor: Tensor) -> DType:
     """Returns the dtype of a tensor."""
-    return DType[str(tensor.dtype).rpartition(".")[2]]  # PyTorch says "torch.float32", NumPy "float32"
+    return DType[_dtype_name(tensor)]
+
+
+def _dtype_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).rpartition(".")[2]  # PyTorch says "torch.float32", and NumPy says "float32"
+
+
+def check_dtype(name: str, tensor: Tensor) -> None:
+    """Checks that a file can hold the tensor.
+
+    Raises:
+        TypeError: it has another dtype than those of Rueda. The message has its name.
+    """
+    if _dtype_name(tensor) not in DType.__members__:
+        raise TypeError(
+            f"checkpoint: '{name}' has the dtype {_dtype_name(tensor)}; Rueda takes {', '.join(DType.__members__)}"
+        )
 
 
 def host_memory_of(tensor: Tensor) -> Tensor:
