@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <thread>
 
+#include "base/system/thread_signals.hpp"
 #include "rueda/rueda.hpp"
 #include "rueda/training/agreement.hpp"
 #include "training/log_warning.hpp"
@@ -22,113 +23,114 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// The tags of the messages. python/rueda/training/_rank_work.py uses the same.
-constexpr std::int32_t kEnded = 0x7275'6564;
-constexpr std::int32_t kWaited = 0x7275'6565;
-/// How long rank 0 waits for the answers. A thread of Rueda answers, so an answer takes milliseconds.
-constexpr Seconds kAnswerTime{1.0};
+/// The time between two looks at the counts of this rank. A look takes tens of microseconds.
+constexpr std::chrono::milliseconds kPause{100};
 
-/// A message that stays in memory until it was sent or received.
-template <class Number>
-using Message = std::shared_ptr<std::array<Number, 1>>;
-
-template <class Number>
-Message<Number> message_of(Number value) {
-    return std::make_shared<std::array<Number, 1>>(std::array<Number, 1>{value});
-}
-
-template <class Number>
-void send_and_forget(Number value, int peer, std::int32_t tag) {
-    const Message<Number> message = message_of(value);
-    send_async(*message, peer, tag).on_completion([message](const std::exception_ptr& /*failed*/) {});
-}
-
-/// Makes a thread of Rueda tell rank 0, when its work has ended, how long an operation of this rank has waited.
-void answer_at_the_end() {
-    const Message<std::uint8_t> wants_answer = message_of<std::uint8_t>(0);
-    receive_async(*wants_answer, 0, kEnded).on_completion([wants_answer](const std::exception_ptr& failed) {
-        if (failed != nullptr || (*wants_answer)[0] == 0) {
-            return;  // after a failure the job has ended, so rank 0 needs no answer
-        }
-        try {
-            const auto counts = nlohmann::json::parse(metrics());
-            send_and_forget(counts.at("rueda_oldest_pending_operation_seconds").get<double>(), 0, kWaited);
-        } catch (const std::exception&) {
-            return;  // without an answer, rank 0 assumes that this rank has not waited
-        }
-    });
-}
-
-/// A rank that has waited, and for how long.
-struct Wait {
-    int rank = 0;
-    double seconds = 0.0;
+/// What this rank's operations did.
+struct Counts {
+    std::int64_t ended = 0;  ///< the number of operations that have ended
+    double waited = 0.0;     ///< how long these waited for other ranks, in seconds, summed over the operations
+    double oldest = 0.0;     ///< how long the oldest operation that has not ended has waited, in seconds
 };
 
-/// Asks the other ranks how long they have waited. Ranks that have not called on_rank_zero() yet do not answer.
-std::vector<Wait> ask_for_waits(double most) {
-    std::vector<Message<double>> answers;
-    std::vector<Handle> handles;
-    for (int each = 1; each < size(); ++each) {
-        answers.push_back(message_of(0.0));
-        handles.push_back(receive_async(*answers.back(), each, kWaited));
-        // A late answer still goes to this message. Later answers come later, because messages arrive in order.
-        handles.back().on_completion([message = answers.back()](const std::exception_ptr& /*failed*/) {});
+/// Throws NotInitialized after the end of the job.
+Counts read_counts() {
+    const auto json = nlohmann::json::parse(metrics());
+    Counts counts;
+    counts.oldest = json.at("rueda_oldest_pending_operation_seconds").get<double>();
+    for (const auto& [kind, number] : json.at("rueda_operations_total").items()) {
+        counts.ended += number.get<std::int64_t>();
     }
-    const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(kAnswerTime);
-    std::vector<Wait> waits;
-    for (std::size_t i = 0; i < handles.size(); ++i) {
-        try {
-            handles[i].wait_for(std::max(Seconds(deadline - Clock::now()), Seconds(0)));
-            waits.push_back({static_cast<int>(i) + 1, std::min((*answers[i])[0], most)});
-        } catch (const Timeout&) {
-            continue;
-        }
+    for (const auto& [kind, seconds] : json.at("rueda_operation_waiting_seconds_total").items()) {
+        counts.waited += seconds.get<double>();
     }
-    return waits;
+    return counts;
 }
 
-void report_waits(const std::string& what, double seconds, const RankZeroOptions& options) {
-    const double least = Seconds(options.warn_after).count();
-    const bool wants_answers = seconds >= least;  // otherwise no rank can have waited that long
-    for (int each = 1; each < size(); ++each) {
-        send_and_forget<std::uint8_t>(wants_answers ? 1 : 0, each, kEnded);
+/// Watches in a thread how long operations of this rank wait until the first of them ends. Rank 0 has then ended its
+/// work, because operations of all ranks need rank 0. Nothing is sent, so the watch adds no operation that waits.
+/// Threads: one thread at a time may use the object.
+class WaitWatch {
+public:
+    WaitWatch() = default;
+    WaitWatch(const WaitWatch&) = delete;
+    WaitWatch& operator=(const WaitWatch&) = delete;
+    ~WaitWatch() { finish(); }
+
+    /// Ends the watch of the last work, if it still runs, and begins one for the next work.
+    void start(const std::string& what, Seconds warn_after) {
+        finish();
+        stops_ = false;
+        const base::ProgramSignalsBlocked blocked;
+        thread_ = std::thread([this, what, warn_after, before = read_counts(), began = Clock::now()] {
+            try {
+                watch(what, warn_after, before, began);
+            } catch (const std::exception&) {
+                return;  // the job has ended
+            }
+        });
     }
-    if (!wants_answers) {
-        return;
+
+private:
+    /// Makes the thread take a last look, and waits for it.
+    void finish() {
+        if (thread_.joinable()) {
+            {
+                const std::lock_guard lock(mutex_);
+                stops_ = true;
+            }
+            stop_.notify_one();  // wakes is_stopped_in_pause()
+            thread_.join();
+        }
     }
-    std::vector<Wait> waits = ask_for_waits(seconds);
-    std::erase_if(waits, [&](const Wait& each) { return each.seconds < least; });
-    if (waits.empty()) {
-        return;
+
+    /// Waits for a while, or until finish() wakes this thread. Returns whether it did.
+    [[nodiscard]] bool is_stopped_in_pause() {
+        std::unique_lock lock(mutex_);
+        return stop_.wait_for(lock, kPause, [this] { return stops_; });
     }
-    const Wait longest = *std::max_element(waits.begin(), waits.end(),
-                                           [](const Wait& a, const Wait& b) { return a.seconds < b.seconds; });
-    const std::string line = fmt::format(
-        "Rank 0 worked on '{}' for {:.1f} s, and {} of {} other rank{} waited for it; rank {} waited for {:.1f} s. "
-        "Divide "
-        "the work with on_all_ranks(), do it less often, or do it in another program",
-        what, seconds, waits.size(), size() - 1, size() == 2 ? "" : "s", longest.rank, longest.seconds);
-    if (options.warn) {
-        options.warn(line);
-    } else {
-        warnings_to_the_log(0)(line);
+
+    void watch(const std::string& what, Seconds warn_after, const Counts& before, Clock::time_point began) {
+        double longest = 0.0;
+        bool is_stopped = false;
+        for (bool has_ended = false; !has_ended;) {
+            const Counts now = read_counts();
+            longest = std::max(longest, std::min(now.oldest, Seconds(Clock::now() - began).count()));
+            has_ended = now.ended > before.ended;
+            if (has_ended) {
+                // The mean wait of those that have ended, in case that this thread looked too late to see them wait.
+                longest =
+                    std::max(longest, (now.waited - before.waited) / static_cast<double>(now.ended - before.ended));
+            }
+            if (is_stopped) {
+                break;
+            }
+            is_stopped = !has_ended && is_stopped_in_pause();  // then one look remains
+        }
+        if (longest >= warn_after.count()) {
+            warnings_to_the_log(1)(fmt::format(
+                "Rank 1 waited for rank 0 for {:.1f} s, because rank 0 worked on '{}'. Divide the work with "
+                "on_all_ranks(), do it less often, or do it in another program",
+                longest, what));
+        }
     }
-}
+
+    std::mutex mutex_;
+    std::condition_variable stop_;
+    bool stops_ = false;  ///< under mutex_
+    std::thread thread_;
+};
 
 }  // namespace
 
-void on_rank_zero(const std::string& what, const std::function<void()>& body, const RankZeroOptions& options) {
-    if (rank() != 0) {
-        answer_at_the_end();
-        return;
-    }
-    const Clock::time_point began = Clock::now();
-    {
+void on_rank_zero(const std::string& what, const std::function<void()>& body, std::chrono::milliseconds warn_after) {
+    if (rank() == 0) {
         const Busy busy(what);
         body();
+    } else if (rank() == 1) {
+        static WaitWatch watch;
+        watch.start(what, warn_after);
     }
-    report_waits(what, Seconds(Clock::now() - began).count(), options);
 }
 
 void on_all_ranks(const std::string& what, const std::function<void()>& body) {

@@ -267,6 +267,7 @@ class Damage(Checkpoints):
                 "of step 1$",
             )
         self.assertEqual(self.steps(manager), [1])
+        rueda.barrier()  # all ranks have looked
         self.save(manager, 3)
         self.assertIsNone(manager.last_failure())
         self.assertEqual(self.restored(manager), 3)

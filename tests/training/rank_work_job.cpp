@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <numeric>
-#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,46 +28,30 @@ void check(bool is_right, const char* what) {
 }
 
 /// The other ranks announce an operation and send a message. Rank 0 then works half a second longer, so that they have
-/// waited for it.
+/// waited for it. CTest looks for the line that rank 1 logs.
 void wait_for_work() {
-    std::vector<std::string> lines;
-    std::vector<double> token = {0.0};
-    const auto work = [&] {
+    const auto work = [] {
         for (int each = 1; each < rueda::size(); ++each) {
             std::vector<double> received(1);
             rueda::receive(received, each, 5);
         }
         std::this_thread::sleep_for(milliseconds(500));
     };
-    training::on_rank_zero("evaluate", work,
-                           {milliseconds(250), [&](std::string_view line) { lines.emplace_back(line); }});
+    training::on_rank_zero("waited for", work, milliseconds(250));
     std::vector<double> values = {1.0};
     const rueda::Handle handle = rueda::allreduce_async("next step", values, {.op = rueda::ReduceOp::sum});
     if (rueda::rank() != 0) {
+        std::vector<double> token = {0.0};
         rueda::send(token, 0, 5);
     }
     handle.wait();
     check(values[0] == rueda::size(), "the next step has a wrong sum");
-    const int others = rueda::size() - 1;
-    if (rueda::rank() != 0 || others == 0) {
-        check(lines.empty(), "a line was printed where nobody waited");
-        return;
-    }
-    // An answer may take more than a second on a very busy machine. Then its rank is not counted, and the line has a
-    // smaller number or is missing.
-    const std::regex expected(
-        "Rank 0 worked on 'evaluate' for \\d+\\.\\d s, and \\d of " + std::to_string(others) +
-        " other ranks? waited for it; rank \\d waited for \\d+\\.\\d s\\. Divide the work with on_all_ranks\\(\\).*");
-    for (const std::string& line : lines) {
-        check(std::regex_match(line, expected), line.c_str());
-    }
-    std::printf("%d lines\n", static_cast<int>(lines.size()));
-    check(lines.size() <= 1, "more than one line was printed");
 }
 
 void go_on_while_rank_0_works() {
     int runs = 0;
-    training::on_rank_zero("evaluate", [&] { ++runs; });
+    // This call ends the watch of the work before. On a busy machine, the other ranks may wait for seconds.
+    training::on_rank_zero("short work", [&] { ++runs; }, std::chrono::minutes(10));
     check(runs == (rueda::rank() == 0 ? 1 : 0), "the work ran on a wrong rank");
     rueda::barrier();
 }

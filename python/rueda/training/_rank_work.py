@@ -5,21 +5,19 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rueda import _lifecycle, _messages, _objects
-from rueda._tensors import numpy
-from rueda.errors import Internal, RuedaError, Timeout
+from rueda import _lifecycle, _objects
+from rueda.errors import Internal, RuedaError
 
 T = TypeVar("T")
 
 _logger = logging.getLogger("rueda.training")
-# The tags of this module's messages. A program should use other tags.
-_ENDED, _WAITED = 0x7275_6564, 0x7275_6565
-# How long rank 0 waits for the answers of the other ranks. A thread of Rueda answers, so an answer takes milliseconds.
-_ANSWER_SECONDS = 1.0
+#: Seconds between two looks at the counts of this rank. A look takes tens of microseconds.
+_PAUSE = 0.1
 
 
 def on_rank_zero(
@@ -33,15 +31,15 @@ def on_rank_zero(
     """Runs long work on rank 0, for example an evaluation. All ranks must make the call.
 
     The other ranks go on at once. When they next need rank 0, they wait for it. While rank 0 works, stall reports and
-    ``rueda top`` say that rank 0 is busy with ``what`` and for how long. After the work, rank 0 asks the other ranks how
-    long an operation of theirs has waited. If it was long, rank 0 prints one line that says so.
+    ``rueda top`` say that rank 0 is busy with ``what`` and for how long. A thread of rank 1 watches how long the
+    operations of rank 1 wait meanwhile. If they wait long, rank 1 prints one line when rank 0 takes part again.
 
     Args:
         what: what the work is, in a few words, for example "evaluate".
         body: is called on rank 0, and must not call operations on the ranks.
         share: True gives the result to all ranks, so all wait for it. The result must be an object that pickle can send.
-        warn_after: the number of seconds of waiting from which rank 0 prints the line.
-        warn: is called with the line; by default the logger "rueda.training" gets a warning.
+        warn_after: the number of seconds of waiting from which rank 1 prints the line.
+        warn: is called with the line, in the thread of rank 1; by default the logger "rueda.training" gets a warning.
 
     Returns:
         The result of ``body`` on rank 0, and on all ranks with ``share``. Otherwise None.
@@ -64,9 +62,9 @@ def on_rank_zero(
             if not share:
                 raise
             failure = error  # the other ranks wait for the result, so they must get the error
-        _report_waits(what, time.monotonic() - began, warn_after, warn or _logger.warning)
-    else:
-        _answer_at_the_end()
+        _logger.info("Rank 0 worked on '%s' for %.1f s", what, time.monotonic() - began)
+    elif _lifecycle.rank() == 1:
+        _Watch.replace(what, warn_after, warn or _logger.warning)
     if share:
         result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
         if failure is not None:
@@ -74,52 +72,73 @@ def on_rank_zero(
     return result  # type: ignore[no-any-return]
 
 
-def _answer_at_the_end() -> None:
-    """Makes a thread of Rueda tell rank 0, when its work has ended, how long an operation of this rank has waited."""
-    np = numpy()
-    wants_answer = np.zeros(1, np.uint8)
+class _Counts:
+    """How many operations of this rank have ended, how long these have waited for other ranks, and how long the oldest
+    operation that has not ended has waited.
+    """
 
-    def answer(handle: Any) -> None:
+    def __init__(self) -> None:
+        counts = _lifecycle.metrics()
+        self.ended = sum(counts["rueda_operations_total"].values())
+        self.waited = sum(counts["rueda_operation_waiting_seconds_total"].values())
+        self.oldest = float(counts["rueda_oldest_pending_operation_seconds"])
+
+
+class _Watch:
+    """Watches in a thread how long operations of this rank wait until the first of them ends. Rank 0 has then ended its
+    work, because operations of all ranks need rank 0. Nothing is sent, so the watch adds no operation that waits.
+    """
+
+    current: _Watch | None = None
+
+    def __init__(self, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
+        self._what = what
+        self._warn_after = warn_after
+        self._warn = warn
+        self._began = time.monotonic()
+        self._before = _Counts()
+        self._longest = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rueda-watch", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
+        """Ends the watch of the last work, if it still runs, and begins one for the next work."""
+        cls.finish()
+        cls.current = cls(what, warn_after, warn)
+
+    @classmethod
+    def finish(cls) -> None:
+        """Makes the watch take a last look, and waits for it."""
+        if cls.current is not None:
+            cls.current._stop.set()
+            cls.current._thread.join()
+            cls.current = None
+
+    def _run(self) -> None:
         try:
-            handle.wait()
-            if not wants_answer[0]:
-                return
-            waited = float(_lifecycle.metrics()["rueda_oldest_pending_operation_seconds"])
-            _messages.send_async(np.array([waited]), peer=0, tag=_WAITED)
+            while not self._look():
+                if self._stop.wait(_PAUSE):
+                    self._look()
+                    break
         except RuedaError:
-            pass  # the job has ended, so nobody needs the answer
+            return  # the job has ended
+        if self._longest >= self._warn_after:
+            self._warn(
+                f"Rank 1 waited for rank 0 for {self._longest:.1f} s, because rank 0 worked on '{self._what}'. Divide the "
+                "work with on_all_ranks(), do it less often, or do it in another program"
+            )
 
-    _messages.receive_async(wants_answer, peer=0, tag=_ENDED).add_done_callback(answer)
-
-
-def _report_waits(what: str, seconds: float, warn_after: float, warn: Callable[[str], None]) -> None:
-    """Asks the other ranks how long they have waited, and warns if it was long."""
-    np = numpy()
-    others = range(1, _lifecycle.size())
-    wants_answers = seconds >= warn_after  # otherwise no rank can have waited that long
-    for rank in others:
-        _messages.send_async(np.array([wants_answers], np.uint8), peer=rank, tag=_ENDED)
-    if not wants_answers:
-        return
-    waits = {rank: np.zeros(1) for rank in others}
-    # Messages of two ranks arrive in order, so a late answer does not take the place of a later one.
-    handles = {rank: _messages.receive_async(waits[rank], peer=rank, tag=_WAITED) for rank in others}
-    deadline = time.monotonic() + _ANSWER_SECONDS
-    answered = {}
-    for rank, handle in handles.items():
-        try:
-            handle.wait(timeout=max(deadline - time.monotonic(), 0))
-            answered[rank] = min(float(waits[rank][0]), seconds)
-        except Timeout:
-            continue  # the rank has not called on_rank_zero() yet, so it has not waited for it
-    waiting = {rank: waited for rank, waited in answered.items() if waited >= warn_after}
-    if waiting:
-        longest = max(waiting, key=waiting.__getitem__)
-        count = f"{len(waiting)} of {len(others)} other rank{'s' if len(others) > 1 else ''} waited"
-        warn(
-            f"Rank 0 worked on '{what}' for {seconds:.1f} s, and {count} for it; rank {longest} waited for "
-            f"{waiting[longest]:.1f} s. Divide the work with on_all_ranks(), do it less often, or do it in another program"
-        )
+    def _look(self) -> bool:
+        """Returns True if an operation has ended since the work began."""
+        now = _Counts()
+        self._longest = max(self._longest, min(now.oldest, time.monotonic() - self._began))
+        ended: int = now.ended - self._before.ended
+        if ended > 0:
+            # The mean wait of those that have ended, in case that this thread has looked too late to see them wait.
+            self._longest = max(self._longest, (now.waited - self._before.waited) / ended)
+        return ended > 0
 
 
 def on_all_ranks(what: str, body: Callable[[], T]) -> list[T]:
