@@ -3,6 +3,7 @@
 #include "rueda/training/rank_work.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -61,6 +62,7 @@ public:
     void start(const std::string& what, Seconds warn_after) {
         finish();
         stops_ = false;
+        owner_ = ::getpid();
         const base::ProgramSignalsBlocked blocked;
         thread_ = std::thread([this, what, warn_after, before = read_counts(), began = Clock::now()] {
             try {
@@ -74,6 +76,9 @@ public:
 private:
     /// Makes the thread take a last look, and waits for it.
     void finish() {
+        if (thread_.joinable() && ::getpid() != owner_) {
+            thread_.detach();  // a forked process has the object, but not the thread
+        }
         if (thread_.joinable()) {
             {
                 const std::lock_guard lock(mutex_);
@@ -118,6 +123,7 @@ private:
     std::mutex mutex_;
     std::condition_variable stop_;
     bool stops_ = false;  ///< under mutex_
+    pid_t owner_ = 0;     ///< the process that started the thread
     std::thread thread_;
 };
 

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <string>
 #include <system_error>
 #include <utility>
+
+#include "launcher/hosts/network.hpp"
 
 namespace rueda::launcher {
 
@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // These names are part of the format of checkpoints (docs/checkpoints.md).
-constexpr std::string_view kPrefix = "save-";
-constexpr std::string_view kInfix = "-step-";
+constexpr std::string_view kSavePrefix = "save-";
+constexpr std::string_view kStepInfix = "-step-";
 constexpr const char* kIndexFile = "state.safetensors";
 
-bool take(std::string_view& text, std::string_view beginning) {
+bool take_beginning(std::string_view& text, std::string_view beginning) {
     if (!text.starts_with(beginning)) {
         return false;
     }
@@ -39,11 +39,6 @@ bool take_number(std::string_view& text, Number& number) {
     }
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return true;
-}
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("host");
 }
 
 /// Makes hard links to all files of `from` in the new folder `to`.
@@ -68,8 +63,8 @@ std::error_code link_files(const fs::path& from, const fs::path& to) {
 std::optional<FoundCheckpoint> parse_checkpoint_name(std::string_view name) {
     FoundCheckpoint found;
     std::string_view rest = name;
-    const bool is_one = take(rest, kPrefix) && take_number(rest, found.number) && take(rest, kInfix) &&
-                        take_number(rest, found.step) && rest.empty();
+    const bool is_one = take_beginning(rest, kSavePrefix) && take_number(rest, found.number) &&
+                        take_beginning(rest, kStepInfix) && take_number(rest, found.step) && rest.empty();
     return is_one ? std::optional(found) : std::nullopt;
 }
 

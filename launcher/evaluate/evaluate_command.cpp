@@ -18,7 +18,7 @@
 #include "base/status.hpp"
 #include "launcher/evaluate/checkpoint_folder.hpp"
 #include "launcher/options/command_app.hpp"
-#include "launcher/options/variables.hpp"
+#include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/child_process.hpp"
 #include "launcher/processes/poll_set.hpp"
 #include "launcher/processes/signal_inbox.hpp"
@@ -28,7 +28,7 @@ namespace rueda::launcher {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
+using SecondsPassed = std::chrono::duration<double>;
 
 constexpr int kEvaluationFailed = 1;
 constexpr int kNothingNew = 2;
@@ -43,19 +43,7 @@ struct EvaluateOptions {
     std::vector<std::string> program;
 };
 
-void say(const std::string& text) { fmt::print(stderr, "rueda evaluate: {}\n", text); }
-
-Environment environment_of_this_process() {
-    Environment environment;
-    for (char** each = environ; *each != nullptr; ++each) {
-        const std::string_view text = *each;
-        const std::size_t end = text.find('=');
-        if (end != std::string_view::npos) {
-            environment.emplace(text.substr(0, end), text.substr(end + 1));
-        }
-    }
-    return environment;
-}
+void print_evaluate_line(const std::string& text) { fmt::print(stderr, "rueda evaluate: {}\n", text); }
 
 /// Returns the command for a checkpoint: the path replaces each word "{}". Without such a word, it is the last word.
 std::vector<std::string> words_for(const std::vector<std::string>& program, const std::string& path) {
@@ -67,7 +55,7 @@ std::vector<std::string> words_for(const std::vector<std::string>& program, cons
     return words;
 }
 
-std::string describe_end(int wait_status) {
+std::string text_of_end(int wait_status) {
     return WIFEXITED(wait_status) ? fmt::format("exit status {}", WEXITSTATUS(wait_status))
                                   : fmt::format("ended by signal {}", WTERMSIG(wait_status));
 }
@@ -92,8 +80,9 @@ public:
             if (std::optional<int> status = evaluate_all(std::move(found).value())) {
                 return *status;
             }
-            if (options_.timeout > 0 && Seconds(Clock::now() - last_new_).count() >= options_.timeout) {
-                say(fmt::format("there was no new checkpoint in {} for {:g} s", options_.folder, options_.timeout));
+            if (options_.timeout > 0 && SecondsPassed(Clock::now() - last_new_).count() >= options_.timeout) {
+                print_evaluate_line(
+                    fmt::format("there was no new checkpoint in {} for {:g} s", options_.folder, options_.timeout));
                 return kNothingNew;
             }
             pause();
@@ -127,7 +116,7 @@ private:
         const std::string name = checkpoint.path.filename().string();
         const Result<KeptCheckpoint> kept = KeptCheckpoint::keep(checkpoint);
         if (!kept.is_ok()) {
-            say(kept.status().message());
+            print_evaluate_line(kept.status().message());
             has_failed_ = true;
             return;
         }
@@ -139,7 +128,7 @@ private:
         spec.signal_mask = signals_.original_mask();
         const Result<pid_t> child = start_child(spec);
         if (!child.is_ok()) {
-            say(child.status().message());
+            print_evaluate_line(child.status().message());
             has_failed_ = true;
             return;
         }
@@ -149,7 +138,8 @@ private:
             return;
         }
         has_failed_ = has_failed_ || *status != 0;
-        say(fmt::format("{}: {} after {:.1f} s", name, describe_end(*status), Seconds(Clock::now() - began).count()));
+        print_evaluate_line(fmt::format("{}: {} after {:.1f} s", name, text_of_end(*status),
+                                        SecondsPassed(Clock::now() - began).count()));
     }
 
     /// Waits until the child has ended, and returns its wait status. SIGCHLD wakes this process. Returns nothing if a
@@ -173,7 +163,7 @@ private:
     void pause() {
         PollSet set;
         add_signals_to(set);
-        set.wake_at(Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(options_.interval)));
+        set.wake_at(Clock::now() + std::chrono::duration_cast<Clock::duration>(SecondsPassed(options_.interval)));
         set.wait_and_dispatch();
     }
 
