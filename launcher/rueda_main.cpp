@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "launcher/analyze/analyze.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/evaluate/evaluate_command.hpp"
 #include "launcher/jobs/ps_command.hpp"
 #include "launcher/options/command_app.hpp"
 #include "launcher/options/options.hpp"
@@ -36,6 +37,7 @@ constexpr const char* kHelp =
     "  stacks   print where the main threads of all ranks of a job are\n"
     "  analyze  say where the ranks of a job diverged, and what they waited for\n"
     "  timeline merge the parts of a timeline, or make one of the flight recorder\n"
+    "  evaluate run a program for each new checkpoint of a training\n"
     "\n"
     "Examples:\n"
     "  rueda doctor\n"
@@ -115,7 +117,10 @@ int run(const std::vector<std::string>& arguments) {
     if (arguments.front() == "timeline") {
         return rueda::launcher::run_timeline(std::span(arguments).subspan(1));
     }
-    return refuse(fmt::format("there is no command {}; expected doctor, ps, top, stacks, analyze or timeline",
+    if (arguments.front() == "evaluate") {
+        return rueda::launcher::run_evaluate(std::span(arguments).subspan(1));
+    }
+    return refuse(fmt::format("there is no command {}; expected doctor, ps, top, stacks, analyze, timeline or evaluate",
                               rueda::base::quote(arguments.front())));
 }
 

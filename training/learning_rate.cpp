@@ -255,12 +255,12 @@ LearningRate::LearningRate(const LearningRateOptions& options) : options_(option
 }
 
 double LearningRate::at(std::int64_t step) const noexcept {
-    const double decay = schedule_factor(options_, step);
-    if (step >= options_.warmup_steps) {
+    const std::int64_t counted = std::max<std::int64_t>(step, 0);
+    const double decay = schedule_factor(options_, counted);
+    if (counted >= options_.warmup_steps) {
         return scaled_ * decay;
     }
-    const double progress =
-        static_cast<double>(std::max<std::int64_t>(step, 0)) / static_cast<double>(options_.warmup_steps);
+    const double progress = static_cast<double>(counted) / static_cast<double>(options_.warmup_steps);
     return (options_.base + (scaled_ - options_.base) * progress) * decay;
 }
 

@@ -60,7 +60,7 @@ _rueda() {
     local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}"
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "doctor ps top stacks analyze timeline --version --help" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "doctor ps top stacks analyze timeline evaluate --version --help" -- "$word")
     elif [ "$command" = ps ]; then
         mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word")
     elif [ "$command" = top ] && [[ $word == -* ]]; then
@@ -79,6 +79,12 @@ _rueda() {
         mapfile -t COMPREPLY < <(compgen -W "--output --help" -- "$word")
     elif [ "$command" = timeline ]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    elif [ "$command" = evaluate ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --follow ]; then
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+    elif [ "$command" = evaluate ] && [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "--follow --interval --timeout --until --newest --help" -- "$word")
+    elif [ "$command" = evaluate ]; then
+        compopt -o default
     elif [ "$command" = doctor ] && [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "-np -H --hostfile --network-interfaces --ssh-port --ssh-identity-file \
             --mpi-args --help" -- "$word")

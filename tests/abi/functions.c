@@ -5,6 +5,7 @@
  * file is the test: if the header declares a function differently, the compiler reports "conflicting types". Add a line
  * for each new function. Never change a line: if a function has to change, its new form gets a new name.
  */
+#include "rueda/checkpoints.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -127,3 +128,14 @@ int rueda_timeline_stop(void);
 int rueda_timeline_scope(const char* name, int64_t began_ns);
 int rueda_stack_signal(int32_t* number);
 int rueda_adopt_traceback_handler(int32_t descriptor);
+int rueda_checkpoint_create_folder(const char* folder);
+int rueda_checkpoint_save(const rueda_snapshot* snapshot, char** pruning_failure);
+int rueda_checkpoint_list(const char* folder, char** text);
+void rueda_checkpoint_free_text(char* text);
+int rueda_checkpoint_open(const char* path, rueda_checkpoint** checkpoint);
+int rueda_checkpoint_describe(const rueda_checkpoint* checkpoint, char** text);
+int rueda_checkpoint_check_model(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model,
+                                 size_t model_count);
+int rueda_checkpoint_read(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model, size_t model_count,
+                          const rueda_named_tensor* state, size_t state_count);
+void rueda_checkpoint_close(rueda_checkpoint* checkpoint);

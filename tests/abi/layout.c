@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "rueda/checkpoints.h"
 #include "rueda/rueda.h"
 
 #define MEMBER(type, member, offset, size)                                              \
@@ -66,6 +67,29 @@ NUMBER(RUEDA_MAX_NAME, 511);
 NUMBER(RUEDA_MAX_DIMENSIONS, 16);
 NUMBER(RUEDA_CPU, 0);
 NUMBER(RUEDA_CUDA, 1);
+
+/* This struct cannot grow: callers pass an array of it. */
+static_assert(sizeof(rueda_named_tensor) == 32, "rueda_named_tensor has another size");
+MEMBER(rueda_named_tensor, name, 0, 8);
+MEMBER(rueda_named_tensor, tensor, 8, 24);
+
+/* This struct can grow. */
+static_assert(sizeof(rueda_snapshot) >= 88, "rueda_snapshot has become smaller");
+MEMBER(rueda_snapshot, struct_size, 0, 8);
+MEMBER(rueda_snapshot, folder, 8, 8);
+MEMBER(rueda_snapshot, step, 16, 8);
+MEMBER(rueda_snapshot, model, 24, 8);
+MEMBER(rueda_snapshot, model_count, 32, 8);
+MEMBER(rueda_snapshot, state, 40, 8);
+MEMBER(rueda_snapshot, state_count, 48, 8);
+MEMBER(rueda_snapshot, values, 56, 8);
+MEMBER(rueda_snapshot, metric, 64, 8);
+MEMBER(rueda_snapshot, has_metric, 72, 4);
+MEMBER(rueda_snapshot, better, 76, 4);
+MEMBER(rueda_snapshot, max_to_keep, 80, 4);
+MEMBER(rueda_snapshot, size, 84, 4);
+NUMBER(RUEDA_LOWER_IS_BETTER, 0);
+NUMBER(RUEDA_HIGHER_IS_BETTER, 1);
 
 NUMBER(RUEDA_OK, 0);
 NUMBER(RUEDA_INVALID_ARGUMENT, 1);
@@ -127,6 +151,20 @@ static int check_init_options(void) {
     return 0;
 }
 
+static int check_snapshot(void) {
+    const rueda_snapshot snapshot = RUEDA_SNAPSHOT_INIT;
+    if (snapshot.struct_size != sizeof(rueda_snapshot)) {
+        return fail("struct_size of rueda_snapshot is not the size");
+    }
+    if (snapshot.model_count != 0 || snapshot.state_count != 0 || snapshot.values != NULL || snapshot.has_metric != 0) {
+        return fail("the snapshot is not empty");
+    }
+    if (snapshot.better != RUEDA_LOWER_IS_BETTER || snapshot.max_to_keep != 3 || snapshot.size != 1) {
+        return fail("the snapshot keeps other checkpoints");
+    }
+    return 0;
+}
+
 int main(void) {
     const rueda_options options = RUEDA_OPTIONS_INIT;
     if (options.struct_size != sizeof(rueda_options)) {
@@ -144,5 +182,5 @@ int main(void) {
     if (options.reduce_op != RUEDA_AVERAGE) {
         return fail("the reduction is not the average");
     }
-    return check_init_options();
+    return check_snapshot() != 0 ? 1 : check_init_options();
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Checks at compile time that the C++ enumerators have the numbers of the C enumerators. layout.c checks the C numbers.
+#include "rueda/checkpoints.h"
 #include "rueda/error.hpp"
 #include "rueda/rueda.h"
 #include "rueda/rueda.hpp"
+#include "rueda/training/checkpoint_manager.hpp"
 #include "rueda/types.hpp"
 
 namespace {
@@ -49,6 +51,9 @@ static_assert(same(RUEDA_PRODUCT, rueda::ReduceOp::product));
 static_assert(same(RUEDA_COMPRESSION_NONE, rueda::Compression::none));
 static_assert(same(RUEDA_COMPRESSION_FP16, rueda::Compression::fp16));
 static_assert(same(RUEDA_COMPRESSION_BF16, rueda::Compression::bf16));
+
+static_assert(same(RUEDA_LOWER_IS_BETTER, rueda::training::BetterMetric::lower));
+static_assert(same(RUEDA_HIGHER_IS_BETTER, rueda::training::BetterMetric::higher));
 
 static_assert(RUEDA_ANY_PEER == rueda::any_peer);
 static_assert(same(RUEDA_JOIN_AVERAGE_ALL, rueda::JoinAverage::all));

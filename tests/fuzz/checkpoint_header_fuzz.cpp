@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "training/safetensors.hpp"
+#include "training/checkpoints/safetensors.hpp"
 
 namespace {
 

@@ -16,7 +16,9 @@ import copy
 import faulthandler
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -33,6 +35,7 @@ if not torch.cuda.is_available():
 import rueda
 import rueda.torch as hvd
 import torch.distributed as dist
+from rueda import training
 
 faulthandler.dump_traceback_later(150, exit=True)  # a check that hangs shows where
 hvd.init()
@@ -503,6 +506,29 @@ def elastic_state() -> None:
 
 
 # --- other libraries --------------------------------------------------------------------------------------------------
+
+
+@check
+def checkpoints() -> None:
+    folder = hvd.broadcast_object(tempfile.mkdtemp() if RANK == 0 else None)
+    torch.manual_seed(RANK)
+    model = torch.nn.Linear(300, 200).to(DEVICE)
+    optimizer = adam(model.parameters())
+    model(torch.ones(4, 300, device=DEVICE)).square().sum().backward()
+    optimizer.step()
+    weight = hvd.broadcast(model.weight.detach().clone(), 0)
+    moment = hvd.broadcast(optimizer.state[model.weight]["exp_avg"].clone(), 0)
+    manager = training.CheckpointManager(folder)
+    manager.save(1, model, {"optimizer": optimizer})
+    optimizer.step()  # changes the model while the thread writes the copy
+    if manager.last_failure() is not None:
+        raise AssertionError(f"not saved: {manager.last_failure()}")
+    manager.restore(model, {"optimizer": optimizer})
+    same(model.weight.detach(), weight, "the restored weight")
+    same(optimizer.state[model.weight]["exp_avg"], moment, "the restored state of the optimizer")
+    hvd.barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
 
 
 @check

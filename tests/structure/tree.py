@@ -64,7 +64,7 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
-    "training": ["", "optimizers"],
+    "training": ["", "checkpoints", "optimizers"],
     "launcher": [
         "options",
         "processes",
@@ -84,6 +84,7 @@ LAYERS = {
         "doctor",
         "analyze",
         "timeline",
+        "evaluate",
         "start",
         "",
     ],

@@ -39,6 +39,8 @@ TEST_CASE("warm-up goes from the base rate to the scaled one by equal amounts", 
     CHECK(rate.at(4) == Approx(0.5));
     CHECK(rate.at(1000000) == Approx(0.5));
     CHECK(LearningRate({.base = 0.1, .policy = ScalingPolicy::linear, .workers = 5}).at(0) == Approx(0.5));
+    CHECK(rate.at(-1) == 0.1);
+    CHECK(LearningRate({.base = 0.1}).at(-1) == 0.1);  // no warm-up, so no division by its length
 }
 
 TEST_CASE("policies have names that read back", "[training]") {

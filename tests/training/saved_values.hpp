@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rueda/training/checkpoint_manager.hpp"
-#include "training/checkpoint_store.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
 
 namespace rueda::training::test {
 

@@ -84,7 +84,7 @@ public:
     explicit LearningRate(const LearningRateOptions& options);
 
     /// Returns the learning rate of step `step`. Steps are counted from 0 over the whole training, not from the last
-    /// resume.
+    /// resume. A negative number counts as 0.
     [[nodiscard]] double at(std::int64_t step) const noexcept;
     /// Returns the learning rate after the warm-up: base × factor.
     [[nodiscard]] double scaled() const noexcept { return scaled_; }

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "training/checkpoint_index.hpp"
-#include "training/checkpoint_store.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
 
 namespace rueda::training {
 namespace {
@@ -158,6 +158,20 @@ Status OpenedCheckpoint::check_rows() const {
         }
     }
     return {};
+}
+
+std::vector<TensorInfo> OpenedCheckpoint::model_tensors() const {
+    std::vector<TensorInfo> tensors;
+    for (const auto& [name, stored] : tensors_) {
+        const TensorInfo& piece = stored.pieces.front().info;
+        const auto extents = piece.shape.extents();
+        std::vector<std::int64_t> whole(extents.begin(), extents.end());
+        if (!whole.empty()) {
+            whole.front() = stored.whole_rows;
+        }
+        tensors.push_back({name, piece.dtype, Shape(std::span<const std::int64_t>(whole))});
+    }
+    return tensors;
 }
 
 Status OpenedCheckpoint::check_parts(std::span<const TensorPart> parts) const {

@@ -88,6 +88,9 @@ public:
     static Result<OpenedCheckpoint> open(const std::filesystem::path& folder);
 
     [[nodiscard]] const CheckpointInfo& info() const noexcept { return info_; }
+    /// Returns the model's tensors, ordered by name. A tensor that was saved in parts has the shape of the whole.
+    [[nodiscard]] std::vector<TensorInfo> model_tensors() const;
+    [[nodiscard]] const std::vector<TensorInfo>& state_tensors() const { return state_->tensors(); }
     /// Checks that the checkpoint has the tensors of `parts`, with their dtypes and shapes.
     [[nodiscard]] Status check_parts(std::span<const TensorPart> parts) const;
     /// Checks that `model` has all tensors of the checkpoint.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/tensor_copies.hpp"
+#include "training/checkpoints/tensor_copies.hpp"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checksum.hpp"
+#include "training/checkpoints/checksum.hpp"
 
 #include <xxhash.h>
 

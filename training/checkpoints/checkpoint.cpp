@@ -18,9 +18,9 @@
 #include "base/status.hpp"
 #include "base/system/atomic_file.hpp"
 #include "rueda/training/agreement.hpp"
-#include "training/checksum.hpp"
-#include "training/metadata_text.hpp"
-#include "training/safetensors.hpp"
+#include "training/checkpoints/checksum.hpp"
+#include "training/checkpoints/metadata_text.hpp"
+#include "training/checkpoints/safetensors.hpp"
 
 namespace rueda::training {
 

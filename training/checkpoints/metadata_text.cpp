@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/metadata_text.hpp"
+#include "training/checkpoints/metadata_text.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "training/safetensors.hpp"
+#include "training/checkpoints/safetensors.hpp"
 
 namespace rueda::training {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checkpoint_restore.hpp"
+#include "training/checkpoints/checkpoint_restore.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "rueda/training/agreement.hpp"
-#include "training/checkpoint_index.hpp"
-#include "training/checkpoint_store.hpp"
-#include "training/metadata_text.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
+#include "training/checkpoints/metadata_text.hpp"
 
 namespace rueda::training {
 namespace {

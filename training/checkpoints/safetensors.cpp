@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/safetensors.hpp"
+#include "training/checkpoints/safetensors.hpp"
 
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/checksum.hpp"
+#include "training/checkpoints/checksum.hpp"
 
 namespace rueda::training {
 namespace {

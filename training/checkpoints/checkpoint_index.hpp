@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "training/checkpoint_store.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
 
 namespace rueda::training {
 

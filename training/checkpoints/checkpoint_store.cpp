@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checkpoint_store.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 #include "base/system/atomic_file.hpp"
 #include "base/unique_fd.hpp"
-#include "training/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
 
 namespace rueda::training {
 namespace {

@@ -15,17 +15,16 @@
 #include <thread>
 #include <utility>
 
-#include "base/settings/config.hpp"
-#include "base/system/logging.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "rueda/training/agreement.hpp"
-#include "training/background_work.hpp"
-#include "training/checkpoint_index.hpp"
-#include "training/checkpoint_restore.hpp"
-#include "training/checkpoint_store.hpp"
-#include "training/metadata_text.hpp"
-#include "training/tensor_copies.hpp"
+#include "training/checkpoints/background_work.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_restore.hpp"
+#include "training/checkpoints/checkpoint_store.hpp"
+#include "training/checkpoints/metadata_text.hpp"
+#include "training/checkpoints/tensor_copies.hpp"
+#include "training/log_warning.hpp"
 
 namespace rueda::training {
 namespace {
@@ -83,12 +82,6 @@ void check_rows_of(std::span<const TensorPart> parts) {
                 part.name, rows, part.rows.begin, part.rows.end, part.whole_rows));
         }
     }
-}
-
-std::function<void(std::string_view)> warnings_to_the_log(int rank) {
-    const Result<base::Config> config = base::read_config(base::process_environment());
-    const base::Logger logger(config.is_ok() ? config.value() : base::Config(), rank);
-    return [logger](std::string_view text) { logger.write(base::LogLevel::warning, text); };
 }
 
 /// The file by which a rank tells rank 0 that it could not write its part.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checkpoint_index.hpp"
+#include "training/checkpoints/checkpoint_index.hpp"
 
 #include <fmt/format.h>
 

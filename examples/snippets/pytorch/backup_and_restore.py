@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+import tempfile
+
+import rueda.torch as hvd
+import torch
+from rueda import training
+
+hvd.init()
+folder = hvd.broadcast_object(tempfile.mkdtemp())  # your program has a fixed folder, which a restarted job finds
+inputs = torch.randn(1000, 10, generator=torch.Generator().manual_seed(1))
+sampler = training.Sampler(len(inputs), batch=32 * hvd.size(), seed=5, remainder="drop")
+model = torch.nn.Sequential(torch.nn.Linear(10, 1), torch.nn.Dropout(0.1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+
+# If the job is killed and started again, the loop begins after the newest checkpoint.
+for step in training.BackupAndRestore(100, folder, model, {"optimizer": optimizer}, every_steps=20, seed=7):
+    batch = inputs[sampler.at_step(step).indices]
+    optimizer.zero_grad()
+    (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
+    optimizer.step()

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: 2026 The Rueda authors */
+/**
+ * @file
+ * Checkpoints for the interfaces of other languages. The functions write and read the folder of
+ * rueda::training::CheckpointManager (docs/checkpoints.md), in this process alone: they do not communicate, and work
+ * without rueda_init. When to save, and how all ranks get a restored checkpoint, is up to the caller.
+ *
+ * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. Paths are bytes of the
+ * file system. Texts are UTF-8. Threads: any thread may call every function. Only one thread of one process may save
+ * into a folder at a time.
+ */
+#ifndef RUEDA_CHECKPOINTS_H
+#define RUEDA_CHECKPOINTS_H
+
+#include "rueda/rueda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A tensor in the CPU's memory, with its name in a checkpoint. */
+typedef struct rueda_named_tensor {
+    const char* name;
+    rueda_tensor tensor;
+} rueda_named_tensor;
+
+/** Which of two metrics is better. The same numbers as rueda::training::BetterMetric. */
+enum rueda_better_metric {
+    RUEDA_LOWER_IS_BETTER = 0, /**< for example a loss */
+    RUEDA_HIGHER_IS_BETTER = 1 /**< for example an accuracy */
+};
+
+/** What rueda_checkpoint_save writes. Initialise it with RUEDA_SNAPSHOT_INIT. */
+typedef struct rueda_snapshot {
+    size_t struct_size;
+    const char* folder;              /**< the folder of all checkpoints */
+    int64_t step;                    /**< the number of completed steps; 0 or more */
+    const rueda_named_tensor* model; /**< the model */
+    size_t model_count;
+    const rueda_named_tensor* state; /**< the job's other tensors, for example those of the optimizer */
+    size_t state_count;
+    const char* values;  /**< texts of the program: a JSON object of strings, whose keys must not begin with "rueda.";
+                            NULL: none */
+    double metric;       /**< a finite number; used only if has_metric is 1 */
+    int32_t has_metric;  /**< 1 if the checkpoint has a metric, otherwise 0 */
+    int32_t better;      /**< enum rueda_better_metric */
+    int32_t max_to_keep; /**< the number of newest checkpoints that are kept, besides the best one; 1 or more */
+    int32_t size;        /**< the number of ranks of the job; 1 or more */
+} rueda_snapshot;
+
+#define RUEDA_SNAPSHOT_INIT \
+    { sizeof(rueda_snapshot), NULL, 0, NULL, 0, NULL, 0, NULL, 0.0, 0, RUEDA_LOWER_IS_BETTER, 3, 1 }
+
+/** Creates the folder, and the folders above it that are missing, and makes them durable. */
+RUEDA_API int rueda_checkpoint_create_folder(const char* folder);
+/**
+ * Writes a checkpoint into a folder of its own, flushes it to the disk, and removes checkpoints that are too old. The
+ * tensors must not change during the call. If the call fails, the earlier checkpoints are unchanged.
+ *
+ * If the checkpoint is complete but an old one could not be removed, the call succeeds. `pruning_failure` (may be NULL)
+ * then receives a text, which the caller must pass to rueda_checkpoint_free_text; otherwise it receives NULL.
+ */
+RUEDA_API int rueda_checkpoint_save(const rueda_snapshot* snapshot, char** pruning_failure);
+/**
+ * Lists the checkpoints in the folder, newest first, as a JSON object: {"complete":[{"name":"save-000002-step-200",
+ * "step":200,"size":4,"metric":0.25,"values":{…}},…],"damaged":["…",…]}. "metric" is null if there is none. "damaged"
+ * has a text for each checkpoint that cannot be used. The headers of all files are checked, but not the data. The
+ * caller must pass `text` to rueda_checkpoint_free_text.
+ */
+RUEDA_API int rueda_checkpoint_list(const char* folder, char** text);
+/** Frees a text. NULL is allowed. */
+RUEDA_API void rueda_checkpoint_free_text(char* text);
+
+/** A complete checkpoint that was opened for reading. */
+typedef struct rueda_checkpoint rueda_checkpoint;
+
+/**
+ * Opens one checkpoint, for example "run/save-000002-step-200". Returns RUEDA_INVALID_ARGUMENT if it is damaged, and
+ * RUEDA_RESOURCE_EXHAUSTED if descriptors or memory are used up, which says nothing about the checkpoint. The caller
+ * must pass `checkpoint` to rueda_checkpoint_close.
+ */
+RUEDA_API int rueda_checkpoint_open(const char* path, rueda_checkpoint** checkpoint);
+/**
+ * Describes a checkpoint as a JSON object: the members of an entry of rueda_checkpoint_list, and "model" and "state",
+ * which are lists of tensors [name, dtype (enum rueda_dtype), [extents]]. If the model was saved in parts, its tensors
+ * are the whole ones. The caller must pass `text` to rueda_checkpoint_free_text.
+ */
+RUEDA_API int rueda_checkpoint_describe(const rueda_checkpoint* checkpoint, char** text);
+/**
+ * Checks that the checkpoint has exactly these tensors of a model. The tensors' data are not used. Returns
+ * RUEDA_INVALID_ARGUMENT, with the first difference in the message, if it is the checkpoint of another model.
+ */
+RUEDA_API int rueda_checkpoint_check_model(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model,
+                                           size_t model_count);
+/**
+ * Reads the model's tensors, and all tensors of the state. If `state_count` is 0, the state is not read. Returns
+ * RUEDA_INVALID_ARGUMENT if the data do not match their checksums. After an error, the contents of the tensors are
+ * undefined.
+ */
+RUEDA_API int rueda_checkpoint_read(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model,
+                                    size_t model_count, const rueda_named_tensor* state, size_t state_count);
+/** Closes a checkpoint. NULL is allowed. */
+RUEDA_API void rueda_checkpoint_close(rueda_checkpoint* checkpoint);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RUEDA_CHECKPOINTS_H */

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace rueda::launcher {
+
+/// A checkpoint in the folder of a CheckpointManager.
+struct FoundCheckpoint {
+    std::filesystem::path path;
+    std::uint64_t number = 0;  ///< counts the checkpoints of the folder
+    std::int64_t step = 0;     ///< the number of completed steps
+};
+
+/// Reads a name such as "save-000002-step-200". Returns nothing for any other name.
+[[nodiscard]] std::optional<FoundCheckpoint> parse_checkpoint_name(std::string_view name);
+
+/// Returns the complete checkpoints in the folder with a number above `last`, ordered by number. A folder that does not
+/// exist has none.
+[[nodiscard]] Result<std::vector<FoundCheckpoint>> find_checkpoints(const std::filesystem::path& folder,
+                                                                    std::uint64_t last);
+
+/// Hard links to the files of a checkpoint. With them, the files stay readable when the training removes the
+/// checkpoint. If the file system has no hard links, path() is the checkpoint itself. Threads: one.
+class KeptCheckpoint {
+public:
+    /// Makes the links in a folder of its own beside the checkpoint. Fails if the checkpoint has been removed.
+    static Result<KeptCheckpoint> keep(const FoundCheckpoint& checkpoint);
+    KeptCheckpoint(KeptCheckpoint&& other) noexcept;
+    KeptCheckpoint& operator=(KeptCheckpoint&&) = delete;
+    /// Removes the links.
+    ~KeptCheckpoint();
+
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+private:
+    KeptCheckpoint(std::filesystem::path path, std::filesystem::path links)
+        : path_(std::move(path)), links_(std::move(links)) {}
+
+    std::filesystem::path path_;
+    std::filesystem::path links_;  ///< the folder to remove; empty if there are no links
+};
+
+}  // namespace rueda::launcher

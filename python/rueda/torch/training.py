@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Helpers of rueda.training for PyTorch's optimizers and gradients.
+
+Example::
+
+    from rueda.torch.training import LearningRateScheduler, clip_grad_norm_
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from rueda import training
+from rueda.torch.process_sets import ProcessSet, global_process_set
+from rueda.training._gradients import sum_over_ranks
+
+__all__ = ["LearningRateScheduler", "clip_grad_norm_"]
+
+# PyTorch 1.13 and 2.0 have the class under two names; later versions deprecate the older name.
+_Scheduler: Any = getattr(torch.optim.lr_scheduler, "LRScheduler", None) or torch.optim.lr_scheduler._LRScheduler
+
+
+class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
+    """Sets the learning rate of a PyTorch optimizer from a rueda.training.LearningRate.
+
+    Call ``step()`` once after each step of the optimizer. A parameter group whose rate was k times ``rate.base`` when
+    the scheduler was made keeps k times the rate. The momentum of PyTorch's optimizers does not contain the rate, so it
+    needs no correction.
+
+    Args:
+        optimizer: an optimizer of PyTorch, also one of rueda.torch.DistributedOptimizer. Give it the rate for one worker:
+            do not multiply it by ``size()``.
+        rate: the learning rate of each step.
+        plateau: a rueda.training.Plateau, by whose factor the rate is multiplied; or None. Its state is not part of
+            the scheduler's state_dict().
+        last_epoch: the number of the last step, if training continues; the scheduler's state_dict() has it.
+
+    Example::
+
+        rate = rueda.training.LearningRate(0.001, "capped:1.5@4", warmup_steps=500)
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate.base)
+        scheduler = rueda.torch.training.LearningRateScheduler(optimizer, rate)
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        rate: training.LearningRate,
+        plateau: training.Plateau | None = None,
+        last_epoch: int = -1,
+    ) -> None:
+        self._rate = rate
+        self._plateau = plateau
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Returns the rate of each parameter group. PyTorch calls this function."""
+        rate = self._rate.at(self.last_epoch) * (1.0 if self._plateau is None else self._plateau.factor)
+        return [rate * (base / self._rate.base) for base in self.base_lrs]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the scheduler's position, for checkpoints."""
+        state = super().state_dict()
+        return {key: value for key, value in state.items() if key not in ("_rate", "_plateau")}
+
+
+def clip_grad_norm_(
+    parameters: torch.Tensor | Iterable[torch.Tensor],
+    max_norm: float,
+    *,
+    sharded: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> float:
+    """Multiplies gradients in place, so that the norm of all of them together is at most ``max_norm``. Returns the norm
+    before the clipping, computed in float64.
+
+    Call it when the gradients are reduced, so after ``optimizer.synchronize()`` of rueda.torch.DistributedOptimizer.
+    All ranks then have the same gradients, and no communication is needed. (torch.nn.utils.clip_grad_norm_ is then
+    equally right. It has no ``sharded``.)
+
+    Args:
+        parameters: tensors. Those without a gradient are left out.
+        max_norm: the largest norm.
+        sharded: True if each rank has other parameters. The squares are then summed over the ranks, and all ranks must
+            make the call.
+        process_set: the ranks that share the parameters, if ``sharded`` is True.
+
+    Raises:
+        InvalidArgument: the norm is not finite, or ``max_norm`` is not above 0. The gradients are then unchanged.
+
+    Example::
+
+        loss.backward()
+        optimizer.synchronize()
+        norm = rueda.torch.training.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+    """
+    tensors = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+    gradients = [tensor.grad.detach() for tensor in tensors if tensor.grad is not None]
+    # Adding the squares on the device needs one copy to the host, and not one for each gradient.
+    norms = [torch.linalg.vector_norm(each, dtype=torch.float64).to(gradients[0].device) for each in gradients]
+    squares = torch.stack(norms).square().sum().item() if norms else 0.0
+    if sharded:
+        squares = sum_over_ranks(squares, "rueda.torch.training.clip_grad_norm", process_set)
+    norm = math.sqrt(squares)
+    factor = training.clip_factor(norm, max_norm)
+    if factor != 1:
+        for each in gradients:
+            each.mul_(factor)
+    return norm

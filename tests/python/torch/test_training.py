@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Tests of rueda.torch.training: learning rates of PyTorch's optimizers, and clipping."""
+
+import ast
+import inspect
+import math
+import re
+import unittest
+
+import rueda
+import rueda.torch as hvd
+import rueda.torch.training
+import torch
+from rueda import training
+
+
+def setUpModule():
+    hvd.init()
+
+
+def optimizer_with(*rates):
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in rates]
+    return torch.optim.SGD(groups, lr=1.0)
+
+
+class Interface(unittest.TestCase):
+    def test_everything_has_an_example(self):
+        for name in rueda.torch.training.__all__:
+            document = inspect.getdoc(getattr(rueda.torch.training, name)) or ""
+            blocks = re.findall(r"Example::\n\n((?:    .*\n?|\n)+)", document)
+            self.assertGreater(len(blocks), 0, name)
+            for block in blocks:
+                ast.parse("def example():\n" + block)
+
+
+class Schedulers(unittest.TestCase):
+    RATE = training.LearningRate(
+        0.1, "linear", workers=4, warmup_steps=3, schedule=training.CosineDecay(10, floor=0.25)
+    )
+
+    def test_every_step_has_the_rate_of_the_policy(self):
+        optimizer = optimizer_with(0.1, 0.2)
+        scheduler = rueda.torch.training.LearningRateScheduler(optimizer, self.RATE)
+        for step in range(12):
+            self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(step))
+            self.assertEqual(optimizer.param_groups[1]["lr"], self.RATE.at(step) * 2)
+            optimizer.step()
+            scheduler.step()
+
+    def test_a_resumed_scheduler_goes_on(self):
+        optimizer = optimizer_with(0.1)
+        scheduler = rueda.torch.training.LearningRateScheduler(optimizer, self.RATE)
+        for _ in range(5):
+            optimizer.step()
+            scheduler.step()
+        state, rates = scheduler.state_dict(), optimizer.state_dict()
+        self.assertNotIn("_rate", state)
+        optimizer = optimizer_with(0.1)
+        scheduler = rueda.torch.training.LearningRateScheduler(optimizer, self.RATE)
+        optimizer.load_state_dict(rates)
+        scheduler.load_state_dict(state)
+        self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(5))
+        optimizer.step()
+        scheduler.step()
+        self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(6))
+
+    def test_a_plateau_lowers_it_further(self):
+        plateau = training.Plateau(factor=0.5, patience=0)
+        optimizer = optimizer_with(0.1)
+        scheduler = rueda.torch.training.LearningRateScheduler(optimizer, self.RATE, plateau)
+        plateau.observe(1.0)
+        plateau.observe(1.0)
+        optimizer.step()
+        scheduler.step()
+        self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(1) * 0.5)
+
+    def test_the_distributed_optimizer_is_an_optimizer(self):
+        model = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters()
+        )
+        scheduler = rueda.torch.training.LearningRateScheduler(optimizer, self.RATE)
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        scheduler.step()
+        self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(1))
+
+
+class Clipping(unittest.TestCase):
+    def test_the_norm_is_that_of_pytorch(self):
+        torch.manual_seed(3)
+        parameters = [torch.nn.Parameter(torch.zeros(5, 4)), torch.nn.Parameter(torch.zeros(7))]
+        ours = [torch.randn(5, 4), torch.randn(7)]
+        for parameter, gradient in zip(parameters, ours):
+            parameter.grad = gradient.clone()
+        unused = torch.nn.Parameter(torch.zeros(2))
+        norm = rueda.torch.training.clip_grad_norm_([*parameters, unused], 1.0)
+        found = [parameter.grad for parameter in parameters]
+        for parameter, gradient in zip(parameters, ours):
+            parameter.grad = gradient.clone()
+        self.assertAlmostEqual(norm, torch.nn.utils.clip_grad_norm_(parameters, 1.0).item(), places=5)
+        for ours, parameter in zip(found, parameters):
+            torch.testing.assert_close(ours, parameter.grad)
+
+    def test_across_ranks_that_have_other_parameters(self):
+        mine = torch.nn.Parameter(torch.zeros(3))
+        mine.grad = torch.full((3,), hvd.rank() + 1.0)
+        norm = rueda.torch.training.clip_grad_norm_(mine, 1.0, sharded=True)
+        self.assertAlmostEqual(norm, math.sqrt(3 * sum((rank + 1) ** 2 for rank in range(hvd.size()))), places=12)
+        torch.testing.assert_close(mine.grad, torch.full((3,), (hvd.rank() + 1) / norm))
+
+    def test_what_is_not_finite_is_refused(self):
+        mine = torch.nn.Parameter(torch.zeros(1))
+        mine.grad = torch.tensor([math.nan])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "their norm is nan"):
+            rueda.torch.training.clip_grad_norm_([mine], 1.0)
+        self.assertEqual(rueda.torch.training.clip_grad_norm_([], 1.0), 0.0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "rueda/training/rank_work.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/system/thread_signals.hpp"
+#include "rueda/rueda.hpp"
+#include "rueda/training/agreement.hpp"
+#include "training/log_warning.hpp"
+
+namespace rueda::training {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+/// The time between two looks at the counts of this rank. A look takes tens of microseconds.
+constexpr std::chrono::milliseconds kPause{100};
+
+/// What this rank's operations did.
+struct Counts {
+    std::int64_t ended = 0;  ///< the number of operations that have ended
+    double waited = 0.0;     ///< how long these waited for other ranks, in seconds, summed over the operations
+    double oldest = 0.0;     ///< how long the oldest operation that has not ended has waited, in seconds
+};
+
+/// Throws NotInitialized after the end of the job.
+Counts read_counts() {
+    const auto json = nlohmann::json::parse(metrics());
+    Counts counts;
+    counts.oldest = json.at("rueda_oldest_pending_operation_seconds").get<double>();
+    for (const auto& [kind, number] : json.at("rueda_operations_total").items()) {
+        counts.ended += number.get<std::int64_t>();
+    }
+    for (const auto& [kind, seconds] : json.at("rueda_operation_waiting_seconds_total").items()) {
+        counts.waited += seconds.get<double>();
+    }
+    return counts;
+}
+
+/// Watches in a thread how long operations of this rank wait until the first of them ends. Rank 0 has then ended its
+/// work, because operations of all ranks need rank 0. Nothing is sent, so the watch adds no operation that waits.
+/// Threads: one thread at a time may use the object.
+class WaitWatch {
+public:
+    WaitWatch() = default;
+    WaitWatch(const WaitWatch&) = delete;
+    WaitWatch& operator=(const WaitWatch&) = delete;
+    ~WaitWatch() { finish(); }
+
+    /// Ends the watch of the last work, if it still runs, and begins one for the next work.
+    void start(const std::string& what, Seconds warn_after) {
+        finish();
+        stops_ = false;
+        owner_ = ::getpid();
+        const base::ProgramSignalsBlocked blocked;
+        thread_ = std::thread([this, what, warn_after, before = read_counts(), began = Clock::now()] {
+            try {
+                watch(what, warn_after, before, began);
+            } catch (const std::exception&) {
+                return;  // the job has ended
+            }
+        });
+    }
+
+private:
+    /// Makes the thread take a last look, and waits for it.
+    void finish() {
+        if (thread_.joinable() && ::getpid() != owner_) {
+            thread_.detach();  // a forked process has the object, but not the thread
+        }
+        if (thread_.joinable()) {
+            {
+                const std::lock_guard lock(mutex_);
+                stops_ = true;
+            }
+            stop_.notify_one();  // wakes is_stopped_in_pause()
+            thread_.join();
+        }
+    }
+
+    /// Waits for a while, or until finish() wakes this thread. Returns whether it did.
+    [[nodiscard]] bool is_stopped_in_pause() {
+        std::unique_lock lock(mutex_);
+        return stop_.wait_for(lock, kPause, [this] { return stops_; });
+    }
+
+    void watch(const std::string& what, Seconds warn_after, const Counts& before, Clock::time_point began) {
+        double longest = 0.0;
+        bool is_stopped = false;
+        for (bool has_ended = false; !has_ended;) {
+            const Counts now = read_counts();
+            longest = std::max(longest, std::min(now.oldest, Seconds(Clock::now() - began).count()));
+            has_ended = now.ended > before.ended;
+            if (has_ended) {
+                // The mean wait of those that have ended, in case that this thread looked too late to see them wait.
+                longest =
+                    std::max(longest, (now.waited - before.waited) / static_cast<double>(now.ended - before.ended));
+            }
+            if (is_stopped) {
+                break;
+            }
+            is_stopped = !has_ended && is_stopped_in_pause();  // then one look remains
+        }
+        if (longest >= warn_after.count()) {
+            warnings_to_the_log(1)(fmt::format(
+                "Rank 1 waited for rank 0 for {:.1f} s, because rank 0 worked on '{}'. Divide the work with "
+                "on_all_ranks(), do it less often, or do it in another program",
+                longest, what));
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable stop_;
+    bool stops_ = false;  ///< under mutex_
+    pid_t owner_ = 0;     ///< the process that started the thread
+    std::thread thread_;
+};
+
+}  // namespace
+
+void on_rank_zero(const std::string& what, const std::function<void()>& body, std::chrono::milliseconds warn_after) {
+    if (rank() == 0) {
+        const Busy busy(what);
+        body();
+    } else if (rank() == 1) {
+        static WaitWatch watch;
+        watch.start(what, warn_after);
+    }
+}
+
+void on_all_ranks(const std::string& what, const std::function<void()>& body) {
+    run_on_every_rank([&] {
+        const Busy busy(what);
+        body();
+    });
+}
+
+}  // namespace rueda::training
