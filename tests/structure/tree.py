@@ -21,7 +21,7 @@ ROOMS = {
 
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
-    "base": ["", "security", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
+    "base": ["", "security", "network", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
     "collectives": [
         "",
         "host/arena",
@@ -33,6 +33,7 @@ LAYERS = {
         "cuda/nccl",
         "cuda/staged",
         "cuda/plugin",
+        "tcp",
         "hierarchical",
         "selection",
     ],
