@@ -103,9 +103,9 @@ LeaderTransport::Line& LeaderTransport::line_to(int rank) {
 
 Status LeaderTransport::check_open() const { return failed_; }
 
-Transport::Ticket LeaderTransport::keep(UnderWay message) {
+Transport::Ticket LeaderTransport::keep(const UnderWay& message) {
     const Ticket ticket = kOverTcp | next_ticket_++;
-    under_way_.emplace(ticket, std::move(message));
+    under_way_.emplace(ticket, message);
     return ticket;
 }
 
@@ -123,7 +123,7 @@ Result<Transport::Ticket> LeaderTransport::send(int rank, Port port, std::span<c
     message.position =
         line.link->send({LinkHeader::Kind::message, port}, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     flush(line);
-    return keep(std::move(message));
+    return keep(message);
 }
 
 Result<Transport::Ticket> LeaderTransport::receive(int rank, Port port, std::span<std::byte> room) {
@@ -140,9 +140,9 @@ Result<Transport::Ticket> LeaderTransport::receive(int rank, Port port, std::spa
         waiting_bytes_ -= box.arrived.front().size();
         put(message, box.arrived.front());
         box.arrived.pop_front();
-        return keep(std::move(message));
+        return keep(message);
     }
-    const Ticket ticket = keep(std::move(message));
+    const Ticket ticket = keep(message);
     box.posted.push_back(ticket);
     return ticket;
 }
@@ -211,6 +211,12 @@ bool LeaderTransport::take_in() {
 void LeaderTransport::arm() noexcept {
     if (has_lines_.load(std::memory_order_acquire) && failed_.is_ok()) {
         watch_->arm();
+    }
+}
+
+void LeaderTransport::arm_soon() noexcept {
+    if (has_lines_.load(std::memory_order_acquire) && failed_.is_ok()) {
+        watch_->arm_soon();
     }
 }
 

@@ -74,6 +74,7 @@ public:
 
     [[nodiscard]] bool take_in() override;
     void arm() noexcept override;
+    void arm_soon() noexcept override;
     void disarm() noexcept override;
 
 private:
@@ -105,7 +106,7 @@ private:
     [[nodiscard]] bool goes_over_tcp(Port port) const;
     [[nodiscard]] Line& line_to(int rank);
     [[nodiscard]] Status check_open() const;
-    [[nodiscard]] Ticket keep(UnderWay message);
+    [[nodiscard]] Ticket keep(const UnderWay& message);
     [[nodiscard]] bool read(int rank, Line& line);
     void deliver(int rank, LeaderLink::Message message);
     void put(UnderWay& receive, const std::string& content);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,18 +32,21 @@ Result<std::unique_ptr<SocketWatch>> SocketWatch::create() {
     base::UniqueFd sockets(::epoll_create1(EPOLL_CLOEXEC));
     base::UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
     base::UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!sockets.is_open() || !events.is_open() || !stop.is_open()) {
-        return system_failure(ErrorCode::resource_exhausted, "epoll_create1 or eventfd");
+    base::UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!sockets.is_open() || !events.is_open() || !stop.is_open() || !timer.is_open()) {
+        return system_failure(ErrorCode::resource_exhausted, "epoll_create1, eventfd or timerfd_create");
     }
     if (!watch_for(events.value(), EPOLL_CTL_ADD, sockets.value(), EPOLLONESHOT) ||
+        !watch_for(events.value(), EPOLL_CTL_ADD, timer.value(), EPOLLIN) ||
         !watch_for(events.value(), EPOLL_CTL_ADD, stop.value(), EPOLLIN)) {
         return system_failure(ErrorCode::resource_exhausted, "epoll_ctl");
     }
-    return std::unique_ptr<SocketWatch>(new SocketWatch(std::move(sockets), std::move(events), std::move(stop)));
+    return std::unique_ptr<SocketWatch>(
+        new SocketWatch(std::move(sockets), std::move(events), std::move(stop), std::move(timer)));
 }
 
-SocketWatch::SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop)
-    : sockets_(std::move(sockets)), events_(std::move(events)), stop_(std::move(stop)) {}
+SocketWatch::SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop, base::UniqueFd timer)
+    : sockets_(std::move(sockets)), events_(std::move(events)), stop_(std::move(stop)), timer_(std::move(timer)) {}
 
 SocketWatch::~SocketWatch() { stop(); }
 
@@ -73,6 +77,7 @@ void SocketWatch::stop() {
     events_.reset();
     sockets_.reset();
     stop_.reset();
+    timer_.reset();
 }
 
 Status SocketWatch::add(int socket) {
@@ -89,7 +94,35 @@ void SocketWatch::watch_output(int socket, bool wanted) {
 
 void SocketWatch::arm() noexcept { change_arming(true); }
 
-void SocketWatch::disarm() noexcept { change_arming(false); }
+void SocketWatch::disarm() noexcept {
+    arms_soon_.store(false, std::memory_order_seq_cst);
+    change_arming(false);
+}
+
+void SocketWatch::arm_soon() noexcept {
+    if (armed_.load(std::memory_order_seq_cst) || stopped_.load(std::memory_order_acquire)) {
+        return;
+    }
+    arms_soon_.store(true, std::memory_order_seq_cst);
+    if (!timer_runs_.exchange(true, std::memory_order_seq_cst)) {
+        itimerspec time{};
+        time.it_value.tv_nsec = std::chrono::nanoseconds(kSoon).count();
+        static_cast<void>(::timerfd_settime(timer_.value(), 0, &time, nullptr));  // fails only for wrong arguments
+    }
+}
+
+/// Called by the object's thread when the timer has ended. If an operation has begun since arm_soon(), nothing is to be
+/// done: its thread polls, and will arm the watch itself.
+void SocketWatch::look_at_timer() noexcept {
+    std::uint64_t ended = 0;
+    while (::read(timer_.value(), &ended, sizeof ended) < 0 && errno == EINTR) {
+    }
+    timer_runs_.store(false, std::memory_order_seq_cst);
+    if (arms_soon_.load(std::memory_order_seq_cst)) {
+        // If another thread calls disarm() now, one ring comes too much.
+        change_arming(true);
+    }
+}
 
 void SocketWatch::change_arming(bool is_armed) noexcept {
     if (armed_.load(std::memory_order_seq_cst) == is_armed || stopped_.load(std::memory_order_acquire)) {
@@ -105,9 +138,14 @@ void SocketWatch::change_arming(bool is_armed) noexcept {
 void SocketWatch::run() noexcept {
     while (!stopped_.load(std::memory_order_acquire)) {
         epoll_event event{};
-        if (::epoll_wait(events_.value(), &event, 1, -1) == 1 && event.data.fd == sockets_.value()) {
+        if (::epoll_wait(events_.value(), &event, 1, -1) != 1) {
+            continue;
+        }
+        if (event.data.fd == sockets_.value()) {
             armed_.store(false, std::memory_order_seq_cst);
             ring_();
+        } else if (event.data.fd == timer_.value()) {
+            look_at_timer();
         }
     }
 }

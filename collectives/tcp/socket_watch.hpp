@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -39,21 +40,34 @@ public:
     void watch_output(int socket, bool wanted);
 
     void arm() noexcept;
+    /// Lets the object's own thread call arm() after kSoon, unless disarm() is called before. Between two operations
+    /// that follow each other closely, nobody then wakes up for a message that the next operation will find anyway.
+    void arm_soon() noexcept;
     void disarm() noexcept;
 
 private:
-    SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop);
+    /// Long compared with the pause between two blocking operations of a loop, short compared with a training step.
+    static constexpr std::chrono::milliseconds kSoon{2};
+
+    SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop, base::UniqueFd timer);
     void run() noexcept;
+    void look_at_timer() noexcept;
     void change_arming(bool is_armed) noexcept;
 
     base::UniqueFd sockets_;  ///< an epoll descriptor with all sockets
     base::UniqueFd events_;   ///< an epoll descriptor with `sockets_`, one-shot, and with `stop_`
     base::UniqueFd stop_;     ///< an eventfd
+    base::UniqueFd timer_;    ///< a timerfd
     std::function<void()> ring_;
     /// Whether the kernel will report the next event. The caller of arm() stores its attention state before it loads
     /// this flag; the thread clears this flag before the ring loads the attention state. All four accesses are seq_cst.
     /// So if arm() still finds the flag set, the ring sees the new state.
     std::atomic<bool> armed_{false};
+    /// Whether the timer's end is to arm the watch. arm_soon() sets this flag and then sets the timer, unless it runs
+    /// already. When the timer ends, the thread clears `timer_runs_`, and then loads this flag. All four accesses are
+    /// seq_cst. So either the thread sees the flag, or arm_soon() sets the timer again.
+    std::atomic<bool> arms_soon_{false};
+    std::atomic<bool> timer_runs_{false};
     std::atomic<bool> stopped_{false};  // release: stop(); acquire: arm(), disarm() and run()
     std::thread thread_;
 };

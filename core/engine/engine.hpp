@@ -178,7 +178,7 @@ private:
     [[nodiscard]] Turn turn_wakeups(Turn turn, bool asks_others);
     void arm_wakeups() const {
         if (wakeups_ != nullptr) {
-            wakeups_->arm();
+            wakeups_->arm_soon();
         }
     }
     [[nodiscard]] std::chrono::nanoseconds no_longer_than_leader(std::chrono::nanoseconds timeout) const;

@@ -81,6 +81,20 @@ TEST_CASE("a watch that is not armed does not ring", "[threads]") {
     }
 }
 
+TEST_CASE("a watch that is to be armed soon rings soon", "[threads]") {
+    Watched socket;
+    for (int round = 0; round < 20; ++round) {
+        socket.watch->arm_soon();
+        if (round % 2 == 0) {
+            socket.watch->disarm();  // an operation begins
+            socket.watch->arm_soon();
+        }
+        socket.write();
+        socket.expect_ring();
+        socket.read();
+    }
+}
+
 TEST_CASE("the end of a connection rings", "[threads]") {
     Watched socket;
     socket.watch->arm();
