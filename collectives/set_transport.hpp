@@ -31,6 +31,7 @@ public:
     Result<bool> cancel(Ticket ticket) override { return job_.cancel(ticket); }
     Status progress() override { return job_.progress(); }
     void abandon() override { job_.abandon(); }
+    [[nodiscard]] bool wakes(Port port) const override { return job_.wakes({port.channel, set_}); }
 
 private:
     [[nodiscard]] int job_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }

@@ -15,12 +15,14 @@
 
 namespace rueda::collectives {
 
+class Wakeups;
+
 /// Sends messages between two ranks of different hosts. Messages with the same sender, receiver and port arrive in the
 /// order in which they were sent. The first message goes to the receive that was started first, and so on.
 ///
-/// No function blocks. A message wakes no thread when it arrives, so a thread that waits must call test() repeatedly
-/// (docs/design/0002-several-hosts.md, "Polling"). Every failure is `Aborted` and ends the job. After a failure, and
-/// after abandon(), the transport does not call MPI any more.
+/// No function blocks. Unless wakes() says otherwise, a message wakes no thread when it arrives, so a thread that waits
+/// must call test() repeatedly (docs/design/0002-several-hosts.md, "Polling"). Every failure is `Aborted` and ends the
+/// job. After a failure, and after abandon(), the transport does not call MPI any more.
 ///
 /// Threads: one at a time, namely the thread that holds the rank's progress lock.
 class Transport {
@@ -82,6 +84,10 @@ public:
     /// Call this function after an abort. Afterwards the object does not call MPI, and all its functions fail. MPI may
     /// still use the memory of messages in progress until the process ends, so this memory must stay valid.
     virtual void abandon() = 0;
+    /// Whether messages on `port` can wake this rank (wakeups()). Messages on other ports wake no thread. Any thread.
+    [[nodiscard]] virtual bool wakes(Port /*port*/) const { return false; }
+    /// Null if no message can wake this rank. The transport owns the object.
+    [[nodiscard]] virtual Wakeups* wakeups() { return nullptr; }
 };
 
 /// Keeps memory until the process ends, because messages in progress may still read or write it. If the list of such

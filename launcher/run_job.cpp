@@ -101,7 +101,7 @@ private:
     }
 
     void turn() {
-        PollSet set;
+        base::PollSet set;
         set.add(signals_.fd(), POLLIN, [] {});
         group_->add_to(set);
         output_.add_to(set);
@@ -266,7 +266,7 @@ private:
     void write_while(Condition&& is_needed) {
         const Clock::time_point deadline = Clock::now() + kDrainTime;
         while (is_needed() && (Clock::now() < deadline || may_wait_for_reader()) && !asked_to_leave()) {
-            PollSet set;
+            base::PollSet set;
             set.add(signals_.fd(), POLLIN, [] {});
             output_.add_to(set);
             set.wake_at(may_wait_for_reader() ? std::nullopt : std::optional(deadline));

@@ -55,6 +55,7 @@ struct Config {
     std::string mpi_library;  ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
                               ///< librueda.so
     std::string hostname;     ///< empty: the machine's own name
+    bool leader_sockets = true;
     double start_timeout_seconds = 60;
 
     // Speed.

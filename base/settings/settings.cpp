@@ -95,6 +95,11 @@ constexpr auto kSettings = std::to_array<Setting>({
      TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
      "The name of this host that the other ranks get. Ranks with different names share no memory, so one machine can "
      "be treated as several hosts. If empty, it is the machine's own name."},
+    {"RUEDA_LEADER_SOCKETS", "", SettingGroup::rendezvous, SettingScope::rank_zero,
+     SwitchSetting{&Config::leader_sockets},
+     "In a job on several hosts: whether the first ranks of the hosts connect to each other over TCP, so that they can "
+     "sleep while they wait for each other. If they cannot, or with 0, they exchange their messages over MPI, and "
+     "poll."},
     {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::rendezvous, SettingScope::own,
      SecondsSetting{&Config::start_timeout_seconds, {0.01, kDay}}, "How long init waits for the other ranks."},
 

@@ -38,12 +38,21 @@ class Backoff {
 public:
     explicit Backoff(const WaitPolicy& policy) : policy_(policy) {}
 
-    void reset() { turns_ = 0; }
+    void reset() {
+        turns_ = 0;
+        is_over_ = false;
+    }
+    /// The next pause() returns false at once, because the last sleep ended only by its timer.
+    void end() { is_over_ = true; }
 
     /// Waits for a moment. Returns false when the caller should sleep.
     [[nodiscard]] bool pause() {
         // The clock is read only every 16th time, because reading it costs as much as several calls of pause().
         constexpr std::uint32_t kTurnsPerLook = 16;
+        if (is_over_) {
+            is_over_ = false;
+            return false;
+        }
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
@@ -74,6 +83,7 @@ private:
     WaitPolicy policy_;
     std::uint32_t turns_ = 0;
     bool yielding_ = false;
+    bool is_over_ = false;
     std::int64_t begin_ns_ = 0;
 };
 

@@ -41,6 +41,10 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 /// the time between heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
+/// A leader that sleeps wakes up this often within RUEDA_HOST_TIMEOUT, because other hosts must hear from it. It sends
+/// six heartbeats within this time.
+constexpr double kLeaderTurnsPerTimeout = 12;
+
 /// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
 constexpr int kPollTurns = 64;
 
@@ -83,7 +87,8 @@ Status timed_out(double seconds) {
 
 Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
                Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
-               std::string host, LauncherLine* launcher, std::function<void()> quarantine)
+               std::string host, LauncherLine* launcher, std::function<void()> quarantine,
+               collectives::Wakeups* wakeups)
     : control_(arena->control()),
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
@@ -105,6 +110,8 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
       short_of_cores_(cores < static_cast<double>(members_)),
       look_again_(nanoseconds_of(config.look_again_seconds)),
+      wakeups_(wakeups),
+      leader_interval_(nanoseconds_of(config.host_timeout_seconds / kLeaderTurnsPerTimeout)),
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
       liveness_(*arena_, std::move(host)),
@@ -293,7 +300,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
         still_since_ns_ = 0;
         lock_.tell_waiters();
     }
-    return turn;
+    return wakeups_ != nullptr ? turn_wakeups(turn, asks_others) : turn;
 } catch (const std::bad_alloc&) {
     end_job_of_failure(ErrorCode::resource_exhausted, no_memory_to_go_on_);
     return Turn::idle;
@@ -310,6 +317,25 @@ void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept 
     if (!aborted()) {
         raise(code, text);
     }
+}
+
+/// Keeps the wake-ups armed while this thread is about to sleep, and disarmed while it polls. Returns `advanced` if
+/// messages have arrived, so that the thread does not sleep. It handles them in its next turn.
+Turn Engine::turn_wakeups(Turn turn, bool asks_others) {
+    if (!asks_others) {
+        if (wakeups_->take_in()) {
+            return Turn::advanced;
+        }
+        wakeups_->arm();
+    } else if (turn != Turn::advanced) {
+        wakeups_->disarm();
+    }
+    return turn;
+}
+
+/// Returns `timeout`, or less if this rank is a leader that must send heartbeats although it sleeps.
+std::chrono::nanoseconds Engine::no_longer_than_leader(std::chrono::nanoseconds timeout) const {
+    return wakeups_ != nullptr ? std::min(timeout, leader_interval_) : timeout;
 }
 
 Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
@@ -424,24 +450,29 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             if (haste == Haste::none) {
                 return;
             }
-            sleep_as_caller(found, done, deadline);
+            const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                // Another thread has probably woken this thread, so the next wait begins with spinning. A rank that
-                // polls was woken by its own timer, and its pauses continue to grow.
-                backoff.reset();
+                // If another thread has woken this thread, the next wait begins with spinning. After its own timer,
+                // this thread looks once and sleeps again. A rank that polls was woken by its timer, and its pauses
+                // continue to grow.
+                was_woken ? backoff.reset() : backoff.end();
             }
         }
     }
 }
 
+/// Returns whether the sleep ended before its time was over.
 template <class Done>
-void Engine::sleep_as_caller(Turn last, Done&& done, Deadline deadline) {
+bool Engine::sleep_as_caller(Turn last, Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    const std::chrono::nanoseconds timeout = has_to_poll(last)      ? next_poll()
+    const std::chrono::nanoseconds longest = has_to_poll(last)      ? next_poll()
                                              : sets_.has_deferred() ? kDeferredSlice
                                                                     : look_again_;
+    const std::chrono::nanoseconds timeout = no_longer_than(no_longer_than_leader(longest), deadline);
+    const std::int64_t begin_ns = base::monotonic_ns();
     lock_.sleep_as_caller([&] { return turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done(); },
-                          no_longer_than(timeout, deadline));
+                          timeout);
+    return base::monotonic_ns() - begin_ns < timeout.count();
 }
 
 void Engine::attend() { lock_.attend(); }
@@ -456,6 +487,7 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
+        arm_wakeups();  // the turns above have disarmed them
         // The attention state tells other ranks whom to wake. It was set before these turns, so for everything that was
         // called or arrived since then, other ranks wake the background thread. In the state `holding_back`, the timer
         // of the background thread covers only the batch that it holds open.
@@ -656,7 +688,7 @@ void Engine::background_turns() noexcept {
     const auto timeout = [this]() -> std::chrono::nanoseconds {
         return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                    ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
-                   : liveness_interval_;
+                   : no_longer_than_leader(liveness_interval_);
     };
     if (!lock_.lock_as_background(timeout)) {
         return;
@@ -680,7 +712,7 @@ void Engine::background_turns() noexcept {
 
 /// Called with the progress lock held; releases the lock before the sleep.
 void Engine::sleep_in_background(Turn last) noexcept {
-    std::chrono::nanoseconds timeout = liveness_interval_;
+    std::chrono::nanoseconds timeout = no_longer_than_leader(liveness_interval_);
     base::AttentionState state = base::AttentionState::awake;
     if (const auto hold_until_ns = sets_.hold_until_ns()) {
         timeout = until(*hold_until_ns);

@@ -17,6 +17,7 @@
 #include "base/settings/config.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/host/arena/arena.hpp"
+#include "collectives/wakeups.hpp"
 #include "core/diagnostics/files/file_writer.hpp"
 #include "core/diagnostics/files/stall_file.hpp"
 #include "core/diagnostics/launcher_line.hpp"
@@ -45,10 +46,12 @@ class Engine {
 public:
     /// `cores`: the number of cores that the ranks of this host have together. `messenger` must outlive this object.
     /// `pending`: see ProcessSet. `host`: this host's name; "" in a job on one host. `launcher` may be null; otherwise
-    /// it must outlive this object.
+    /// it must outlive this object. `wakeups` is null unless messages of other hosts can wake this rank; it must
+    /// outlive this object too.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
-           std::string host, LauncherLine* launcher, std::function<void()> quarantine);
+           std::string host, LauncherLine* launcher, std::function<void()> quarantine,
+           collectives::Wakeups* wakeups = nullptr);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -139,11 +142,17 @@ private:
     friend class ProgressLock<base::StdAtomics, Engine>;
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
+    // The lock calls has_work() or holder_has_unread() after it has stored the attention state, and before it is
+    // released. Both arm the wake-ups: a message that another host sends later must ring.
     [[nodiscard]] bool has_work() const {
+        arm_wakeups();
         return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted();
     }
     [[nodiscard]] bool has_unread() const { return sets_.anybody_has_unread(); }
-    [[nodiscard]] bool holder_has_unread() const { return sets_.has_unread(); }
+    [[nodiscard]] bool holder_has_unread() const {
+        arm_wakeups();
+        return sets_.has_unread();
+    }
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
     void fail_pending(const Status& reason) noexcept;
@@ -166,6 +175,13 @@ private:
     [[nodiscard]] bool has_to_poll(Turn last) const {
         return last == Turn::polling || sets_.has_to_poll() || messenger_.has_to_poll();
     }
+    [[nodiscard]] Turn turn_wakeups(Turn turn, bool asks_others);
+    void arm_wakeups() const {
+        if (wakeups_ != nullptr) {
+            wakeups_->arm_soon();
+        }
+    }
+    [[nodiscard]] std::chrono::nanoseconds no_longer_than_leader(std::chrono::nanoseconds timeout) const;
     [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others) noexcept;
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     void explain_failures_of(ProcessSet& set);
@@ -180,7 +196,7 @@ private:
     template <class Done>
     void wait_for_progress_lock(Done&& done, Deadline deadline);
     template <class Done>
-    void sleep_as_caller(Turn last, Done&& done, Deadline deadline);
+    [[nodiscard]] bool sleep_as_caller(Turn last, Done&& done, Deadline deadline);
     [[nodiscard]] Status ended_or_timed_out(const Completion& completion, double seconds) const;
     template <class Done>
     void await_movement(Done&& done, Deadline deadline);
@@ -232,6 +248,8 @@ private:
     // there are fewer cores than ranks: polling without pauses would keep the kernel from receiving network data
     bool short_of_cores_;
     std::chrono::nanoseconds look_again_;  // Config::look_again_seconds
+    collectives::Wakeups* wakeups_;        // may be null
+    std::chrono::nanoseconds leader_interval_;
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
 

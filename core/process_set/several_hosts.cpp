@@ -29,7 +29,8 @@ SeveralHosts::SeveralHosts(const base::Config& config, std::shared_ptr<collectiv
       waking_(parts.waking),
       group_(others.group),
       transport_(others.transport),
-      communicator_(communicator) {
+      communicator_(communicator),
+      messages_wake_(transport_.wakes(collectives::Transport::Channel::control)) {
     if (group_.is_leader()) {
         leader_ = std::make_unique<Leader>(config, group_, std::move(arena), view.memory, announcer_.registrar(),
                                            announcer_.enqueue_mutex(), transport_);
@@ -54,13 +55,10 @@ void SeveralHosts::look_at_communicator() {
 }
 
 bool SeveralHosts::turn(bool asks_others, bool is_executing) {
-    if (leader_ != nullptr) {
-        return (asks_others || leader_->has_work()) && turn_leader();
-    }
-    if (asks_others && !is_executing) {
+    if (asks_others && !is_executing && (leader_ == nullptr || messages_wake_)) {
         turn_transport();
     }
-    return false;
+    return leader_ != nullptr && (asks_others || leader_->has_work()) && turn_leader();
 }
 
 bool SeveralHosts::turn_leader() {
@@ -83,8 +81,8 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// Drives MPI, because messages of this rank's last task may still be inside MPI. Leaders need not call this: they
-/// always poll for messages.
+/// Drives MPI, because messages of this rank's last task may still be inside MPI. A leader whose messages do not wake
+/// it need not call this: it always polls MPI for messages.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;

@@ -56,8 +56,7 @@ public:
     bool turn(bool asks_others, bool is_executing);
     [[nodiscard]] bool has_work() const { return leader_ != nullptr && leader_->has_work(); }
     [[nodiscard]] bool has_to_poll() const {
-        return leader_ != nullptr ? !leader_->has_left()
-                                  : base::coarse_monotonic_ns() < sending_until_ns_.load(std::memory_order_relaxed);
+        return (leader_ != nullptr && !messages_wake_ && !leader_->has_left()) || is_sending();
     }
     [[nodiscard]] bool have_left() const { return leader_ == nullptr || leader_->has_left(); }
     [[nodiscard]] std::int64_t sending_until_ns() const { return sending_until_ns_.load(std::memory_order_relaxed); }
@@ -76,6 +75,11 @@ public:
     void explain_failures_with(std::function<Status(const Status& failure)> explain) { explain_ = std::move(explain); }
 
 private:
+    [[nodiscard]] bool is_sending() const {
+        return (leader_ == nullptr || messages_wake_) &&
+               base::coarse_monotonic_ns() < sending_until_ns_.load(std::memory_order_relaxed);
+    }
+
     static constexpr std::int64_t kSendingNs = 1'000'000'000;
 
     bool turn_leader();
@@ -90,7 +94,9 @@ private:
     const collectives::LocalGroup& group_;
     collectives::Transport& transport_;
     collectives::Communicator& communicator_;
-    std::unique_ptr<Leader> leader_;                // only on the leaders
+    std::unique_ptr<Leader> leader_;  // only on the leaders
+    // whether messages of other leaders wake this rank, so that it need not poll for them
+    const bool messages_wake_;
     std::function<Status(const Status&)> explain_;  // may be empty
     /// Before this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
     /// After this time, it polls only while it drives progress anyway.

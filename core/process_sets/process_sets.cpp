@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "collectives/set_transport.hpp"
 #include "collectives/wire.hpp"
+#include "core/hosts/leader_connections.hpp"
 #include "core/operations/requests.hpp"
 #include "core/process_sets/member_exchange.hpp"
 #include "core/process_sets/set_changes.hpp"
@@ -389,6 +390,10 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
     if (joined->group.host_count > 1) {
         joined->transport =
             std::make_unique<collectives::SetTransport>(*job_.transport, identity.ranks, number_in_job(identity));
+        if (job_.leaders != nullptr) {
+            RUEDA_RETURN_IF_FAILED(
+                connect_leaders_of_set(*job_.leaders, plane, joined->group, number_in_job(identity)));
+        }
     }
     joined->set =
         std::make_unique<ProcessSet>(job_.config, identity, joined->arena, ranks.value().attached.extent,

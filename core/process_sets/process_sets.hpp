@@ -19,6 +19,10 @@
 #include "core/process_set/process_set.hpp"
 #include "core/setup/set_up_plane.hpp"
 
+namespace rueda::collectives {
+class LeaderTransport;
+}  // namespace rueda::collectives
+
 namespace rueda::core {
 
 /// The process sets of a job except the world: who their members are, and how sets are added and removed
@@ -33,7 +37,8 @@ public:
         const base::Config& config;
         const collectives::LocalGroup& group;
         const std::shared_ptr<collectives::Arena>& arena;
-        collectives::Transport* transport;  // null if the job has one host
+        collectives::Transport* transport;      // null if the job has one host
+        collectives::LeaderTransport* leaders;  // null if the leaders have no connections; else the same as `transport`
         ProcessSet& world;
         Engine& engine;
         std::atomic<std::uint32_t>& pending;  // see the constructor of ProcessSet

@@ -18,6 +18,7 @@
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/engine/deadline.hpp"
+#include "core/hosts/leader_connections.hpp"
 #include "core/metrics/metric_families.hpp"
 #include "core/metrics/metrics_endpoint.hpp"
 #include "core/runtime/devices.hpp"
@@ -70,21 +71,24 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 
 }  // namespace
 
-Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-                 double cores, const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id)
+Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
+                 std::unique_ptr<collectives::LeaderTransport> leaders, RankGroup ranks, double cores,
+                 const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id)
     : config_(config),
       control_plane_(std::move(control_plane)),
+      leaders_(std::move(leaders)),
       group_(std::move(ranks.group)),
       logger_(config, group_.rank),
       arena_(std::move(ranks.attached.arena)),
       recorder_(arena_->recorder(arena_->rank())),
       heap_(arena_, config.resident_limit_bytes),
       world_(std::make_shared<ProcessSet>(config, SetIdentity{0, group_.job_ranks}, arena_, ranks.attached.extent,
-                                          other_hosts(config, group_, control_plane_->transport()), pending_)),
-      messenger_(group_, arena_, group_.host_count > 1 ? control_plane_->transport() : nullptr, pending_, logger_),
-      engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
-              [this] { heap_.quarantine(); }),
-      process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_, first_set_id}),
+                                          other_hosts(config, group_, transport()), pending_)),
+      messenger_(group_, arena_, group_.host_count > 1 ? transport() : nullptr, pending_, logger_),
+      engine_(
+          config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
+          [this] { heap_.quarantine(); }, leaders_ != nullptr ? leaders_->wakeups() : nullptr),
+      process_sets_({config_, group_, arena_, transport(), leaders_.get(), *world_, engine_, pending_, first_set_id}),
       timeline_(arena_, timeline_header(group_, clock), logger_),
       scopes_(recorder_),
       pid_(getpid()) {}
@@ -102,7 +106,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     }
     Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
     if (status.is_ok()) {
-        status = runtime.value()->engine_.start();
+        status = runtime.value()->start_threads();
     }
     if (!status.is_ok()) {
         // Some ranks have started already, and would wait for this rank for ever. The abort ends their waits.
@@ -114,6 +118,24 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     runtime.value()->say_if_bound_to_one_core();
     runtime.value()->begin_timeline();
     return runtime;
+}
+
+collectives::Transport* Runtime::transport() const {
+    return leaders_ != nullptr ? leaders_.get() : control_plane_->transport();
+}
+
+Status Runtime::start_threads() {
+    if (leaders_ != nullptr) {
+        RUEDA_RETURN_IF_FAILED(leaders_->start([this] { ring(); }));
+    }
+    return engine_.start();
+}
+
+/// Wakes the thread of this rank that must look for messages of other hosts: the caller that drives progress, or else
+/// the background thread.
+void Runtime::ring() {
+    base::Attention<base::StdAtomics>& attention = control().ranks[arena_->rank()].attention;
+    attention.ring(attention.state());
 }
 
 /// Does all steps of the start before the first thread: finds the group, sets up the arena, creates the object. Closes
@@ -146,6 +168,10 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!first_set_id.is_ok()) {
         return refuse(first_set_id.status());
     }
+    Result<LeaderConnections> connections = connect_leaders(config, *control_plane, group.value());
+    if (!connections.is_ok()) {
+        return refuse(connections.status());
+    }
     Result<RankGroup> ranks =
         set_up_group(config, *control_plane, std::move(group).value(), ResidentRoom::yes, addresses);
     if (!ranks.is_ok()) {
@@ -159,7 +185,8 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!clock.is_ok()) {
         return refuse(clock.status());
     }
-    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(ranks).value(),
+    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane),
+                                                 std::move(connections.value().transport), std::move(ranks).value(),
                                                  cores.value(), clock.value(), launcher, first_set_id.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->recorder_.begin();
@@ -169,6 +196,12 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                           base::format_bytes(runtime->arena_->plan().resident_bytes));
     if (!unused.value().empty()) {
         runtime->logger_.warning("{}", unused.value());
+    }
+    if (!connections.value().why_not.empty() && runtime->group_.rank == 0) {
+        runtime->logger_.warning(
+            "the first ranks of the hosts exchange their messages over MPI, and poll for them, because they could not "
+            "connect to each other: {}; RUEDA_LEADER_SOCKETS=0 saves the attempt",
+            connections.value().why_not);
     }
     return runtime;
 }
@@ -201,6 +234,9 @@ void Runtime::begin_timeline() {
 void Runtime::abandon() {
     shut_down_ = true;
     control_plane_->close(/*after_failure=*/true);
+    if (leaders_ != nullptr) {
+        leaders_->close();  // its thread uses the arena
+    }
 }
 
 /// All tensors of a call are on the same device, or in the CPU's memory.
@@ -547,6 +583,9 @@ Status Runtime::leave_job() {
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
     heap_.end();
     control_plane_->close(after_failure);
+    if (leaders_ != nullptr) {
+        leaders_->close();  // only now, because until then another host may need an answer of this rank
+    }
     metrics_endpoint_.reset();
     {
         const std::lock_guard lock(metrics_mutex_);

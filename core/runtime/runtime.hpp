@@ -29,6 +29,10 @@
 #include "core/timeline/host_timeline.hpp"
 #include "core/timeline/program_scopes.hpp"
 
+namespace rueda::collectives {
+class LeaderTransport;
+}  // namespace rueda::collectives
+
 namespace rueda::core {
 
 /// One rank of a job, from init to shutdown. All state of the rank is in this object, so a test process can hold
@@ -201,11 +205,18 @@ private:
         std::int64_t since_ns = 0;  ///< CLOCK_MONOTONIC
     };
 
-    Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-            double cores, const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
+    [[nodiscard]] Status start_threads();
+    void ring();
+    /// The transport between hosts; null if all ranks are on one host.
+    [[nodiscard]] collectives::Transport* transport() const;
+
+    Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
+            std::unique_ptr<collectives::LeaderTransport> leaders, RankGroup ranks, double cores,
+            const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
+    std::unique_ptr<collectives::LeaderTransport> leaders_;  // may be null
     collectives::LocalGroup group_;
     base::Logger logger_;
     std::shared_ptr<collectives::Arena> arena_;

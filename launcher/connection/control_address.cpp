@@ -10,8 +10,9 @@
 #include <iterator>
 #include <optional>
 
+#include "base/network/network_addresses.hpp"
+#include "base/network/socket_address.hpp"
 #include "base/text.hpp"
-#include "launcher/connection/socket_address.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/options/text_parts.hpp"
 #include "launcher/plan/surroundings.hpp"
@@ -22,11 +23,11 @@ namespace {
 
 /// Returns the addresses that supervisors (parents of ranks) may try. The list contains loopback addresses only if
 /// there are no other addresses.
-std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
+std::vector<base::NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
     constexpr std::size_t kMost = 16;
-    std::vector<NetworkAddress> chosen;
-    const std::vector<NetworkAddress> all = network_addresses();
-    for (const NetworkAddress& address : all) {
+    std::vector<base::NetworkAddress> chosen;
+    const std::vector<base::NetworkAddress> all = base::network_addresses();
+    for (const base::NetworkAddress& address : all) {
         const bool wanted =
             interfaces.empty() ? !address.is_loopback
                                : std::find(interfaces.begin(), interfaces.end(), address.interface) != interfaces.end();
@@ -36,7 +37,7 @@ std::vector<NetworkAddress> addresses_to_listen_at(const std::vector<std::string
     }
     if (chosen.empty() && interfaces.empty()) {
         std::copy_if(all.begin(), all.end(), std::back_inserter(chosen),
-                     [](const NetworkAddress& address) { return address.is_loopback; });
+                     [](const base::NetworkAddress& address) { return address.is_loopback; });
     }
     return chosen;
 }
@@ -61,7 +62,7 @@ Result<ControlAddress> parse_control_address(std::string_view text) {
     std::string_view rest = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
     while (!rest.empty()) {
         const std::string_view endpoint = take_until(rest, ',');
-        if (!parse_endpoint(std::string(endpoint))) {
+        if (!base::parse_endpoint(std::string(endpoint))) {
             return failure(ErrorCode::invalid_argument, "{} is no address with a port", base::quote(endpoint));
         }
         address.endpoints.emplace_back(endpoint);
@@ -77,7 +78,7 @@ Result<ControlListener> listen_on_this_host() {
     RUEDA_RETURN_IF_FAILED(token.status());
     const std::string name = "@ruedarun-" + token.value();
     ControlListener listener;
-    listener.sockets.push_back(listen_at(*abstract_address(name)));
+    listener.sockets.push_back(base::listen_at(*base::abstract_address(name)));
     if (!listener.sockets.back().is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "listening at " + name);
     }
@@ -87,11 +88,11 @@ Result<ControlListener> listen_on_this_host() {
 
 Result<ControlListener> listen_on_network(const std::vector<std::string>& interfaces) {
     ControlListener listener;
-    for (const NetworkAddress& address : addresses_to_listen_at(interfaces)) {
-        const std::optional<SocketAddress> where = network_address(address.address, 0);
-        base::UniqueFd socket = where ? listen_at(*where) : base::UniqueFd();
+    for (const base::NetworkAddress& address : addresses_to_listen_at(interfaces)) {
+        const std::optional<base::SocketAddress> where = base::network_address(address.address, 0);
+        base::UniqueFd socket = where ? base::listen_at(*where) : base::UniqueFd();
         if (socket.is_open()) {
-            const std::uint16_t port = port_of(socket.value());
+            const std::uint16_t port = base::port_of(socket.value());
             listener.address.endpoints.push_back(address.is_ipv6 ? fmt::format("[{}]:{}", address.address, port)
                                                                  : fmt::format("{}:{}", address.address, port));
             listener.sockets.push_back(std::move(socket));
@@ -105,25 +106,14 @@ Result<ControlListener> listen_on_network(const std::vector<std::string>& interf
     return with_secret(std::move(listener));
 }
 
-bool may_be_of_this_job(int socket) {
-    int domain = AF_UNSPEC;
-    socklen_t size = sizeof domain;
-    if (::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) {
-        return domain == AF_INET || domain == AF_INET6;
-    }
-    ucred peer{};
-    size = sizeof peer;
-    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
-}
-
 ConnectionEnds ends_of_connection(int socket) {
-    SocketAddress own;
-    SocketAddress peer;
+    base::SocketAddress own;
+    base::SocketAddress peer;
     own.size = peer.size = sizeof own.storage;
     if (::getsockname(socket, own.raw(), &own.size) != 0 || ::getpeername(socket, peer.raw(), &peer.size) != 0) {
         return {};
     }
-    return {numeric_text(own), numeric_text(peer)};
+    return {base::numeric_text(own), base::numeric_text(peer)};
 }
 
 }  // namespace rueda::launcher

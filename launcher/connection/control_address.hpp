@@ -24,6 +24,9 @@ struct ControlAddress {
 [[nodiscard]] std::string format_control_address(const ControlAddress& address);
 [[nodiscard]] Result<ControlAddress> parse_control_address(std::string_view text);
 
+/// This text is part of each proof of the secret. Another use of the same secret must have another text.
+inline constexpr std::string_view kHandshakePurpose = "ruedarun and supervisor";
+
 struct ControlListener {
     std::vector<base::UniqueFd> sockets;
     ControlAddress address;
@@ -34,11 +37,6 @@ struct ControlListener {
 /// Listens at every address of the named interfaces. If none are named, listens at all interfaces except the loopback.
 /// If there are no such addresses, listens at the loopback.
 [[nodiscard]] Result<ControlListener> listen_on_network(const std::vector<std::string>& interfaces);
-
-/// Whether the process at the other end may belong to this job. For a Unix socket, the process must have the same user
-/// (SO_PEERCRED). For a TCP connection, the result is always true: only the handshake
-/// (proving_socket.hpp) shows whether the process knows the secret.
-[[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// The numeric addresses of both ends of a TCP connection; empty if the connection has ended.
 struct ConnectionEnds {

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/network/network_addresses.hpp"
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
 #include "base/unique_fd.hpp"
@@ -110,10 +111,10 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     const std::string folder = text_of(around.environment, "TMPDIR");
     facts.temporary_folder = folder.empty() ? "/tmp" : folder;
     facts.temporary_folder_is_writable = ::access(facts.temporary_folder.c_str(), W_OK | X_OK) == 0;
-    const std::vector<NetworkAddress> addresses = network_addresses();
+    const std::vector<base::NetworkAddress> addresses = base::network_addresses();
     facts.has_loopback = std::any_of(addresses.begin(), addresses.end(),
-                                     [](const NetworkAddress& address) { return address.is_loopback; });
-    facts.has_network = std::any_of(addresses.begin(), addresses.end(), [](const NetworkAddress& address) {
+                                     [](const base::NetworkAddress& address) { return address.is_loopback; });
+    facts.has_network = std::any_of(addresses.begin(), addresses.end(), [](const base::NetworkAddress& address) {
         return !address.is_loopback && !address.is_link_local;
     });
 }

@@ -2,22 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/hosts/network.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <fstream>
-#include <memory>
-#include <optional>
 
+#include "base/network/network_addresses.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -26,31 +19,6 @@ namespace {
 
 /// The maximum length of the setting RUEDA_HOSTNAME.
 constexpr std::size_t kLongestHostName = 253;
-
-std::optional<NetworkAddress> address_of(const ifaddrs& entry) {
-    if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) {
-        return std::nullopt;
-    }
-    NetworkAddress found;
-    found.interface = entry.ifa_name;
-    found.is_loopback = (entry.ifa_flags & IFF_LOOPBACK) != 0;
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (entry.ifa_addr->sa_family == AF_INET) {
-        sockaddr_in address{};
-        std::memcpy(&address, entry.ifa_addr, sizeof address);
-        ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-    } else if (entry.ifa_addr->sa_family == AF_INET6) {
-        sockaddr_in6 address{};
-        std::memcpy(&address, entry.ifa_addr, sizeof address);
-        found.is_ipv6 = true;
-        found.is_link_local = IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
-        ::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
-    } else {
-        return std::nullopt;
-    }
-    found.address = text.data();
-    return found;
-}
 
 }  // namespace
 
@@ -72,21 +40,6 @@ std::string host_key(const Environment& environment) {
                        inode_of("/proc/self/ns/net"), inode_of("/proc/self/ns/pid"), inode_of("/proc/self/ns/ipc"));
 }
 
-std::vector<NetworkAddress> network_addresses() {
-    ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0) {
-        return {};
-    }
-    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(first, ::freeifaddrs);
-    std::vector<NetworkAddress> addresses;
-    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-        if (std::optional<NetworkAddress> address = address_of(*entry)) {
-            addresses.push_back(std::move(*address));
-        }
-    }
-    return addresses;
-}
-
 std::string why_unknown(const std::string& host) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
@@ -102,7 +55,7 @@ std::string why_unknown(const std::string& host) {
 std::set<std::string> names_of_this_host() {
     const std::string name = host_name();
     std::set<std::string> names = {"localhost", name, name.substr(0, name.find('.'))};
-    for (const NetworkAddress& address : network_addresses()) {
+    for (const base::NetworkAddress& address : base::network_addresses()) {
         names.insert(address.address);
     }
     names.erase("");

@@ -19,17 +19,6 @@ namespace rueda::launcher {
 /// shared memory.
 [[nodiscard]] std::string host_key(const Environment& environment);
 
-struct NetworkAddress {
-    std::string interface;
-    std::string address;  ///< in numeric form, without the scope of a link-local address
-    bool is_ipv6 = false;
-    bool is_loopback = false;
-    bool is_link_local = false;
-};
-
-/// Returns the addresses of all network interfaces that are up.
-[[nodiscard]] std::vector<NetworkAddress> network_addresses();
-
 /// Returns the names and addresses of this host: its complete name, its name up to the first dot, "localhost", and the
 /// addresses of its network interfaces.
 [[nodiscard]] std::set<std::string> names_of_this_host();

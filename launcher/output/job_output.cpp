@@ -105,7 +105,7 @@ void OutputSink::close_progress() {
 
 bool OutputSink::is_full() const { return queue_.size() > kLongestQueue; }
 
-void OutputSink::add_to(PollSet& set) {
+void OutputSink::add_to(base::PollSet& set) {
     if (!queue_.empty()) {
         set.add(fd_, POLLOUT, [this] { write_some(); });
     }
@@ -133,7 +133,7 @@ void OutputSink::write_some() {
     queue_.erase(0, written);
 }
 
-void RankStream::add_to(PollSet& set) {
+void RankStream::add_to(base::PollSet& set) {
     if (sink_.is_broken()) {
         read_end_.reset();
     }
@@ -297,7 +297,7 @@ void JobOutput::say(std::string_view line) {
     error_.put_line("ruedarun: ", line);
 }
 
-void JobOutput::add_to(PollSet& set) {
+void JobOutput::add_to(base::PollSet& set) {
     for (auto& streams : streams_) {
         for (auto& stream : streams) {
             stream->add_to(set);

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/network/poll_set.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/output/line_splitter.hpp"
 #include "launcher/plan/plan.hpp"
-#include "launcher/processes/poll_set.hpp"
 
 namespace rueda::launcher {
 
@@ -41,7 +41,7 @@ public:
     void put_line(std::string_view prefix, std::string_view text);
     void put_progress(std::string_view prefix, std::string_view text);
     void put_bytes(std::string_view bytes);
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     /// Whether the reader has closed the pipe, or the file cannot grow any more. In this case a rank that writes must
     /// get SIGPIPE, as if it wrote directly to this pipe or file.
     [[nodiscard]] bool is_broken() const { return broken_; }
@@ -72,7 +72,7 @@ public:
     RankStream(base::UniqueFd read_end, std::string prefix, OutputSink& sink)
         : read_end_(std::move(read_end)), prefix_(std::move(prefix)), sink_(sink) {}
 
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     /// Reads all output that the rank has written until now.
     void drain();
     /// Handles output that a supervisor (the parent of a rank under mpirun) has sent.
@@ -122,7 +122,7 @@ public:
         error_.put_bytes(bytes);
     }
 
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     /// Reads all output that the rank has written until now. This output must be printed before the line about the
     /// rank's end.
     void drain_rank(int rank);

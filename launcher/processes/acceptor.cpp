@@ -37,7 +37,7 @@ std::string what_is_short(int error) {
 Acceptor::Acceptor(std::vector<base::UniqueFd> listeners, OnAccepted on_accepted, Say say)
     : listeners_(std::move(listeners)), on_accepted_(std::move(on_accepted)), say_(std::move(say)) {}
 
-void Acceptor::add_to(PollSet& set) {
+void Acceptor::add_to(base::PollSet& set) {
     if (std::chrono::steady_clock::now() < paused_until_) {
         set.wake_at(paused_until_);
         return;

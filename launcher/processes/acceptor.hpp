@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/network/poll_set.hpp"
 #include "base/unique_fd.hpp"
-#include "launcher/processes/poll_set.hpp"
 
 namespace rueda::launcher {
 
@@ -30,7 +30,7 @@ public:
     /// Makes an acceptor without listening sockets.
     Acceptor() = default;
 
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
 
 private:
     void accept_one(int listener);
@@ -40,7 +40,7 @@ private:
     OnAccepted on_accepted_;
     Say say_;
     std::chrono::milliseconds pause_{0};  ///< the last pause; 0 if the last accept succeeded
-    PollSet::TimePoint paused_until_ = {};
+    base::PollSet::TimePoint paused_until_ = {};
 };
 
 }  // namespace rueda::launcher

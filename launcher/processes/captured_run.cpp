@@ -11,9 +11,9 @@
 #include <csignal>
 #include <memory>
 
+#include "base/network/poll_set.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/processes/child_process.hpp"
-#include "launcher/processes/poll_set.hpp"
 
 namespace rueda::launcher {
 
@@ -51,7 +51,7 @@ public:
         return {};
     }
 
-    void add_to(PollSet& set) {
+    void add_to(base::PollSet& set) {
         set.add(read_end_.value(), POLLIN, [this] { read_some(); });
         set.wake_at(deadline_);
     }
@@ -104,7 +104,7 @@ Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<
             }
             continue;
         }
-        PollSet set;
+        base::PollSet set;
         for (auto& [number, one] : running) {
             one->add_to(set);
         }

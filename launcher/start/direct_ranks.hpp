@@ -17,7 +17,7 @@ public:
     DirectRanks(const LaunchPlan& plan, StartContext context) : plan_(plan), context_(std::move(context)) {}
 
     [[nodiscard]] Status start(JobOutput& output) override;
-    void add_to(PollSet& /*set*/) override {}
+    void add_to(base::PollSet& /*set*/) override {}
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
     void notify_ranks(const RankNotifications::Item& item) override;

@@ -84,7 +84,7 @@ Status MpiRanks::start(JobOutput& output) {
     return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}, job.value()});
 }
 
-void MpiRanks::add_to(PollSet& set) {
+void MpiRanks::add_to(base::PollSet& set) {
     acceptor_.add_to(set);
     if (newcomers_) {
         newcomers_->add_to(set);

@@ -24,7 +24,7 @@ public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
 
     [[nodiscard]] Status start(JobOutput& output) override;
-    void add_to(PollSet& set) override;
+    void add_to(base::PollSet& set) override;
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
     void notify_ranks(const RankNotifications::Item& item) override;

@@ -36,7 +36,7 @@ Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const 
     return {};
 }
 
-void Mpirun::add_to(PollSet& set) {
+void Mpirun::add_to(base::PollSet& set) {
     if (errors_.is_open()) {
         set.add(errors_.value(), POLLIN, [this] { read_errors(); });
     }

@@ -30,7 +30,7 @@ public:
 
     [[nodiscard]] Status start(const LaunchPlan& plan, const StartContext& context,
                                const std::vector<EnvironmentChange>& more = {});
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     /// Call this when the child `pid` has ended. If the child was mpirun, forwards its last error output and returns
     /// true.
     [[nodiscard]] bool ended(pid_t pid);

@@ -23,10 +23,11 @@ Newcomers::Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits&
 
 void Newcomers::accept(base::UniqueFd socket) {
     const Result<base::Nonce> nonce = base::random_nonce();
-    if (nonce.is_ok() && may_be_of_this_job(socket.value()) && make_room()) {
-        newcomers_.push_back(std::make_unique<Newcomer>(
-            Newcomer{ProvingSocket(std::move(socket), base::HandshakeSide::accepting, secret_, nonce.value()),
-                     FrameLink(), std::chrono::steady_clock::now() + limits_.time}));
+    if (nonce.is_ok() && base::may_be_of_this_job(socket.value()) && make_room()) {
+        newcomers_.push_back(
+            std::make_unique<Newcomer>(Newcomer{base::ProvingSocket(std::move(socket), base::HandshakeSide::accepting,
+                                                                    secret_, kHandshakePurpose, nonce.value()),
+                                                FrameLink(), std::chrono::steady_clock::now() + limits_.time}));
     }
 }
 
@@ -43,7 +44,7 @@ bool Newcomers::make_room() {
     return true;
 }
 
-void Newcomers::add_to(PollSet& set) {
+void Newcomers::add_to(base::PollSet& set) {
     std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->is_open(); });
     for (const auto& newcomer : newcomers_) {
         set.add(newcomer->fd(), POLLIN, [this, one = newcomer.get()] { advance(*one); });
@@ -69,7 +70,7 @@ void Newcomers::advance(Newcomer& newcomer) {
     on_hello_(std::exchange(newcomer.link, FrameLink()), frames.front());
 }
 
-void Newcomers::expire(PollSet::TimePoint now) {
+void Newcomers::expire(base::PollSet::TimePoint now) {
     for (const auto& newcomer : newcomers_) {
         if (now >= newcomer->deadline) {
             newcomer->close();

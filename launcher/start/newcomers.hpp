@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/network/poll_set.hpp"
+#include "base/network/proving_socket.hpp"
 #include "base/unique_fd.hpp"
-#include "launcher/connection/proving_socket.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 
 namespace rueda::launcher {
@@ -35,17 +35,17 @@ public:
     /// Takes a new connection. If there are too many newcomers, closes the oldest one without a proof. A supervisor
     /// proves the secret at once, so this affects processes that do not belong to the job.
     void accept(base::UniqueFd socket);
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     /// Closes the connections whose time has passed.
-    void expire(PollSet::TimePoint now);
+    void expire(base::PollSet::TimePoint now);
     /// Returns the number of open connections.
     [[nodiscard]] std::size_t count() const;
 
 private:
     struct Newcomer {
-        ProvingSocket proving;
+        base::ProvingSocket proving;
         FrameLink link;  ///< open from the proof on
-        PollSet::TimePoint deadline;
+        base::PollSet::TimePoint deadline;
 
         [[nodiscard]] bool is_open() const { return proving.is_open() || link.is_open(); }
         [[nodiscard]] int fd() const { return link.is_open() ? link.fd() : proving.fd(); }

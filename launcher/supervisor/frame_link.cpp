@@ -53,22 +53,9 @@ void watch_connection(int fd) {
 
 }  // namespace
 
-std::string FrameCodes::next(std::string_view header, std::string_view payload) {
-    std::array<char, 8> number{};
-    for (std::size_t i = 0; i < number.size(); ++i) {
-        number[i] = static_cast<char>(number_ >> 8 * i & 0xFFU);
-    }
-    ++number_;
-    base::HmacSha256 code = keyed_;
-    code.add({number.data(), number.size()});
-    code.add(header);  // it contains the length of the payload
-    code.add(payload);
-    return std::string(base::bytes_of(code.finish()).substr(0, kBytes));
-}
-
 FrameLink::FrameLink(base::UniqueFd socket) : socket_(std::move(socket)) { watch_connection(socket_.value()); }
 
-FrameLink::FrameLink(ProvenConnection connection) : FrameLink(std::move(connection.socket)) {
+FrameLink::FrameLink(base::ProvenConnection connection) : FrameLink(std::move(connection.socket)) {
     sending_.emplace(connection.keys.sending);
     receiving_.emplace(connection.keys.receiving);
 }

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/security/sha256.hpp"
+#include "base/network/proving_socket.hpp"
+#include "base/security/message_codes.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
-#include "launcher/connection/proving_socket.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace rueda::launcher {
@@ -24,23 +24,6 @@ struct Frame {
     FrameKind kind = FrameKind::hello;
     std::int32_t value = 0;
     std::string payload;
-};
-
-/// Computes the codes of the frames in one direction of a connection. A code depends on the key, on the number of the
-/// frame, and on all its bytes. So a frame that was changed, left out, repeated or reflected is noticed. Threads: only
-/// one thread may use an object.
-class FrameCodes {
-public:
-    /// The length of a code in bytes: HMAC-SHA-256 cut to 128 bits.
-    static constexpr std::size_t kBytes = 16;
-
-    explicit FrameCodes(const base::Digest& key) : keyed_(base::bytes_of(key)) {}
-    /// Returns the code of the next frame.
-    [[nodiscard]] std::string next(std::string_view header, std::string_view payload);
-
-private:
-    base::HmacSha256 keyed_;
-    std::uint64_t number_ = 0;
 };
 
 /// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks.
@@ -61,7 +44,7 @@ public:
     FrameLink() = default;
     /// Makes a link whose frames have no codes. Tests use it to look at single frames.
     explicit FrameLink(base::UniqueFd socket);
-    explicit FrameLink(ProvenConnection connection);
+    explicit FrameLink(base::ProvenConnection connection);
 
     [[nodiscard]] int fd() const { return socket_.value(); }
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
@@ -87,11 +70,11 @@ public:
 private:
     [[nodiscard]] bool take_frame(std::size_t most_payload, std::vector<Frame>& frames);
     /// Returns the length of the code at the end of each frame.
-    [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? FrameCodes::kBytes : 0; }
+    [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? base::MessageCodes::kBytes : 0; }
 
     base::UniqueFd socket_;
-    std::optional<FrameCodes> sending_;
-    std::optional<FrameCodes> receiving_;
+    std::optional<base::MessageCodes> sending_;
+    std::optional<base::MessageCodes> receiving_;
     std::string queue_;
     std::string received_;
     std::vector<base::UniqueFd> descriptors_;

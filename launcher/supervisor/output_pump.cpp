@@ -30,7 +30,7 @@ void OutputPump::close() {
     }
 }
 
-void OutputPump::add_to(PollSet& set, FrameLink& link) {
+void OutputPump::add_to(base::PollSet& set, FrameLink& link) {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
         if (streams_[i].read_end.is_open() && credit_ > 0 && !link.is_congested()) {
             set.add(streams_[i].read_end.value(), POLLIN, [this, i, &link] { read_once(i, link); });

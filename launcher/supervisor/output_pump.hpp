@@ -4,10 +4,10 @@
 
 #include <array>
 
+#include "base/network/poll_set.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/processes/child_process.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 
 namespace rueda::launcher {
@@ -21,7 +21,7 @@ public:
         return {streams_[0].write_end.value(), streams_[1].write_end.value()};
     }
     void close_write_ends();
-    void add_to(PollSet& set, FrameLink& link);
+    void add_to(base::PollSet& set, FrameLink& link);
     /// Allows `bytes` more bytes of output to be sent. Call this when ruedarun has acknowledged this number of bytes.
     void add_credit(std::int32_t bytes) { credit_ += bytes; }
     /// Sends all output in the pipes, even if ruedarun has not allowed more output. The pipes are small, so this is not

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/network/poll_set.hpp"
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
 #include "launcher/connection/connect_to_ruedarun.hpp"
@@ -28,7 +29,6 @@
 #include "launcher/plan/torch_variables.hpp"
 #include "launcher/processes/child_process.hpp"
 #include "launcher/processes/held_port.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/processes/signal_inbox.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/supervisor/output_pump.hpp"
@@ -97,7 +97,7 @@ private:
         // The GPUs are listed before the connection is made: ruedarun waits only a few seconds for the first frame of a
         // connection, and NVML can take longer on a host with many GPUs.
         const std::string gpus = gpus_.per_rank > 0 ? encode_gpus(gpus_here(environment_)) : "";
-        Result<ProvenConnection> connection = connect_to_ruedarun(address.value());
+        Result<base::ProvenConnection> connection = connect_to_ruedarun(address.value());
         if (!connection.is_ok()) {  // ruedarun reports that this supervisor is missing; this line says why
             complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, connection.status().message()));
             done_ = true;
@@ -157,7 +157,7 @@ private:
     }
 
     void turn() {
-        PollSet set;
+        base::PollSet set;
         set.add(signals_.fd(), POLLIN, [this] { take_signals(); });
         if (link_.is_open()) {
             add_link_to(set);
@@ -170,7 +170,7 @@ private:
         }
     }
 
-    void add_link_to(PollSet& set) {
+    void add_link_to(base::PollSet& set) {
         set.add(link_.fd(), POLLIN, [this] { take_frames(); });
         if (link_.has_queue()) {
             set.add(link_.fd(), POLLOUT, [this] { link_.flush(); });
@@ -260,7 +260,7 @@ private:
             pump_.drain(link_);
         }
         while (link_.is_open() && link_.has_queue() && Clock::now() < deadline) {
-            PollSet set;
+            base::PollSet set;
             set.add(link_.fd(), POLLOUT, [this] { link_.flush(); });
             set.wake_at(deadline);
             set.wait_and_dispatch();

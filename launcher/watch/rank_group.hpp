@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/network/poll_set.hpp"
 #include "base/status.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/output/job_output.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/watch/rank_end.hpp"
 #include "launcher/watch/rank_notifications.hpp"
 
@@ -29,7 +29,7 @@ public:
 
     /// Starts all ranks. If this fails, some ranks may be running; the caller ends them by signal_ranks(SIGKILL).
     [[nodiscard]] virtual Status start(JobOutput& output) = 0;
-    virtual void add_to(PollSet& set) = 0;
+    virtual void add_to(base::PollSet& set) = 0;
     /// Call this when the exit status of a child was collected. The child need not belong to the group.
     virtual void child_ended(pid_t pid, int wait_status) = 0;
     /// Sends the signal to all ranks that have not ended.

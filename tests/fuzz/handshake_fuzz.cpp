@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/network/proving_socket.hpp"
 #include "base/unique_fd.hpp"
-#include "launcher/connection/proving_socket.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "tests/fuzz/handshake_inputs.hpp"
 #include "tests/fuzz/input.hpp"
@@ -78,7 +78,7 @@ std::string frames_in(std::string_view input, std::size_t piece) {
     std::array<int, 2> fds{};
     expect(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()) == 0);
     const base::UniqueFd theirs(fds[0]);
-    launcher::FrameLink link(launcher::ProvenConnection{base::UniqueFd(fds[1]), fuzz::fuzz_keys().receiver});
+    launcher::FrameLink link(base::ProvenConnection{base::UniqueFd(fds[1]), fuzz::fuzz_keys().receiver});
     std::string all;
     while (!input.empty() && link.is_open()) {
         const std::string_view part = input.substr(0, piece);

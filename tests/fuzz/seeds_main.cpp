@@ -32,6 +32,8 @@
 #include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/tcp/link_header.hpp"
+#include "collectives/tcp/meet_leaders.hpp"
 #include "collectives/wire.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
 #include "core/messages/frame.hpp"
@@ -216,7 +218,7 @@ Seed written_by_link(Say&& say, bool has_codes = false) {
     const base::UniqueFd reader(fds[0]);
     base::UniqueFd writer(fds[1]);
     launcher::FrameLink link =
-        has_codes ? launcher::FrameLink(launcher::ProvenConnection{std::move(writer), fuzz::fuzz_keys().sender})
+        has_codes ? launcher::FrameLink(base::ProvenConnection{std::move(writer), fuzz::fuzz_keys().sender})
                   : launcher::FrameLink(std::move(writer));
     say(link);
     std::array<std::byte, 8192> bytes{};
@@ -262,6 +264,20 @@ void write_handshake(const Folder& folder) {
         link.send(launcher::FrameKind::ended, 256);
     };
     folder.write("frames", Seed().bytes(2, kCut).append(written_by_link(say, /*has_codes=*/true)));
+}
+
+void write_leader_messages(const Folder& folder) {
+    const Bytes card = collectives::encode(collectives::LeaderCard{"secret", {"10.0.0.1:4711", "[fd00::1]:4712"}});
+    folder.write("card", Seed().bytes(0, kCut).append(std::span(card)));
+    Seed messages;
+    messages.bytes(1, kCut);
+    for (const std::string_view content : {"what a leader says", ""}) {
+        collectives::LinkHeader header{.port = {collectives::Transport::Channel::control, 3}};
+        header.bytes = static_cast<std::uint32_t>(content.size());
+        const collectives::LinkHeaderBytes head = collectives::encode(header);
+        messages.append(std::as_bytes(std::span(head))).append(std::as_bytes(std::span(content)));
+    }
+    folder.write("messages", messages);
 }
 
 // ---- several hosts --------------------------------------------------------------------------------------------------
@@ -564,6 +580,7 @@ int write_all(const std::filesystem::path& seeds) {
     write_start_messages({seeds, "start_messages_fuzz"});
     write_socket_frames({seeds, "socket_frames_fuzz"});
     write_handshake({seeds, "handshake_fuzz"});
+    write_leader_messages({seeds, "leader_messages_fuzz"});
     write_stall_messages({seeds, "stall_messages_fuzz"});
     write_message_frames({seeds, "message_frames_fuzz"});
     write_network_frames({seeds, "network_frames_fuzz"});

@@ -5,6 +5,7 @@ process or file may be left behind."""
 
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -24,14 +25,14 @@ class Faults(HostsTest):
         super().setUp()
         self.hosts = None
 
-    def start(self, *layout, flags=SURVIVING):
+    def start(self, *layout, flags=SURVIVING, mode="steps", **settings):
         """Starts a job and waits until it is inside its steps."""
         self.hosts = test_hosts.Hosts(len(layout))
         self.addCleanup(self.hosts.close)
         self.ranks = range(sum(layout))
         self.job = self.hosts.popen(
             0,
-            mpirun(self.hosts, layout, [HOSTS_RANK, "steps", self.folder], flags),
+            mpirun(self.hosts, layout, [HOSTS_RANK, mode, self.folder], flags, **settings),
             env=ENVIRONMENT,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -134,6 +135,40 @@ class Faults(HostsTest):
             # No rank of the host is left to report the failure. The other ranks notice that the host does not answer or
             # that the connection breaks.
             self.assertRegex(errors[rank], "rueda-h1|rank 1", f"rank {rank}")
+
+    def processor_seconds(self, rank):
+        tasks = pathlib.Path(f"/proc/{self.pid(rank)}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+    def share_while_waiting(self, **settings):
+        """Returns how much of a core rank 0 uses while it waits for rank 1."""
+        self.start(1, 1, mode="wait", **settings)
+        time.sleep(2)  # until MPI holds no message any more
+        begin, used = time.monotonic(), self.processor_seconds(0)
+        time.sleep(4)
+        share = (self.processor_seconds(0) - used) / (time.monotonic() - begin)
+        os.kill(self.pid(1), signal.SIGKILL)
+        self.errors([0], time.time())
+        self.finish()
+        return share
+
+    def test_a_leader_of_another_host_is_killed_while_the_others_wait(self):
+        self.start(1, 1, 1, mode="wait")  # rank 2 starts no operation
+        begin = time.time()
+        os.kill(self.pid(1), signal.SIGKILL)
+        # Rank 1 exchanges no data, so only the end of its connection shows its end. A host that does not answer would be
+        # noticed after RUEDA_HOST_TIMEOUT, which is 3 s.
+        error = self.errors([0], begin)[0]
+        self.assertRegex(error, r"rank 1 \(the first rank of another host\) has ended")
+        self.assertLess(float(self.lines(0)[-1].split(" ")[1]) - begin, 2.5, error)
+        os.kill(self.pid(2), signal.SIGKILL)
+        self.finish()
+
+    def test_leaders_of_hosts_sleep_while_they_wait(self):
+        self.assertLess(self.share_while_waiting(), 0.003)
+
+    def test_leaders_of_hosts_can_do_without_their_connections(self):
+        self.assertGreater(self.share_while_waiting(RUEDA_LEADER_SOCKETS=0), 0.003)
 
     def test_a_host_is_cut_off(self):
         self.start(2, 2)

@@ -65,7 +65,7 @@ struct Seen {
 int run_turns(Acceptor& acceptor, Clock::time_point until, const int& enough) {
     int turns = 0;
     for (; Clock::now() < until && enough == 0; ++turns) {
-        PollSet set;
+        base::PollSet set;
         acceptor.add_to(set);
         set.wake_at(until);
         set.wait_and_dispatch();

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/network/proving_socket.hpp"
+#include "base/network/socket_address.hpp"
 #include "launcher/connection/connect_to_ruedarun.hpp"
 #include "launcher/connection/control_address.hpp"
-#include "launcher/connection/proving_socket.hpp"
-#include "launcher/connection/socket_address.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 
 namespace rueda::launcher {
@@ -29,13 +29,13 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string kSecret = "d2a84f4b8b650937ec8f73cd8be2c74a";
-constexpr ConnectTimes kShortTimes{2000ms, 300ms};
+constexpr base::ConnectTimes kShortTimes{2000ms, 300ms};
 
 /// A listening socket on the loopback.
 struct Listener {
-    Listener() : socket(listen_at(*network_address("127.0.0.1", 0))), endpoint("127.0.0.1:") {
+    Listener() : socket(base::listen_at(*base::network_address("127.0.0.1", 0))), endpoint("127.0.0.1:") {
         REQUIRE(socket.is_open());
-        endpoint += std::to_string(port_of(socket.value()));
+        endpoint += std::to_string(base::port_of(socket.value()));
     }
     base::UniqueFd socket;
     std::string endpoint;
@@ -101,8 +101,8 @@ private:
 /// closes the connection.
 Server::Serve as_ruedarun(const std::string& secret = kSecret) {
     return [secret](Server& server, int socket) {
-        ProvingSocket proving(base::UniqueFd(::dup(socket)), base::HandshakeSide::accepting, secret,
-                              base::random_nonce().value());
+        base::ProvingSocket proving(base::UniqueFd(::dup(socket)), base::HandshakeSide::accepting, secret,
+                                    kHandshakePurpose, base::random_nonce().value());
         pollfd entry{socket, POLLIN, 0};
         while (!proving.is_proven()) {
             if (::poll(&entry, 1, 5000) <= 0 || !proving.advance().is_ok()) {
@@ -145,15 +145,15 @@ TEST_CASE("supervisors of this host connect to a socket that is new for every jo
     CHECK(address.endpoints.front().find(address.secret) == std::string::npos);
     const auto again = parse_control_address(format_control_address(address));
     REQUIRE(again.is_ok());
-    CHECK_FALSE(may_be_of_this_job(-1));
+    CHECK_FALSE(base::may_be_of_this_job(-1));
 
     std::thread ruedarun([&] {
         pollfd entry{one.value().sockets.front().value(), POLLIN, 0};
         CHECK(::poll(&entry, 1, 5000) == 1);
         base::UniqueFd socket(::accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        CHECK(may_be_of_this_job(socket.value()));
-        ProvingSocket proving(std::move(socket), base::HandshakeSide::accepting, address.secret,
-                              base::random_nonce().value());
+        CHECK(base::may_be_of_this_job(socket.value()));
+        base::ProvingSocket proving(std::move(socket), base::HandshakeSide::accepting, address.secret,
+                                    kHandshakePurpose, base::random_nonce().value());
         while (!proving.is_proven() && proving.advance().is_ok()) {
             pollfd readable{proving.fd(), POLLIN, 0};
             ::poll(&readable, 1, 5000);
@@ -257,8 +257,8 @@ TEST_CASE("ruedarun's side reads no byte beyond the handshake of a peer that pro
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     const base::UniqueFd peer(ends[1]);
-    ProvingSocket proving(base::UniqueFd(ends[0]), base::HandshakeSide::accepting, kSecret,
-                          base::random_nonce().value());
+    base::ProvingSocket proving(base::UniqueFd(ends[0]), base::HandshakeSide::accepting, kSecret, kHandshakePurpose,
+                                base::random_nonce().value());
     base::Handshake attacker(base::HandshakeSide::connecting, "guessed", "ruedarun and supervisor",
                              base::random_nonce().value());
     const std::string bytes = attacker.take_output() + std::string(10'000, 'x');
@@ -281,9 +281,9 @@ struct CodedLinks {
         base::MessageKeys keys;
         keys.sending.fill(1);
         keys.receiving.fill(2);
-        sender = FrameLink(ProvenConnection{base::UniqueFd(ends[0]), keys});
+        sender = FrameLink(base::ProvenConnection{base::UniqueFd(ends[0]), keys});
         std::swap(keys.sending, keys.receiving);
-        receiver = FrameLink(ProvenConnection{base::UniqueFd(ends[2]), keys});
+        receiver = FrameLink(base::ProvenConnection{base::UniqueFd(ends[2]), keys});
         from_sender.reset(ends[1]);
         to_receiver.reset(ends[3]);
     }

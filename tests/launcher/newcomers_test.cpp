@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/connection/control_address.hpp"
+
 namespace rueda::launcher {
 namespace {
 
@@ -42,14 +44,15 @@ public:
     }
     /// One turn of the event loop.
     void turn() {
-        PollSet set;
+        base::PollSet set;
         newcomers_.add_to(set);
         set.wake_at(std::chrono::steady_clock::now());
         set.wait_and_dispatch();
     }
     /// Returns a connection on which both sides have proved the secret, but no hello was sent.
     FrameLink proven() {
-        ProvingSocket proving(connect(), base::HandshakeSide::connecting, kJobSecret, base::random_nonce().value());
+        base::ProvingSocket proving(connect(), base::HandshakeSide::connecting, kJobSecret, kHandshakePurpose,
+                                    base::random_nonce().value());
         for (int i = 0; i < 10 && !proving.is_proven(); ++i) {
             REQUIRE(proving.advance().is_ok());
             turn();

@@ -21,7 +21,7 @@ ROOMS = {
 
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
-    "base": ["", "security", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
+    "base": ["", "security", "network", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
     "collectives": [
         "",
         "host/arena",
@@ -36,6 +36,7 @@ LAYERS = {
         "cuda/staged",
         "cuda/ipc",
         "cuda/plugin",
+        "tcp",
         "hierarchical",
         "selection",
     ],

@@ -38,7 +38,7 @@ Status HostStream::start(const std::vector<std::string>& words, const Environmen
     return {};
 }
 
-void HostStream::add_to(PollSet& set) {
+void HostStream::add_to(base::PollSet& set) {
     if (output_.is_open()) {
         set.add(output_.value(), POLLIN, [this] { read(output_, output_lines_, /*may_be_json=*/true); });
     }

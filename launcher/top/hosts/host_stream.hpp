@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/network/poll_set.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/options/variables.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/top/hosts/bounded_lines.hpp"
 
 namespace rueda::launcher {
@@ -32,7 +32,7 @@ public:
     /// Starts the process. When the calling process ends, in whatever way, the started process also ends.
     [[nodiscard]] Status start(const std::vector<std::string>& words, const Environment& environment,
                                const sigset_t& signal_mask);
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     /// Asks the process to end. The caller must reap it.
     void end() noexcept;
 

@@ -69,7 +69,7 @@ private:
         Clock::time_point drawn = Clock::now();
         bool has_news = false;
         while (session_.goes_on() && !std::all_of(pictures_.begin(), pictures_.end(), is_over)) {
-            PollSet set;
+            base::PollSet set;
             session_.add_to(set);
             for (const std::unique_ptr<HostStream>& stream : streams_) {
                 stream->add_to(set);

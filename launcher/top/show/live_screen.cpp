@@ -50,7 +50,7 @@ private:
     /// Waits until a key is pressed, a signal arrives, or the time is over. Returns false if the program should end.
     bool wait_for(std::chrono::nanoseconds time) {
         if (session_.goes_on()) {
-            PollSet set;
+            base::PollSet set;
             session_.add_to(set);
             set.wake_at(std::chrono::steady_clock::now() + time);
             set.wait_and_dispatch();

@@ -28,7 +28,7 @@ Status ScreenSession::open() {
     return entered;
 }
 
-void ScreenSession::add_to(PollSet& set) {
+void ScreenSession::add_to(base::PollSet& set) {
     set.add(signals_.fd(), POLLIN, [this] { take_signals(); });
     if (terminal_.has_keys()) {
         set.add(terminal_.input(), POLLIN, [this] { read_keys(); });

@@ -6,8 +6,8 @@
 #include <functional>
 #include <optional>
 
+#include "base/network/poll_set.hpp"
 #include "base/status.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/processes/signal_inbox.hpp"
 #include "launcher/top/screen.hpp"
 #include "launcher/top/show/terminal.hpp"
@@ -24,7 +24,7 @@ public:
     explicit ScreenSession(Picture picture);
 
     [[nodiscard]] Status open();
-    void add_to(PollSet& set);
+    void add_to(base::PollSet& set);
     void draw();
     void leave() { terminal_.leave(); }
     /// False after the user has ended the program, or if the terminal is gone.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/connection/socket_address.hpp"
+#include "base/network/socket_address.hpp"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,7 +13,7 @@
 
 #include "base/numbers.hpp"
 
-namespace rueda::launcher {
+namespace rueda::base {
 
 namespace {
 
@@ -62,7 +62,7 @@ std::optional<SocketAddress> parse_endpoint(const std::string& text) {
     if (colon == std::string::npos) {
         return std::nullopt;
     }
-    const std::optional<std::uint16_t> port = base::parse_integer<std::uint16_t>(text.substr(colon + 1));
+    const std::optional<std::uint16_t> port = parse_integer<std::uint16_t>(text.substr(colon + 1));
     std::string host = text.substr(0, colon);
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
         host = host.substr(1, host.size() - 2);
@@ -70,15 +70,15 @@ std::optional<SocketAddress> parse_endpoint(const std::string& text) {
     return port ? network_address(host, *port) : std::nullopt;
 }
 
-base::UniqueFd open_socket(const SocketAddress& address, int flags) {
-    return base::UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+UniqueFd open_socket(const SocketAddress& address, int flags) {
+    return UniqueFd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
 }
 
-base::UniqueFd listen_at(const SocketAddress& address) {
-    base::UniqueFd fd = open_socket(address, SOCK_NONBLOCK);
+UniqueFd listen_at(const SocketAddress& address) {
+    UniqueFd fd = open_socket(address, SOCK_NONBLOCK);
     const bool listens =
         fd.is_open() && ::bind(fd.value(), address.raw(), address.size) == 0 && ::listen(fd.value(), SOMAXCONN) == 0;
-    return listens ? std::move(fd) : base::UniqueFd();
+    return listens ? std::move(fd) : UniqueFd();
 }
 
 std::uint16_t port_of(int fd) {
@@ -104,4 +104,4 @@ std::string numeric_text(const SocketAddress& address) {
                : std::string();
 }
 
-}  // namespace rueda::launcher
+}  // namespace rueda::base

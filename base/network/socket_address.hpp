@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.hpp"
 
-namespace rueda::launcher {
+namespace rueda::base {
 
 struct SocketAddress {
     sockaddr_storage storage{};
@@ -28,13 +28,13 @@ struct SocketAddress {
 [[nodiscard]] std::optional<SocketAddress> parse_endpoint(const std::string& text);
 
 /// Opens a stream socket of the address's family. `flags` are flags of socket(2) such as SOCK_NONBLOCK.
-[[nodiscard]] base::UniqueFd open_socket(const SocketAddress& address, int flags);
+[[nodiscard]] UniqueFd open_socket(const SocketAddress& address, int flags);
 /// Returns a listening socket. If the system refuses, the result holds no socket, and errno gives the reason.
-[[nodiscard]] base::UniqueFd listen_at(const SocketAddress& address);
+[[nodiscard]] UniqueFd listen_at(const SocketAddress& address);
 
 /// Returns the port of a bound socket; 0 if it has none.
 [[nodiscard]] std::uint16_t port_of(int fd);
 /// Returns the numeric address without port, for example "10.0.0.1" or "fd00::1".
 [[nodiscard]] std::string numeric_text(const SocketAddress& address);
 
-}  // namespace rueda::launcher
+}  // namespace rueda::base

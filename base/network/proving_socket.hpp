@@ -8,21 +8,27 @@
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
 
-namespace rueda::launcher {
+namespace rueda::base {
 
 /// A connection whose other side has proved that it knows the secret of the job.
 struct ProvenConnection {
-    base::UniqueFd socket;
-    base::MessageKeys keys;
+    UniqueFd socket;
+    MessageKeys keys;
 };
+
+/// Whether the process at the other end may belong to this job. For a Unix socket, the process must have the same user
+/// (SO_PEERCRED). For a TCP connection, the result is always true: only the handshake
+/// shows whether the process knows the secret.
+[[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// Runs the handshake on a connected, non-blocking socket. No function blocks. Before the proof, it reads only the
 /// bytes of the handshake (at most 80), and sends nothing that depends on what the other side has sent, except the
 /// proof. Threads: only one thread may use an object.
 class ProvingSocket {
 public:
-    /// `secret` is the secret of the job (ControlAddress).
-    ProvingSocket(base::UniqueFd socket, base::HandshakeSide side, std::string_view secret, const base::Nonce& nonce);
+    /// `secret` and `purpose`: see Handshake.
+    ProvingSocket(UniqueFd socket, HandshakeSide side, std::string_view secret, std::string_view purpose,
+                  const Nonce& nonce);
 
     [[nodiscard]] int fd() const { return socket_.value(); }
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
@@ -38,8 +44,8 @@ private:
     [[nodiscard]] Status send_output();
     [[nodiscard]] Status exchange();
 
-    base::UniqueFd socket_;
-    base::Handshake handshake_;
+    UniqueFd socket_;
+    Handshake handshake_;
 };
 
-}  // namespace rueda::launcher
+}  // namespace rueda::base

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/connection/proving_socket.hpp"
+#include "base/network/proving_socket.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -10,18 +11,22 @@
 #include <system_error>
 #include <utility>
 
-namespace rueda::launcher {
+namespace rueda::base {
 
-namespace {
+bool may_be_of_this_job(int socket) {
+    int domain = AF_UNSPEC;
+    socklen_t size = sizeof domain;
+    if (::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) {
+        return domain == AF_INET || domain == AF_INET6;
+    }
+    ucred peer{};
+    size = sizeof peer;
+    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
 
-/// This text is part of each proof. Another use of the same secret must have another text.
-constexpr std::string_view kHandshakePurpose = "ruedarun and supervisor";
-
-}  // namespace
-
-ProvingSocket::ProvingSocket(base::UniqueFd socket, base::HandshakeSide side, std::string_view secret,
-                             const base::Nonce& nonce)
-    : socket_(std::move(socket)), handshake_(side, secret, kHandshakePurpose, nonce) {}
+ProvingSocket::ProvingSocket(UniqueFd socket, HandshakeSide side, std::string_view secret, std::string_view purpose,
+                             const Nonce& nonce)
+    : socket_(std::move(socket)), handshake_(side, secret, purpose, nonce) {}
 
 Status ProvingSocket::advance() {
     if (!is_open()) {
@@ -37,7 +42,7 @@ Status ProvingSocket::advance() {
 Status ProvingSocket::exchange() {
     RUEDA_RETURN_IF_FAILED(send_output());
     while (handshake_.wanted() != 0) {
-        std::array<char, base::Handshake::kAnswerBytes> bytes{};
+        std::array<char, Handshake::kAnswerBytes> bytes{};
         const ssize_t got = ::recv(socket_.value(), bytes.data(), handshake_.wanted(), MSG_DONTWAIT);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -73,4 +78,4 @@ Status ProvingSocket::send_output() {
 
 ProvenConnection ProvingSocket::take() { return {std::move(socket_), handshake_.keys()}; }
 
-}  // namespace rueda::launcher
+}  // namespace rueda::base

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace rueda::launcher {
+namespace rueda::base {
 
 /// The descriptors and times that one turn of an event loop waits for. Each turn fills a new set. Threads: only one
 /// thread may use an object.
@@ -57,4 +57,4 @@ private:
     std::optional<TimePoint> wake_;
 };
 
-}  // namespace rueda::launcher
+}  // namespace rueda::base

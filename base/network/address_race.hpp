@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/network/poll_set.hpp"
+#include "base/network/proving_socket.hpp"
+
+namespace rueda::base {
+
+/// How long a process waits for an address.
+struct ConnectTimes {
+    /// Until the connection exists. The limit allows four retransmissions of TCP's first packet.
+    std::chrono::milliseconds connect{20000};
+    /// From then on, until the other side has proved the secret. The other side answers at once, unless its host is
+    /// very busy.
+    std::chrono::milliseconds proof{10000};
+};
+
+/// Finds a process that listens at several addresses. The object tries all addresses at the same time, so an address
+/// that is silent delays nothing. The first address that proves the secret wins. No function blocks: the caller waits
+/// in a PollSet. Threads: only one thread may use an object.
+class AddressRace {
+public:
+    /// `secret` and `purpose`: see Handshake. `endpoints`: see parse_endpoint().
+    AddressRace(std::span<const std::string> endpoints, const std::string& secret, const std::string& purpose,
+                const ConnectTimes& times);
+    ~AddressRace();
+    AddressRace(AddressRace&&) noexcept;
+    AddressRace& operator=(AddressRace&&) noexcept;
+
+    void add_to(PollSet& set);
+    /// Gives up the addresses whose time is over. Call this after each wait.
+    void check_deadlines(PollSet::TimePoint now);
+    /// Whether no address has proved the secret, and at least one still may.
+    [[nodiscard]] bool is_pending() const;
+    /// Returns the connection to the first address that has proved the secret, and closes the rest. Returns nothing if
+    /// there is none.
+    [[nodiscard]] std::optional<ProvenConnection> take();
+    /// Lists the addresses, and says what each of them did.
+    [[nodiscard]] std::string description() const;
+
+private:
+    class Attempt;
+
+    std::vector<std::unique_ptr<Attempt>> attempts_;
+};
+
+}  // namespace rueda::base

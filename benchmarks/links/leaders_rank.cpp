@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// One rank of benchmarks/links/leaders. Compares leaders that poll MPI with leaders that sleep until TCP wakes them:
+// the two kinds of jobs follow each other in the same processes. Rank 0 prints a line of JSON for each job:
+//
+//   {"sockets": 0 or 1, "small": [µs …], "idle": percent, "waiting": percent}
+//
+// "small" are the times of blocking allreduces of 4 bytes. "idle" is the processor time of rank 0 while no operation is
+// pending, in percent of a core, and "waiting" the same while rank 0 waits for an operation that the last rank starts
+// late.
+//
+// Usage: leaders_rank SECONDS ROUNDS
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// After this time without an operation, no message is left in MPI, and a leader that can sleep does so.
+constexpr std::chrono::milliseconds kSettle{1500};
+
+double processor_seconds() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// The processor time of this process since the construction, in percent of a core.
+class Share {
+public:
+    [[nodiscard]] double percent() const {
+        const double wall = std::chrono::duration<double>(Clock::now() - begin_).count();
+        return 100 * (processor_seconds() - used_) / wall;
+    }
+
+private:
+    Clock::time_point begin_ = Clock::now();
+    double used_ = processor_seconds();
+};
+
+std::vector<double> times_of_small(int count) {
+    const rueda::TensorSlot slot("small");
+    std::vector<double> times;
+    for (int i = 0; i < count; ++i) {
+        float value = 1;
+        const auto begin = Clock::now();
+        rueda::allreduce(slot, std::span(&value, 1), {.op = rueda::ReduceOp::sum});
+        times.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6);
+        if (value != static_cast<float>(rueda::size())) {
+            throw rueda::Internal(fmt::format("the sum is {}, expected {}", value, rueda::size()));
+        }
+    }
+    return times;
+}
+
+void run_job(bool sockets, double seconds) {
+    ::setenv("RUEDA_LEADER_SOCKETS", sockets ? "1" : "0", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    rueda::init();
+    constexpr int kWarmUp = 200;
+    constexpr int kTimed = 2000;
+    static_cast<void>(times_of_small(kWarmUp));
+    const std::vector<double> small = times_of_small(kTimed);
+
+    std::this_thread::sleep_for(kSettle);
+    const Share idle;
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    const double idle_percent = idle.percent();
+
+    if (rueda::rank() == rueda::size() - 1) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    }
+    const Share waiting;
+    float value = 1;
+    rueda::allreduce("late", std::span(&value, 1));
+    const double waiting_percent = waiting.percent();
+    if (rueda::rank() == 0) {
+        fmt::print("{{\"sockets\": {}, \"small\": [{:.2f}], \"idle\": {:.4f}, \"waiting\": {:.4f}}}\n", sockets ? 1 : 0,
+                   fmt::join(small, ", "), idle_percent, waiting_percent);
+        std::fflush(stdout);
+    }
+    rueda::shutdown();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        const double seconds = argc > 1 ? std::stod(argv[1]) : 5;
+        const int rounds = argc > 2 ? std::stoi(argv[2]) : 3;
+        for (int round = 0; round < rounds; ++round) {
+            run_job(round % 2 != 0, seconds);
+            run_job(round % 2 == 0, seconds);
+        }
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/network/proving_socket.hpp"
+#include "base/security/message_codes.hpp"
+#include "base/status.hpp"
+#include "collectives/tcp/link_header.hpp"
+
+namespace rueda::collectives {
+
+/// A TCP connection between two leaders, after both sides have proved that they know the secret of the job. Each
+/// message ends with a code, so no other host can change, invent, repeat or leave out messages. No function blocks.
+/// Threads: only one thread may use an object.
+class LeaderLink {
+public:
+    struct Message {
+        LinkHeader header;
+        std::string content;
+    };
+
+    /// `most_bytes`: the largest content that this side accepts.
+    LeaderLink(base::ProvenConnection connection, std::size_t most_bytes);
+
+    [[nodiscard]] int fd() const { return socket_.value(); }
+    /// Closes the connection. The other side then finds that it has ended.
+    void close() { socket_.reset(); }
+    /// Lets the kernel end the connection if the other host acknowledges nothing for this time.
+    void limit_silence(std::chrono::milliseconds limit) const;
+
+    /// Adds a message to the output, and sends what the kernel takes now. Returns a position in the output. The message
+    /// has been given to the kernel when has_sent() returns true for this position.
+    [[nodiscard]] std::uint64_t send(const LinkHeader& header, std::string_view content);
+    /// Sends what the kernel takes now. A failure is not reported here: the messages that arrived before it must be
+    /// read first, and receive() then finds the failure.
+    void flush();
+    [[nodiscard]] bool has_output() const { return !output_.empty(); }
+    /// Returns true also if the connection has ended, so that nobody waits for it.
+    [[nodiscard]] bool has_sent(std::uint64_t position) const { return cannot_send_ || sent_ >= position; }
+
+    /// Reads what has arrived. Returns the complete messages in their order.
+    [[nodiscard]] std::vector<Message> receive();
+    /// Why no more messages will arrive; ok if the connection is open. The messages that receive() has returned are
+    /// valid in any case.
+    [[nodiscard]] const Status& ended() const { return ended_; }
+
+private:
+    [[nodiscard]] bool read_some();
+    [[nodiscard]] std::optional<Message> take_message();
+
+    base::UniqueFd socket_;
+    base::MessageCodes sending_;
+    base::MessageCodes receiving_;
+    std::size_t most_bytes_;
+    std::string output_;
+    std::uint64_t queued_ = 0;  ///< how many bytes were ever added to the output
+    std::uint64_t sent_ = 0;    ///< how many of them the kernel has taken
+    bool cannot_send_ = false;
+    std::vector<char> input_;
+    std::size_t begin_ = 0;  ///< the bytes from here to `end_` were read and belong to no returned message
+    std::size_t end_ = 0;
+    Status ended_;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/tcp/leader_transport.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+
+namespace rueda::collectives {
+
+namespace {
+
+/// Tickets with this bit belong to this transport. The inner transport counts its tickets from zero and never gets
+/// this far.
+constexpr Transport::Ticket kOverTcp = Transport::Ticket{1} << 63U;
+
+/// How many bytes may wait for a receive. A leader has at most one message to its parent in flight for each set, and
+/// always has a receive posted, so a correct job stays far below this.
+constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<LeaderTransport>> LeaderTransport::create(Transport& inner, std::chrono::milliseconds silence,
+                                                                 std::size_t most_bytes) {
+    Result<std::unique_ptr<SocketWatch>> watch = SocketWatch::create();
+    RUEDA_RETURN_IF_FAILED(watch.status());
+    return std::unique_ptr<LeaderTransport>(new LeaderTransport(inner, std::move(watch).value(), silence, most_bytes));
+}
+
+LeaderTransport::LeaderTransport(Transport& inner, std::unique_ptr<SocketWatch> watch,
+                                 std::chrono::milliseconds silence, std::size_t most_bytes)
+    : inner_(inner),
+      watch_(std::move(watch)),
+      silence_(silence),
+      most_bytes_(most_bytes),
+      abandoned_(ErrorCode::aborted, "the job has ended: this rank sends and receives no more messages") {}
+
+LeaderTransport::~LeaderTransport() { close(); }
+
+Status LeaderTransport::add(std::uint32_t number, std::vector<MetLeader> leaders) {
+    const std::lock_guard lock(mutex_);
+    for (MetLeader& met : leaders) {
+        met.link->limit_silence(silence_);
+        if (const Status watched = watch_->add(met.link->fd()); !watched.is_ok()) {
+            return {ErrorCode::aborted, watched.message()};  // the other leaders do not know of this failure
+        }
+        lines_[met.rank].link = std::move(met.link);
+    }
+    sets_.insert(number);
+    has_lines_.store(!lines_.empty(), std::memory_order_release);
+    return start_watch();
+}
+
+Status LeaderTransport::start(std::function<void()> ring) {
+    const std::lock_guard lock(mutex_);
+    ring_ = std::move(ring);
+    return start_watch();
+}
+
+/// Starts the thread as soon as there are connections and a function to call. The caller holds the mutex.
+Status LeaderTransport::start_watch() {
+    if (is_watching_ || lines_.empty() || !ring_) {
+        return {};
+    }
+    is_watching_ = true;
+    return watch_->start(ring_);
+}
+
+bool LeaderTransport::has_link(int rank) const {
+    const std::lock_guard lock(mutex_);
+    return lines_.contains(rank);
+}
+
+void LeaderTransport::close() {
+    watch_->stop();
+    const std::lock_guard lock(mutex_);
+    for (auto& [rank, line] : lines_) {
+        line.link->close();
+    }
+    if (failed_.is_ok()) {
+        failed_ = abandoned_;
+    }
+}
+
+bool LeaderTransport::wakes(Port port) const { return goes_over_tcp(port); }
+
+bool LeaderTransport::goes_over_tcp(Port port) const {
+    if (port.channel != Channel::control && port.channel != Channel::diagnostics) {
+        return false;
+    }
+    const std::lock_guard lock(mutex_);
+    return sets_.contains(port.set);
+}
+
+LeaderTransport::Line& LeaderTransport::line_to(int rank) {
+    const std::lock_guard lock(mutex_);
+    const auto line = lines_.find(rank);
+    RUEDA_ASSERT(line !=
+                 lines_.end());  // leaders exchange messages only with their neighbours in the tree of their set
+    return line->second;
+}
+
+Status LeaderTransport::check_open() const { return failed_; }
+
+Transport::Ticket LeaderTransport::keep(const UnderWay& message) {
+    const Ticket ticket = kOverTcp | next_ticket_++;
+    under_way_.emplace(ticket, message);
+    return ticket;
+}
+
+Result<Transport::Ticket> LeaderTransport::send(int rank, Port port, std::span<const std::byte> bytes) {
+    if (!goes_over_tcp(port)) {
+        return inner_.send(rank, port, bytes);
+    }
+    RUEDA_RETURN_IF_FAILED(check_open());
+    Line& line = line_to(rank);
+    UnderWay message;
+    message.is_send = true;
+    message.rank = rank;
+    message.port = port;
+    message.bytes = bytes.size();
+    message.position =
+        line.link->send({LinkHeader::Kind::message, port}, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    flush(line);
+    return keep(message);
+}
+
+Result<Transport::Ticket> LeaderTransport::receive(int rank, Port port, std::span<std::byte> room) {
+    if (!goes_over_tcp(port)) {
+        return inner_.receive(rank, port, room);
+    }
+    RUEDA_RETURN_IF_FAILED(check_open());
+    UnderWay message;
+    message.rank = rank;
+    message.port = port;
+    message.room = room;
+    Box& box = boxes_[{rank, port}];
+    if (!box.arrived.empty()) {
+        waiting_bytes_ -= box.arrived.front().size();
+        put(message, box.arrived.front());
+        box.arrived.pop_front();
+        return keep(message);
+    }
+    const Ticket ticket = keep(message);
+    box.posted.push_back(ticket);
+    return ticket;
+}
+
+Result<std::optional<std::size_t>> LeaderTransport::test(Ticket ticket) {
+    if ((ticket & kOverTcp) == 0) {
+        return inner_.test(ticket);
+    }
+    RUEDA_RETURN_IF_FAILED(check_open());
+    const auto found = under_way_.find(ticket);
+    RUEDA_ASSERT(found != under_way_.end());
+    UnderWay& message = found->second;
+    Line& line = line_to(message.rank);
+    std::optional<std::size_t> done;
+    if (message.is_send) {
+        flush(line);
+        done = line.link->has_sent(message.position) ? std::optional(message.bytes) : std::nullopt;
+    } else {
+        static_cast<void>(!message.came && read(message.rank, line));
+        RUEDA_RETURN_IF_FAILED(failed_);
+        done = message.came;
+        if (!done && !line.link->ended().is_ok()) {
+            return end_of(message.rank, line);
+        }
+    }
+    if (done) {
+        under_way_.erase(found);
+    }
+    return done;
+}
+
+Result<bool> LeaderTransport::cancel(Ticket ticket) {
+    if ((ticket & kOverTcp) == 0) {
+        return inner_.cancel(ticket);
+    }
+    const auto found = under_way_.find(ticket);
+    RUEDA_ASSERT(found != under_way_.end() && !found->second.is_send);
+    Box& box = boxes_[{found->second.rank, found->second.port}];
+    std::erase(box.posted, ticket);
+    box.closed = true;
+    under_way_.erase(found);
+    return true;
+}
+
+void LeaderTransport::abandon() {
+    if (failed_.is_ok()) {
+        failed_ = abandoned_;
+    }
+    watch_->disarm();
+    inner_.abandon();
+}
+
+bool LeaderTransport::take_in() {
+    if (!has_lines_.load(std::memory_order_acquire) || !failed_.is_ok()) {
+        return false;
+    }
+    bool has_read = false;
+    const std::lock_guard lock(mutex_);
+    for (auto& [rank, line] : lines_) {
+        flush(line);
+        has_read = read(rank, line) || has_read;
+    }
+    return has_read;
+}
+
+void LeaderTransport::arm() noexcept {
+    if (has_lines_.load(std::memory_order_acquire) && failed_.is_ok()) {
+        watch_->arm();
+    }
+}
+
+void LeaderTransport::arm_soon() noexcept {
+    if (has_lines_.load(std::memory_order_acquire) && failed_.is_ok()) {
+        watch_->arm_soon();
+    }
+}
+
+void LeaderTransport::disarm() noexcept {
+    if (has_lines_.load(std::memory_order_acquire)) {
+        watch_->disarm();
+    }
+}
+
+/// Reads what has arrived from one leader. Returns whether there was anything, the end of the connection included.
+bool LeaderTransport::read(int rank, Line& line) {
+    if (!line.is_watched) {
+        return false;
+    }
+    std::vector<LeaderLink::Message> messages = line.link->receive();
+    const bool has_ended = !line.link->ended().is_ok();
+    if (has_ended) {
+        // Otherwise the ended connection would be readable for ever, and wake this rank again and again.
+        watch_->remove(line.link->fd());
+        line.is_watched = false;
+    }
+    const bool has_read = has_ended || !messages.empty();
+    for (LeaderLink::Message& message : messages) {
+        deliver(rank, std::move(message));
+    }
+    return has_read;
+}
+
+void LeaderTransport::deliver(int rank, LeaderLink::Message message) {
+    Box& box = boxes_[{rank, message.header.port}];
+    if (box.closed) {
+        return;  // the set has ended
+    }
+    if (!box.posted.empty()) {
+        put(under_way_.at(box.posted.front()), message.content);
+        box.posted.pop_front();
+        return;
+    }
+    waiting_bytes_ += message.content.size();
+    box.arrived.push_back(std::move(message.content));
+    if (waiting_bytes_ > kMostWaitingBytes && failed_.is_ok()) {
+        failed_ = failure(ErrorCode::aborted,
+                          "{} bytes of messages from other leaders wait for this rank; the last ones "
+                          "came from rank {}",
+                          waiting_bytes_, rank);
+    }
+}
+
+void LeaderTransport::put(UnderWay& receive, const std::string& content) {
+    if (content.size() > receive.room.size()) {
+        failed_ = failure(ErrorCode::aborted, "rank {} sent {} bytes where this rank has room for {}", receive.rank,
+                          content.size(), receive.room.size());
+        return;
+    }
+    if (!content.empty()) {
+        std::memcpy(receive.room.data(), content.data(), content.size());
+    }
+    receive.came = content.size();
+}
+
+Status LeaderTransport::end_of(int rank, const Line& line) const {
+    return failure(ErrorCode::aborted, "the connection to rank {} (the first rank of another host) has ended: {}", rank,
+                   line.link->ended().message());
+}
+
+/// Sends what the kernel takes now. If something is left, the watch also looks for room in the socket's buffer.
+void LeaderTransport::flush(Line& line) {
+    line.link->flush();
+    if (line.is_watched && line.watches_output != line.link->has_output()) {
+        line.watches_output = line.link->has_output();
+        watch_->watch_output(line.link->fd(), line.watches_output);
+    }
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "collectives/tcp/leader_link.hpp"
+#include "collectives/tcp/socket_watch.hpp"
+#include "collectives/transport.hpp"
+#include "collectives/wakeups.hpp"
+
+namespace rueda::collectives {
+
+/// A connection to the leader `rank`, counted in the job.
+struct MetLeader {
+    int rank = 0;
+    std::unique_ptr<LeaderLink> link;
+};
+
+/// The transport of a job whose leaders have TCP connections to each other. The messages of the leaders (the channels
+/// `control` and `diagnostics`) go over these connections, so they can wake this rank. All other messages go over
+/// `inner`, the transport of the bulk data.
+///
+/// A set of ranks uses the connections after add() was called for it, on all its ranks. Until then, all its messages go
+/// over `inner`.
+///
+/// If a connection ends, the messages that came before can still be received. Then test() and receive() fail for this
+/// connection alone, so that the reason can be sent to the other leaders.
+///
+/// Threads: as Transport and Wakeups say. Any thread may call add() and has_link(); start(), stop() and close() belong
+/// to the owner of the object.
+class LeaderTransport final : public Transport, public Wakeups {
+public:
+    /// `inner` must outlive this object. `silence`: after this time, an unanswered message ends its connection.
+    /// `most_bytes`: the longest message between leaders of the job.
+    [[nodiscard]] static Result<std::unique_ptr<LeaderTransport>> create(Transport& inner,
+                                                                         std::chrono::milliseconds silence,
+                                                                         std::size_t most_bytes);
+    ~LeaderTransport() override;
+
+    /// Lets the leaders of the set `number` (Port::set) use the connections, and adds `leaders`, which may be empty.
+    [[nodiscard]] Status add(std::uint32_t number, std::vector<MetLeader> leaders);
+    [[nodiscard]] bool has_link(int rank) const;
+    [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
+    /// From now on, the wake-ups work. `ring` wakes the threads of this rank, and must not block. A rank without
+    /// connections starts its thread when add() brings the first one.
+    [[nodiscard]] Status start(std::function<void()> ring);
+    /// Ends the thread, and closes the connections. No other function may be called during this call. Call it when no
+    /// leader needs this rank any more, or after a failure.
+    void close();
+
+    Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
+    Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
+    Result<std::optional<std::size_t>> test(Ticket ticket) override;
+    Result<bool> cancel(Ticket ticket) override;
+    Result<std::optional<Arrival>> probe() override { return inner_.probe(); }
+    Status progress() override { return inner_.progress(); }
+    void abandon() override;
+    [[nodiscard]] bool wakes(Port port) const override;
+    [[nodiscard]] Wakeups* wakeups() override { return this; }
+
+    [[nodiscard]] bool take_in() override;
+    void arm() noexcept override;
+    void arm_soon() noexcept override;
+    void disarm() noexcept override;
+
+private:
+    struct Line {
+        std::unique_ptr<LeaderLink> link;
+        bool watches_output = false;
+        bool is_watched = true;
+    };
+    /// The messages of one port of one leader. At most one of the two lists has elements.
+    struct Box {
+        std::deque<std::string> arrived;  ///< no receive was started for them
+        std::deque<Ticket> posted;
+        bool closed = false;
+    };
+    struct UnderWay {
+        bool is_send = false;
+        int rank = 0;
+        Port port{Channel::control};
+        std::uint64_t position = 0;       ///< of a send: see LeaderLink::send()
+        std::size_t bytes = 0;            ///< of a send: its length
+        std::span<std::byte> room = {};   ///< of a receive
+        std::optional<std::size_t> came;  ///< of a receive: the length of its message
+    };
+    using BoxKey = std::pair<int, Port>;
+
+    [[nodiscard]] Status start_watch();
+    LeaderTransport(Transport& inner, std::unique_ptr<SocketWatch> watch, std::chrono::milliseconds silence,
+                    std::size_t most_bytes);
+    [[nodiscard]] bool goes_over_tcp(Port port) const;
+    [[nodiscard]] Line& line_to(int rank);
+    [[nodiscard]] Status check_open() const;
+    [[nodiscard]] Ticket keep(const UnderWay& message);
+    [[nodiscard]] bool read(int rank, Line& line);
+    void deliver(int rank, LeaderLink::Message message);
+    void put(UnderWay& receive, const std::string& content);
+    [[nodiscard]] Status end_of(int rank, const Line& line) const;
+    void flush(Line& line);
+
+    Transport& inner_;
+    const std::unique_ptr<SocketWatch> watch_;
+    const std::chrono::milliseconds silence_;
+    const std::size_t most_bytes_;
+    mutable std::mutex mutex_;  ///< protects `lines_` and `sets_` against add(); no call under it blocks
+    std::map<int, Line> lines_;
+    std::set<std::uint32_t> sets_;
+    std::function<void()> ring_;  ///< empty before start(); protected by the mutex, as is the next one
+    bool is_watching_ = false;
+    /// Whether there are connections. Release: add(); acquire: the holder of the progress lock, which has nothing to do
+    /// here before.
+    std::atomic<bool> has_lines_{false};
+    std::map<BoxKey, Box> boxes_;
+    std::unordered_map<Ticket, UnderWay> under_way_;
+    std::uint64_t next_ticket_ = 0;
+    std::size_t waiting_bytes_ = 0;  ///< of the messages that have arrived, in all boxes together
+    Status failed_;                  ///< the first failure that concerns all connections
+    Status abandoned_;               ///< made in advance, because an abort may happen when no memory is left
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/tcp/leader_transport.hpp"
+
+namespace rueda::collectives {
+
+/// The leaders with which this rank needs a connection, as ranks of the control plane. Empty for a rank that is no
+/// leader, or has these connections already.
+struct WantedLeaders {
+    std::optional<int> parent;  ///< this rank connects to it
+    std::vector<int> children;  ///< they connect to this rank
+};
+
+/// The sockets at which a leader listens, and their addresses as numeric texts with ports.
+struct LeaderListener {
+    std::vector<base::UniqueFd> sockets;
+    std::vector<std::string> endpoints;
+};
+/// Listens at every network address of this host, the loopback's last. Link-local addresses are left out, because they
+/// are valid only together with the name of a local interface.
+[[nodiscard]] LeaderListener listen_at_all_addresses();
+
+struct MeetingOptions {
+    /// How long a rank tries. The limit allows for a busy host; on a network that drops the packets, init takes this
+    /// much longer.
+    std::chrono::milliseconds time{8000};
+    std::size_t most_bytes = std::size_t{64} << 20;  ///< the longest message that a connection accepts
+    std::function<LeaderListener()> listen = listen_at_all_addresses;
+    /// Why this rank can have no connections; empty if it can. All ranks then get this reason.
+    std::string cannot = {};
+};
+
+/// The connections of this rank, by the ranks of the job.
+struct Meeting {
+    std::vector<MetLeader> leaders;
+    /// Why the ranks have no connections; empty if they have. The text is the same on all ranks. If one rank could not
+    /// connect, none keeps a connection.
+    std::string why_not;
+};
+
+/// Lets the leaders of a group connect to each other over TCP. Collective over all ranks of the plane. The plane passes
+/// the addresses on, and a secret that its rank 0 has just made; both sides of each connection prove the secret
+/// (base::Handshake). A failure is one of the plane.
+[[nodiscard]] Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted,
+                                           const MeetingOptions& options = MeetingOptions());
+
+/// What each rank tells the others before they connect.
+struct LeaderCard {
+    std::string secret;  ///< only of rank 0
+    std::vector<std::string> endpoints;
+};
+[[nodiscard]] Bytes encode(const LeaderCard& card);
+/// Parses and checks the bytes that another process sent.
+[[nodiscard]] Result<LeaderCard> parse_leader_card(std::span<const std::byte> bytes);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+
+namespace rueda::collectives {
+
+/// Calls a function when one of several sockets becomes readable. The threads of a rank sleep on futexes, which ranks
+/// of the same host wake. No thread can sleep on a futex and on sockets at the same time, so this object has a thread
+/// that sleeps on the sockets (epoll), and calls the function that wakes the others.
+///
+/// The function is called once after each arm(). Level-triggered: it is also called for bytes that arrived before
+/// arm(), so no order of arm() and the arrival can lose a wake-up.
+///
+/// Threads: only one thread at a time may call the functions, except that stop() may also run while the object's own
+/// thread does.
+class SocketWatch {
+public:
+    [[nodiscard]] static Result<std::unique_ptr<SocketWatch>> create();
+    ~SocketWatch();
+    SocketWatch(const SocketWatch&) = delete;
+    SocketWatch& operator=(const SocketWatch&) = delete;
+
+    /// Starts the thread. `ring` is called by it, and must not block.
+    [[nodiscard]] Status start(std::function<void()> ring);
+    /// Ends the thread, and closes this object's descriptors. Afterwards arm() and disarm() do nothing.
+    void stop();
+
+    [[nodiscard]] Status add(int socket);
+    void remove(int socket);
+    /// Whether the watch also looks for room in the socket's send buffer.
+    void watch_output(int socket, bool wanted);
+
+    void arm() noexcept;
+    /// Lets the object's own thread call arm() after kSoon, unless disarm() is called before. Between two operations
+    /// that follow each other closely, nobody then wakes up for a message that the next operation will find anyway.
+    void arm_soon() noexcept;
+    void disarm() noexcept;
+
+private:
+    /// Long compared with the pause between two blocking operations of a loop, short compared with a training step.
+    static constexpr std::chrono::milliseconds kSoon{2};
+
+    SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop, base::UniqueFd timer);
+    void run() noexcept;
+    void look_at_timer() noexcept;
+    void change_arming(bool is_armed) noexcept;
+
+    base::UniqueFd sockets_;  ///< an epoll descriptor with all sockets
+    base::UniqueFd events_;   ///< an epoll descriptor with `sockets_`, one-shot, and with `stop_`
+    base::UniqueFd stop_;     ///< an eventfd
+    base::UniqueFd timer_;    ///< a timerfd
+    std::function<void()> ring_;
+    /// Whether the kernel will report the next event. The caller of arm() stores its attention state before it loads
+    /// this flag; the thread clears this flag before the ring loads the attention state. All four accesses are seq_cst.
+    /// So if arm() still finds the flag set, the ring sees the new state.
+    std::atomic<bool> armed_{false};
+    /// Whether the timer's end is to arm the watch. arm_soon() sets this flag and then sets the timer, unless it runs
+    /// already. When the timer ends, the thread clears `timer_runs_`, and then loads this flag. All four accesses are
+    /// seq_cst. So either the thread sees the flag, or arm_soon() sets the timer again.
+    std::atomic<bool> arms_soon_{false};
+    std::atomic<bool> timer_runs_{false};
+    std::atomic<bool> stopped_{false};  // release: stop(); acquire: arm(), disarm() and run()
+    std::thread thread_;
+};
+
+}  // namespace rueda::collectives

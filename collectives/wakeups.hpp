@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+namespace rueda::collectives {
+
+/// Lets a message from another host wake this rank, so that the thread that drives progress may sleep while it waits
+/// for such a message (docs/design/0022-tcp-control-plane.md).
+///
+/// Before a thread sleeps, it stores its attention state (base/shared_memory/attention.hpp), and then calls take_in().
+/// If nothing has arrived, it calls arm(), and sleeps. The next message, or one that has arrived before, then rings the
+/// rank's bell once. A thread that releases the progress lock calls arm_soon(), because the next thread may take the
+/// lock at once or much later. A thread that polls calls disarm(), so that its messages wake no other thread.
+///
+/// Threads: the holder of the rank's progress lock.
+class Wakeups {
+public:
+    virtual ~Wakeups() = default;
+
+    /// Takes in all messages that have arrived, so that test() finds them. Returns whether there was one.
+    [[nodiscard]] virtual bool take_in() = 0;
+    virtual void arm() noexcept = 0;
+    /// Like arm(), but after a short time, and only if disarm() is not called before.
+    virtual void arm_soon() noexcept = 0;
+    virtual void disarm() noexcept = 0;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/settings/config.hpp"
+#include "base/status.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/local_group.hpp"
+#include "collectives/tcp/leader_transport.hpp"
+#include "collectives/transport.hpp"
+
+namespace rueda::core {
+
+/// The result of an attempt to connect the leaders of a job.
+struct LeaderConnections {
+    std::unique_ptr<collectives::LeaderTransport> transport;  ///< null if the leaders have no connections
+    /// Why they have none, although the settings ask for them; the same on all ranks. Otherwise "".
+    std::string why_not;
+};
+
+/// Connects the leaders of a job that are neighbours in the tree of hosts. Collective. Returns nothing if the job has
+/// one host or RUEDA_LEADER_SOCKETS is off. `inner` is the transport of all other messages. A failure ends init.
+[[nodiscard]] Result<LeaderConnections> connect_leaders(const base::Config& config,
+                                                        collectives::ControlPlane& control_plane,
+                                                        const collectives::LocalGroup& group);
+
+/// The same for a process set, whose number between hosts is `number`. Uses the connections that exist. If a
+/// connection cannot be made, the leaders of this set use the inner transport. Collective over the set.
+[[nodiscard]] Status connect_leaders_of_set(collectives::LeaderTransport& transport,
+                                            collectives::ControlPlane& control_plane,
+                                            const collectives::LocalGroup& group, std::uint32_t number);
+
+}  // namespace rueda::core
