@@ -100,10 +100,10 @@ public:
             return {};
         }
         const char* const end = field.data() + field.size();
-        const char* const behind = column_.dtype == DType::float32 ? read_real(field.data(), end, *floats_.row(row))
-                                   : column_.dtype == DType::float64
-                                       ? read_real(field.data(), end, *doubles_.row(row))
-                                       : read_integer(field.data(), end, *integers_.row(row));
+        const char* const behind =
+            column_.dtype == DType::float32   ? read_short_real(field.data(), end, *floats_.row(row))
+            : column_.dtype == DType::float64 ? read_real(field.data(), end, *doubles_.row(row))
+                                              : read_short_integer(field.data(), end, *integers_.row(row));
         if (behind == end && !field.empty()) {
             return {};
         }
@@ -211,6 +211,13 @@ Status check_columns(const Csv& format) {
         if (std::count_if(format.columns.begin(), format.columns.end(), same) > 1) {
             return failure(ErrorCode::invalid_argument, "pipeline: the CSV column '{}' is listed twice", column.name);
         }
+    }
+    if (std::string_view("0123456789+-.eE\"\r\n").find(format.separator) != std::string_view::npos) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: the CSV separator is {}, which is a part of numbers, quotes or lines; expected a character "
+            "such as ',' or a tab",
+            base::quote({&format.separator, 1}));
     }
     if (format.columns.empty()) {
         return failure(ErrorCode::invalid_argument, "pipeline: Csv lists no column; expected at least one");

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +25,33 @@ constexpr std::uint64_t kEntry = wire::tag_of(1, wire::kLength);     ///< in Fea
 constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map
 constexpr std::uint64_t kValue = wire::tag_of(2, wire::kLength);
 
+/// A name that is compared with keys fast: its first eight bytes are one number.
+class FastName {
+public:
+    explicit FastName(std::string name) : name_(std::move(name)) {
+        const std::size_t bytes = std::min(name_.size(), sizeof begin_);
+        std::memcpy(&begin_, name_.data(), bytes);
+        mask_ = bytes == sizeof mask_ ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * bytes)) - 1;
+    }
+    /// At least 8 bytes at the beginning of the key are readable.
+    [[nodiscard]] bool is(Cursor key) const noexcept {
+        if (key.size() != name_.size()) {
+            return false;
+        }
+        std::uint64_t begin = 0;
+        if (!key.empty()) {
+            std::memcpy(&begin, key.place, sizeof begin);
+        }
+        return (begin & mask_) == begin_ &&
+               (name_.size() <= sizeof begin || std::memcmp(key.place, name_.data(), name_.size()) == 0);
+    }
+
+private:
+    std::string name_;
+    std::uint64_t begin_ = 0;
+    std::uint64_t mask_ = 0;
+};
+
 /// Reads the messages of tf.train.Example without building them: values go from the record into the columns.
 class ExampleParser final : public Parser {
 public:
@@ -30,6 +59,7 @@ public:
         for (const Feature& feature : format.features) {
             places_.emplace(feature.name, features_.size());
             features_.emplace_back(feature);
+            names_.emplace_back(feature.name);
         }
         last_record_.resize(features_.size(), 0);
     }
@@ -118,8 +148,16 @@ private:
                 return invalid("FeatureEntry");
             }
         }
-        const std::size_t place = find({key.place, key.size()});
-        return place == kUnknown ? Status() : read_feature(place, value, row);
+        const std::size_t place = find(key);
+        if (place == kUnknown) {
+            return {};
+        }
+        if (last_record_[place] != record_ && features_[place].read_simple(value, row)) {
+            last_record_[place] = record_;
+            ++found_;
+            return {};
+        }
+        return read_feature(place, value, row);
     }
     Status read_feature(std::size_t place, Cursor value, std::size_t row) {
         bool has_value = false;
@@ -132,16 +170,16 @@ private:
     }
     /// Finds a feature by its name. Records of one file mostly have the same order of keys, so the place in the record
     /// tells the feature, and one comparison confirms it.
-    std::size_t find(std::string_view key) {
+    std::size_t find(Cursor key) {
         const std::size_t entry = entry_++;
         if (entry >= order_.size()) {
             order_.resize(entry + 1, kUnknown);
         }
         const std::size_t expected = order_[entry];
-        if (expected != kUnknown && features_[expected].feature().name == key) {
+        if (expected != kUnknown && names_[expected].is(key)) {
             return expected;
         }
-        const auto found = places_.find(key);
+        const auto found = places_.find(std::string_view(key.place, key.size()));
         if (found == places_.end()) {
             return kUnknown;
         }
@@ -169,6 +207,7 @@ private:
 
     bool check_data_;
     std::vector<FeatureOutput> features_;
+    std::vector<FastName> names_;  ///< of the features
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
     std::vector<std::size_t> order_;          ///< the feature that the n-th entry of the last record was
     std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had it

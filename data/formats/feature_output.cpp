@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 namespace rueda::data {
 
@@ -18,7 +19,6 @@ constexpr std::uint64_t kBytesList = wire::tag_of(1, wire::kLength);
 constexpr std::uint64_t kFloatList = wire::tag_of(2, wire::kLength);
 constexpr std::uint64_t kIntegerList = wire::tag_of(3, wire::kLength);
 /// In each list, field 1 has the values.
-constexpr std::uint64_t kPacked = wire::tag_of(1, wire::kLength);
 constexpr std::uint64_t kSingleFloat = wire::tag_of(1, wire::kFixed32);
 constexpr std::uint64_t kSingleInteger = wire::tag_of(1, wire::kVarint);
 
@@ -36,6 +36,12 @@ std::string list_name_of(std::uint64_t tag) {
 }
 
 }  // namespace
+
+FeatureOutput::FeatureOutput(Feature feature) : feature_(std::move(feature)) {
+    if (!is_ragged() && feature_.dtype != DType::uint8) {
+        simple_tag_ = list_tag_of(feature_.dtype);
+    }
+}
 
 void FeatureOutput::add_column(Batch& batch) const {
     const std::int64_t least = feature_.dtype == DType::uint8 ? 1 : 0;
@@ -86,7 +92,7 @@ Status FeatureOutput::read_floats(Cursor list, std::size_t row) {
         if (!wire::read_varint(list, tag)) {
             return invalid_list();
         }
-        if (tag == kPacked) {
+        if (tag == kPackedTag) {
             if (!wire::read_length(list, values)) {
                 return invalid_list();
             }
@@ -132,7 +138,7 @@ Status FeatureOutput::read_integers(Cursor list, std::size_t row) {
         if (!wire::read_varint(list, tag)) {
             return invalid_list();
         }
-        if (tag == kPacked) {
+        if (tag == kPackedTag) {
             if (!wire::read_length(list, values)) {
                 return invalid_list();
             }
@@ -163,7 +169,7 @@ Status FeatureOutput::append_integers(Cursor packed, std::size_t row, std::size_
     std::size_t more = 0;
     std::uint64_t value = 0;
     while (!packed.empty()) {
-        if (!wire::read_varint(packed, value)) {
+        if (!wire::read_any_varint(packed, value)) {
             return invalid_list();
         }
         if (more < room) {
@@ -181,7 +187,7 @@ Status FeatureOutput::read_texts(Cursor list, std::size_t row) {
     while (!list.empty()) {
         std::uint64_t tag = 0;
         Cursor text;
-        if (!wire::read_varint(list, tag) || tag != kPacked || !wire::read_length(list, text)) {
+        if (!wire::read_varint(list, tag) || tag != kPackedTag || !wire::read_length(list, text)) {
             return invalid_list();
         }
         if (count < width) {

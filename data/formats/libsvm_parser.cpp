@@ -52,7 +52,7 @@ public:
             end_ = static_cast<const char*>(comment);
         }
         skip_blanks();
-        const char* const behind = read_real(place_, end_, *labels_.row(row));
+        const char* const behind = read_short_real(place_, end_, *labels_.row(row));
         if (behind == nullptr || !is_at_border(behind)) {
             return unexpected(record, "a label, which is a number");
         }
@@ -121,7 +121,7 @@ private:
                 return unexpected(record, fields != nullptr ? "'field:index:value' (Libsvm::fields is set)"
                                                             : "'index:value' with an integer before the colon");
             }
-            const char* const behind = read_real(place_, end_, values[count]);
+            const char* const behind = read_short_real(place_, end_, values[count]);
             if (behind == nullptr || !is_at_border(behind)) {
                 return unexpected(record, "a number behind the colon, and then a space");
             }
@@ -140,7 +140,7 @@ private:
     }
     /// Reads an integer and the colon behind it.
     bool read_with_colon(std::int64_t& value) noexcept {
-        const char* const behind = read_integer(place_, end_, value);
+        const char* const behind = read_short_integer(place_, end_, value);
         if (behind == nullptr || behind == end_ || *behind != ':') {
             return false;
         }

@@ -24,7 +24,8 @@ inline constexpr std::uint64_t kFixed32 = 5;
     return (field << 3) | wire_type;
 }
 
-/// Bytes that were not read yet. At least 8 bytes behind `end` must be readable; their values do not matter.
+/// Bytes that were not read yet. At least 8 bytes behind `end` must be readable; their values do not matter. A cursor
+/// without bytes may have null pointers, and then nothing can be read from it: its user looks at empty() first.
 struct Cursor {
     const char* place = nullptr;
     const char* end = nullptr;
@@ -55,13 +56,10 @@ struct Cursor {
     return ((word & 0x0fffffff00000000) >> 4) | (word & 0x000000000fffffff);
 }
 
-[[nodiscard]] inline bool read_varint(Cursor& cursor, std::uint64_t& value) noexcept {
+/// Reads a varint of any length, without a branch for its length up to eight bytes.
+[[nodiscard]] inline bool read_any_varint(Cursor& cursor, std::uint64_t& value) noexcept {
     std::uint64_t word = 0;
     std::memcpy(&word, cursor.place, sizeof word);  // may read behind the end, where bytes are readable
-    if ((word & 0x80) == 0) {
-        value = word & 0x7f;
-        return cursor.place++ < cursor.end;
-    }
     const std::uint64_t last = ~word & 0x8080808080808080;
     if (last == 0) {
         return read_long_varint(cursor, value);
@@ -75,6 +73,16 @@ struct Cursor {
     }
     cursor.place += bytes;
     return true;
+}
+
+/// Reads a varint. It is fastest for one byte, which tags and most lengths have.
+[[nodiscard]] inline bool read_varint(Cursor& cursor, std::uint64_t& value) noexcept {
+    const auto byte = static_cast<unsigned char>(*cursor.place);
+    if (byte < 0x80) {
+        value = byte;
+        return cursor.place++ < cursor.end;
+    }
+    return read_any_varint(cursor, value);
 }
 
 /// Reads a length and the bytes that follow it.
