@@ -68,6 +68,7 @@ class Tree(unittest.TestCase):
             "frameworks.md",
             "gpu.md",
             "training.md",
+            "data.md",
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))

@@ -13,6 +13,7 @@ ROOMS = {
     "collectives": {"base", "ops"},
     "core": {"base", "ops", "collectives"},
     "training": {"base", "ops", "collectives", "core"},
+    "data": {"base"},
     "launcher": {"base"},
     "python": set(),
     "include": set(),
@@ -62,6 +63,7 @@ LAYERS = {
         "c_interface",
     ],
     "training": ["", "optimizers"],
+    "data": ["", "sources", "formats", "pipeline"],
     "launcher": [
         "options",
         "processes",
