@@ -207,6 +207,7 @@ Status check_columns(const Csv& format) {
                 "pipeline: CSV column '{}' has dtype {}; expected float32, float64, int64, or uint8 for texts",
                 column.name, name_of(column.dtype));
         }
+        RUEDA_RETURN_IF_FAILED(check_missing(column.name, column.dtype, column.missing));
         const auto same = [&column](const CsvColumn& other) { return other.name == column.name; };
         if (std::count_if(format.columns.begin(), format.columns.end(), same) > 1) {
             return failure(ErrorCode::invalid_argument, "pipeline: the CSV column '{}' is listed twice", column.name);

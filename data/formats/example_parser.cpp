@@ -223,11 +223,12 @@ Status check_feature(const Feature& feature) {
             "pipeline: feature '{}' has dtype {}; a tf.train.Example has only float32, int64, and uint8 for bytes",
             feature.name, name_of(feature.dtype));
     }
-    if (feature.length < 0) {
-        return failure(ErrorCode::invalid_argument, "pipeline: feature '{}' has length {}; expected at least 0",
-                       feature.name, feature.length);
+    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // the sizes of columns then fit 64 bits
+    if (feature.length < 0 || feature.length > kMost) {
+        return failure(ErrorCode::invalid_argument, "pipeline: feature '{}' has length {}; expected 0 to {}",
+                       feature.name, feature.length, kMost);
     }
-    return {};
+    return check_missing(feature.name, feature.dtype, feature.missing);
 }
 
 }  // namespace

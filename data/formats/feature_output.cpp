@@ -211,11 +211,9 @@ Status FeatureOutput::fill_missing(std::size_t row) {
         return {};
     }
     if (!feature_.missing.has_value() || feature_.dtype == DType::uint8) {
-        return failure(
-            ErrorCode::invalid_argument,
-            "feature '{}' is missing; expected it in every sample; set Feature::missing, or length = 0 if samples "
-            "may lack it",
-            feature_.name);
+        return failure(ErrorCode::invalid_argument,
+                       "feature '{}' is missing; expected it in every sample; if samples may lack it, set {}",
+                       feature_.name, feature_.dtype == DType::uint8 ? "length = 0" : "Feature::missing or length = 0");
     }
     if (feature_.dtype == DType::float32) {
         std::fill_n(floats_.row(row), length(), static_cast<float>(*feature_.missing));

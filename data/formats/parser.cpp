@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <variant>
@@ -56,6 +57,25 @@ Result<std::unique_ptr<Parser>> make_parser(const Format& format, const std::str
 
 std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data) {
     return std::make_unique<BytesParser>(std::move(column), check_data);
+}
+
+Status check_missing(const std::string& column, DType dtype, const std::optional<double>& missing) {
+    constexpr double kExact = 9007199254740992.0;  // 2^53: up to here, float64 has all integers
+    if (dtype == DType::uint8 && missing.has_value()) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: column '{}' has texts, and its value for missing fields is {}; a missing text is empty, "
+            "so leave the value out",
+            column, *missing);
+    }
+    if (dtype == DType::int64 && missing.has_value() &&
+        !(std::abs(*missing) <= kExact && std::trunc(*missing) == *missing)) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: column '{}' has int64 numbers, and its value for missing fields is {}; expected an "
+                       "integer of at most 2^53",
+                       column, *missing);
+    }
+    return {};
 }
 
 Status check_tfrecord(const Record& record) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ public:
 [[nodiscard]] Result<std::unique_ptr<Parser>> make_csv_parser(const Csv& format, const std::string& header);
 /// `check_data`: the records are those of TFRecord files, and their CRC is compared.
 [[nodiscard]] std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data);
+
+/// Checks that the value for missing fields fits its column.
+[[nodiscard]] Status check_missing(const std::string& column, DType dtype, const std::optional<double>& missing);
 
 /// Compares the CRC of a TFRecord's data with the one behind the data.
 [[nodiscard]] Status check_tfrecord(const Record& record);

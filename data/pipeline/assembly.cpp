@@ -3,6 +3,7 @@
 #include "data/pipeline/assembly.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace rueda::data {
@@ -94,6 +95,18 @@ bool Assembly::next(Work& work) {
     if (ended_) {
         return false;
     }
+    try {
+        return collect(work);
+    } catch (const std::exception& error) {
+        // There was no memory. The consumer gets the error at this step.
+        ended_ = true;
+        work = {};
+        work.failed = failure(ErrorCode::resource_exhausted, "collecting the records of a batch: {}", error.what());
+        return true;
+    }
+}
+
+bool Assembly::collect(Work& work) {
     work.epoch = epoch_;
     work.step = step_;
     std::int64_t records = 0;

@@ -67,6 +67,7 @@ public:
     [[nodiscard]] int lanes() const noexcept { return static_cast<int>(cursors_.size()); }
 
 private:
+    bool collect(Work& work);
     bool end_epoch(Work& work);
 
     const PipelineOptions& options_;

@@ -13,8 +13,10 @@ namespace rueda::data {
 
 namespace {
 
-/// One window is taken from while the next one is ready and a third one is being filled.
-constexpr std::size_t kQueuedWindows = 2;
+/// Records are taken from one window while the next one is ready and a third one is being filled.
+constexpr std::size_t kQueuedWindows = 1;
+/// Without shuffle, a window is a chunk of 1 MiB. More of them are ready then, because a batch may need several.
+constexpr std::size_t kQueuedChunks = 4;
 
 }  // namespace
 
@@ -157,7 +159,8 @@ bool Lane::put(std::shared_ptr<const Window> window) {
     nanoseconds_.fetch_add(nanoseconds_now() - since_, std::memory_order_relaxed);
     {
         std::unique_lock lock(mutex_);
-        has_room_.wait(lock, [this] { return stopped_ || queue_.size() < kQueuedWindows; });
+        const std::size_t most = plan_.window > 0 ? kQueuedWindows : kQueuedChunks;
+        has_room_.wait(lock, [&] { return stopped_ || queue_.size() < most; });
         if (stopped_) {
             return false;
         }

@@ -52,12 +52,19 @@ Workers::Workers(const PipelineOptions& options, const std::string& header,
       slots_(static_cast<std::size_t>(options.prefetch)),
       parsers_(std::move(parsers)) {
     threads_.reserve(parsers_.size());
-    for (const auto& parser : parsers_) {
-        threads_.emplace_back([this, &parser = *parser] { run(parser); });
+    try {
+        for (const auto& parser : parsers_) {
+            threads_.emplace_back([this, &parser = *parser] { run(parser); });
+        }
+    } catch (...) {
+        stop();  // the system refused a thread
+        throw;
     }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
     {
         const std::lock_guard lock(mutex_);
         stopped_ = true;

@@ -49,6 +49,7 @@ public:
     void add_to(Statistics& statistics) const;
 
 private:
+    void stop();
     void run(Parser& parser) noexcept;
     [[nodiscard]] bool begin_step(Work& work, std::int64_t& number);
     [[nodiscard]] bool wait_for_room(std::int64_t& number);

@@ -142,6 +142,8 @@ TEST_CASE("A malformed CSV row is an error that names column, finding and remedy
     CHECK_THAT(refusal("a,b\n1\"2\",2\n", format), Contains("field 1 of the row has a double quote at a wrong place"));
     CHECK_THAT(refusal("a,b\n\"1\"2,2\n", format), Contains("field 1 of the row has a double quote at a wrong place"));
     CHECK_THAT(refusal("", format), Contains("the file is empty; expected a first row"));
+    CHECK_THAT(refusal("a,b\n", Csv{.columns = {{"a", DType::uint8, 1}}}), Contains("a missing text is empty"));
+    CHECK_THAT(refusal("a,b\n", Csv{.columns = {{"a"}}, .separator = '.'}), Contains("the CSV separator is '.'"));
     CHECK_THAT(refusal("a,b\n", Csv{}), Contains("Csv lists no column"));
     CHECK_THAT(refusal("a,b\n", Csv{.columns = {{"a"}, {"a"}}}), Contains("the CSV column 'a' is listed twice"));
     CHECK_THAT(refusal("a,b\n", Csv{.columns = {{"a", DType::int32}}}), Contains("has dtype int32"));

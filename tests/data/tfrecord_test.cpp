@@ -194,6 +194,9 @@ TEST_CASE("A feature that is missing, too long or of another type is an error th
     CHECK_THAT(refusal(bytes, {{"x", DType::int64, 3}}),
                Contains("feature 'x' has a float_list, expected an int64_list"));
     CHECK_THAT(refusal(bytes, {{"x", DType::float64, 3}}), Contains("feature 'x' has dtype float64"));
+    CHECK_THAT(refusal(bytes, {{"x", DType::float32, -1}}), Contains("feature 'x' has length -1"));
+    CHECK_THAT(refusal(bytes, {{"y", DType::uint8}}), Contains("feature 'y' is missing") && Contains("set length = 0"));
+    CHECK_THAT(refusal(bytes, {{"x", DType::int64, 3, 0.5}}), Contains("expected an integer of at most 2^53"));
     CHECK_THAT(refusal(bytes, {{"x"}, {"x"}}), Contains("the feature 'x' is listed twice"));
     CHECK_THAT(refusal("not protobuf", {{"x"}}), Contains("is not a serialized tf.train.Example"));
 }
