@@ -15,7 +15,7 @@ set_source_files_properties(training/optimizers/kernels_simd.cpp DIRECTORY train
 
 # Each room is divided into units of equal size, with at most 24 sources. With more sources, g++ needs more than 1 GB of
 # memory.
-foreach(room IN ITEMS base collectives core launcher training)
+foreach(room IN ITEMS base collectives core launcher training data)
   get_target_property(sources rueda_${room} SOURCES)
   list(LENGTH sources count)
   math(EXPR units "(${count} + 23) / 24")

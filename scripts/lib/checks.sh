@@ -4,7 +4,7 @@
 # The checks of scripts/test. Needs lib/steps.sh and lib/results.sh.
 
 readonly kPython=build/python
-readonly kRooms='^(base|ops|collectives|core|conformance|fuzz)$'
+readonly kRooms='^(base|ops|collectives|core|data|conformance|fuzz)$'
 
 # tree_files PATTERN…: prints the files of the tree that match; a * also matches folders. In a clone, git lists the
 # files, including new files. Without git, all files outside of build folders are listed.
@@ -104,7 +104,7 @@ sanitizer_runs() {
     # Builds only the programs that are run, which takes half as long as building all programs.
     # scripts/long.d/sanitizers builds everything with clang, and also runs the conformance suite and the tests over
     # MPI, which take many minutes.
-    local rooms=(tests/{base,ops,collectives,core}/all rueda_config_doc)
+    local rooms=(tests/{base,ops,collectives,core,data}/all rueda_config_doc)
     if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
             --label-exclude '^(mpi|conformance)$'

@@ -68,7 +68,12 @@ class Tree(unittest.TestCase):
             "frameworks.md",
             "gpu.md",
             "training.md",
+<<<<<<< HEAD
             "training-in-python.md",
+||||||| f301298e
+=======
+            "data.md",
+>>>>>>> w-data
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))

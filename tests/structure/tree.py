@@ -13,6 +13,7 @@ ROOMS = {
     "collectives": {"base", "ops"},
     "core": {"base", "ops", "collectives"},
     "training": {"base", "ops", "collectives", "core"},
+    "data": {"base"},
     "launcher": {"base"},
     "python": set(),
     "include": set(),
@@ -65,7 +66,14 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
+<<<<<<< HEAD
     "training": ["", "checkpoints", "optimizers"],
+||||||| f301298e
+    "training": ["", "optimizers"],
+=======
+    "training": ["", "optimizers"],
+    "data": ["", "sources", "formats", "pipeline"],
+>>>>>>> w-data
     "launcher": [
         "options",
         "processes",

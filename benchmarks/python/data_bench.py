@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Compares the input pipeline with tf.data on files of the DeepFM schema, per core.
+
+    python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench [--rows N] [--rounds N]
+
+The two take turns, each in a new process that may use one core. A round begins with the other one than the round before.
+The time is the processor time of all threads from opening the file to the last batch; tf.data has read and parsed one batch
+before, so that building its graph does not count. The table has the medians of the rounds. Needs tensorflow.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+FLOATS = 13
+IDS = 26
+BATCH = 1024
+FILES = {"vectors": "vectors.tfrecord", "scalars": "scalars.tfrecord", "libsvm": "rows.libsvm"}
+TITLES = {
+    "vectors": "TFRecord, tf.Example with 3 features",
+    "scalars": "TFRecord, tf.Example with 40 features",
+    "libsvm": "LibSVM",
+}
+
+
+def dataset_of(tf, kind: str, path: str):
+    """Returns the dataset as tf.data's performance guide advises: batch first, then a vectorised map."""
+    if kind == "libsvm":
+
+        def parse_lines(lines):
+            tokens = tf.strings.split(lines, " ")
+            labels = tf.strings.to_number(tokens[:, :1].flat_values)
+            rest = tokens[:, 1:]
+            pairs = tf.reshape(tf.strings.split(rest.flat_values, ":").flat_values, [-1, 2])
+            indices = tf.strings.to_number(pairs[:, 0], tf.int64)
+            return labels, indices, tf.strings.to_number(pairs[:, 1]), rest.row_splits
+
+        dataset = tf.data.TextLineDataset(path).batch(BATCH).map(parse_lines)
+    else:
+        features = {"label": tf.io.FixedLenFeature([], tf.float32)}
+        if kind == "vectors":
+            features["floats"] = tf.io.FixedLenFeature([FLOATS], tf.float32)
+            features["ids"] = tf.io.FixedLenFeature([IDS], tf.int64)
+        else:
+            features |= {f"I{i + 1}": tf.io.FixedLenFeature([], tf.float32) for i in range(FLOATS)}
+            features |= {f"C{i + 1}": tf.io.FixedLenFeature([], tf.int64) for i in range(IDS)}
+        dataset = tf.data.TFRecordDataset(path).batch(BATCH).map(lambda records: tf.io.parse_example(records, features))
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = 1
+    return dataset.prefetch(4).with_options(options)
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def read_with_tensorflow(kind: str, path: str) -> None:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    dataset = dataset_of(tf, kind, path)
+    next(iter(dataset))
+    begin, cpu_begin, rows = time.perf_counter(), cpu_seconds(), 0
+    for batch in dataset:
+        rows += int((batch["label"] if kind != "libsvm" else batch[0]).shape[0])
+    cpu, wall = cpu_seconds() - cpu_begin, time.perf_counter() - begin
+    print(json.dumps({"rows": rows, "bytes": os.path.getsize(path), "cpu": cpu, "wall": wall}))
+
+
+def run(command: list[str], core: int) -> dict:
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {core})
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(arguments, folder: pathlib.Path, kind: str) -> None:
+    path = str(folder / FILES[kind])
+    ours = [arguments.program, "read", kind, path]
+    theirs = [sys.executable, __file__, "--tensorflow", kind, path]
+    core = min(os.sched_getaffinity(0))
+    results = {"rueda": [], "tf.data": []}
+    for turn in range(arguments.rounds):
+        order = [("rueda", ours), ("tf.data", theirs)]
+        for name, command in order if turn % 2 == 0 else reversed(order):
+            results[name].append(run(command, core))
+    rates = {}
+    for name, runs in results.items():
+        cpu = statistics.median(one["cpu"] for one in runs)
+        rates[name] = runs[0]["rows"] / cpu
+        megabytes = runs[0]["bytes"] / cpu / 1e6
+        spread = f"{min(one['cpu'] for one in runs):.2f}-{max(one['cpu'] for one in runs):.2f} s"
+        print(f"| {TITLES[kind]} | {name} | {rates[name] / 1e6:.2f} | {megabytes:.0f} | {spread} |", flush=True)
+    print(f"| {TITLES[kind]} | ratio | {rates['rueda'] / rates['tf.data']:.1f} | | |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", help="path of the program data_bench")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tensorflow", nargs=2, metavar=("KIND", "FILE"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.tensorflow:
+        read_with_tensorflow(*arguments.tensorflow)
+        return
+    if not arguments.program:
+        parser.error("--program is needed")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        subprocess.run([arguments.program, "make", str(folder), str(arguments.rows)], check=True)
+        print("| format | reader | million samples/s | MB/s | processor time |\n|---|---|---|---|---|", flush=True)
+        for kind in FILES:
+            measure(arguments, folder, kind)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "rueda/data/batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/text.hpp"
+#include "rueda/error.hpp"
+
+namespace rueda::data {
+
+Array::Array(Array&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      capacity_(std::exchange(other.capacity_, 0)) {}
+
+Array& Array::operator=(Array&& other) noexcept {
+    if (this != &other) {
+        std::free(data_);
+        data_ = std::exchange(other.data_, nullptr);
+        size_ = std::exchange(other.size_, 0);
+        capacity_ = std::exchange(other.capacity_, 0);
+    }
+    return *this;
+}
+
+Array::~Array() { std::free(data_); }
+
+void Array::grow(std::size_t bytes) {
+    constexpr std::size_t kCacheLine = 64;
+    const std::size_t capacity = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+    auto* const grown = static_cast<std::byte*>(std::aligned_alloc(kCacheLine, capacity));
+    if (grown == nullptr || capacity < bytes) {
+        throw std::bad_alloc();
+    }
+    if (size_ > 0) {
+        std::memcpy(grown, data_, size_);
+    }
+    std::free(data_);
+    data_ = grown;
+    capacity_ = capacity;
+}
+
+std::string_view Column::text(std::size_t index) const {
+    if (dtype != DType::uint8 || index + 1 >= offsets().size()) {
+        throw InvalidArgument(fmt::format("batch: column '{}' (dtype {}) has no text {}; it has {} texts", name,
+                                          name_of(dtype), index,
+                                          dtype != DType::uint8 || offsets().empty() ? 0 : offsets().size() - 1));
+    }
+    const auto begin = static_cast<std::size_t>(offsets()[index]);
+    const auto end = static_cast<std::size_t>(offsets()[index + 1]);
+    return {reinterpret_cast<const char*>(data.data()) + begin, end - begin};
+}
+
+void Column::check_type(DType asked) const {
+    if (dtype != asked) {
+        throw InvalidArgument(fmt::format("batch: column '{}' has dtype {}, and values of {} were asked for", name,
+                                          name_of(dtype), name_of(asked)));
+    }
+}
+
+Column& Batch::column(std::string_view name) {
+    return const_cast<Column&>(static_cast<const Batch*>(this)->column(name));
+}
+
+const Column& Batch::column(std::string_view name) const {
+    std::string names;
+    for (const Column& column : columns_) {
+        if (column.name == name) {
+            return column;
+        }
+        names += (names.empty() ? "" : ", ") + column.name;
+    }
+    throw InvalidArgument(
+        fmt::format("batch: there is no column {}; there are: {}", base::quote(name), names.empty() ? "none" : names));
+}
+
+Column& Batch::add_column(std::string_view name, DType dtype, std::int64_t width) {
+    const auto found =
+        std::find_if(columns_.begin(), columns_.end(), [name](const Column& column) { return column.name == name; });
+    Column& column = found == columns_.end() ? columns_.emplace_back() : *found;
+    column.name = name;
+    column.dtype = dtype;
+    column.width = width;
+    return column;
+}
+
+void Batch::keep_columns(std::size_t count) {
+    if (count < columns_.size()) {
+        columns_.erase(columns_.begin() + static_cast<std::ptrdiff_t>(count), columns_.end());
+    }
+}
+
+}  // namespace rueda::data

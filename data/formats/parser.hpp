@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "rueda/data/batch.hpp"
+#include "rueda/data/formats.hpp"
+
+namespace rueda::data {
+
+/// Turns records into columns. Threads: one object per thread, because a parser remembers the order of features in the
+/// last record.
+class Parser {
+public:
+    virtual ~Parser() = default;
+    /// Prepares the batch's columns for `rows` rows.
+    virtual void begin(Batch& batch, std::size_t rows) = 0;
+    /// Parses the record into row `row`, which is the number of records that were parsed with success since begin().
+    /// After a failure, the row can be parsed again with another record. The failure's text says what was found and
+    /// what was expected, without the place of the record.
+    [[nodiscard]] virtual Status parse(const Record& record, std::size_t row) = 0;
+    /// Shortens the columns to `rows` rows.
+    virtual void end(std::size_t rows) = 0;
+};
+
+/// Makes the parser for a format. `header` is the first row of the CSV files. The result is InvalidArgument if the
+/// format's options cannot be used.
+[[nodiscard]] Result<std::unique_ptr<Parser>> make_parser(const Format& format, const std::string& header);
+
+[[nodiscard]] Result<std::unique_ptr<Parser>> make_example_parser(const Examples& format);
+[[nodiscard]] std::unique_ptr<Parser> make_libsvm_parser(const Libsvm& format);
+[[nodiscard]] Result<std::unique_ptr<Parser>> make_csv_parser(const Csv& format, const std::string& header);
+/// `check_data`: the records are those of TFRecord files, and their CRC is compared.
+[[nodiscard]] std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data);
+
+/// Checks that the value for missing fields fits its column.
+[[nodiscard]] Status check_missing(const std::string& column, DType dtype, const std::optional<double>& missing);
+
+/// Compares the CRC of a TFRecord's data with the one behind the data.
+[[nodiscard]] Status check_tfrecord(const Record& record);
+
+/// Parses all records. A malformed record is left out. Returns the texts of the failures, with the places of the
+/// records; `name_of` returns the name of a source.
+struct MalformedRecords {
+    std::int64_t count = 0;
+    std::string first;  ///< the message about the first of them
+};
+[[nodiscard]] MalformedRecords parse_all(Parser& parser, std::span<const Record> records, Batch& batch,
+                                         const std::function<std::string(std::uint32_t source)>& name_of);
+
+}  // namespace rueda::data

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "data/formats/record_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <variant>
+
+namespace rueda::data {
+
+namespace {
+
+/// The number of bytes that are read at a time. Smaller chunks cost more calls; larger ones leave the second-level
+/// cache before the records are found.
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+struct MakeSplitter {
+    const std::string& header;
+    std::unique_ptr<Splitter> operator()(const Examples& /*format*/) const { return make_tfrecord_splitter(); }
+    std::unique_ptr<Splitter> operator()(const Tfrecords& /*format*/) const { return make_tfrecord_splitter(); }
+    std::unique_ptr<Splitter> operator()(const Libsvm& /*format*/) const { return make_line_splitter(false, ""); }
+    std::unique_ptr<Splitter> operator()(const Lines& /*format*/) const { return make_line_splitter(false, ""); }
+    std::unique_ptr<Splitter> operator()(const Csv& format) const { return make_line_splitter(format.quotes, header); }
+};
+
+}  // namespace
+
+std::unique_ptr<Splitter> make_splitter(const Format& format, const std::string& header) {
+    return std::visit(MakeSplitter{header}, format);
+}
+
+RecordReader::RecordReader(const Source& source, std::uint32_t index, std::int64_t epoch, const Format& format,
+                           const std::string& header, const StopSignal& stop)
+    : name_(name_in_epoch(source, epoch)), index_(index), splitter_(make_splitter(format, header)) {
+    auto stream = open_stream(source, epoch, stop);
+    opened_ = stream.status();
+    if (stream.is_ok()) {
+        stream_ = std::move(stream).value();
+    }
+}
+
+bool RecordReader::next(Block& block) {
+    block = {};
+    while (!finished_ && block.records.empty()) {
+        block.failed = opened_.is_ok() ? read_chunk() : opened_;
+        if (!block.failed.is_ok()) {
+            break;
+        }
+        block.lost = split_chunk(block);
+        finished_ = at_end_ || !block.lost.is_ok();
+    }
+    finished_ = finished_ || !block.failed.is_ok();
+    return !block.records.empty() || !block.lost.is_ok() || !block.failed.is_ok();
+}
+
+/// Reads bytes behind the rest of the last chunk, in a new chunk. The old chunk cannot grow, because records of earlier
+/// blocks point into it.
+Status RecordReader::read_chunk() {
+    const std::size_t rest = rest_end_ - rest_begin_;
+    // If a record is longer than a chunk, the chunks grow by a factor, so that the rest is not copied too often.
+    const std::size_t capacity = rest + std::max(kChunkBytes, rest);
+    auto chunk = std::make_shared<Chunk>(new char[capacity + kChunkPadding]);  // not initialised
+    char* const bytes = chunk->get();
+    if (rest > 0) {
+        std::memcpy(bytes, chunk_->get() + rest_begin_, rest);
+    }
+    const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
+    auto count = stream_->read(room);
+    RUEDA_RETURN_IF_FAILED(count.status());
+    at_end_ = count.value() == 0;
+    rest_begin_ = 0;
+    rest_end_ = rest + count.value();
+    std::memset(bytes + rest_end_, '\n', kChunkPadding);
+    chunk_ = std::move(chunk);
+    return {};
+}
+
+Status RecordReader::split_chunk(Block& block) {
+    const std::string_view bytes(chunk_->get() + rest_begin_, rest_end_ - rest_begin_);
+    auto used = splitter_->split(bytes, offset_, at_end_, block.records);
+    for (Record& record : block.records) {
+        record.source = index_;
+        record.number = number_++;
+    }
+    if (!block.records.empty()) {
+        block.chunk = chunk_;
+    }
+    if (!used.is_ok()) {
+        return failure(used.status().code(), "reading '{}' after {} records: {}", name_, number_,
+                       used.status().message());
+    }
+    rest_begin_ += used.value();
+    offset_ += used.value();
+    return {};
+}
+
+Result<std::string> read_header(const Source& source, bool quotes, const StopSignal& stop) {
+    RecordReader reader(source, 0, 0, Csv{.columns = {}, .quotes = quotes}, "", stop);
+    Block block;
+    if (!reader.next(block)) {
+        return failure(ErrorCode::invalid_argument,
+                       "reading '{}': the file is empty; expected a first row with the names of the columns",
+                       source.name);
+    }
+    RUEDA_RETURN_IF_FAILED(block.failed);
+    RUEDA_RETURN_IF_FAILED(block.records.empty() ? block.lost : Status());
+    return std::string(block.records.front().text());
+}
+
+}  // namespace rueda::data

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "data/formats/splitter.hpp"
+#include "data/sources/byte_stream.hpp"
+
+namespace rueda::data {
+
+/// A piece of a source in memory. Records are views into it.
+using Chunk = std::unique_ptr<char[]>;
+using SharedChunk = std::shared_ptr<const Chunk>;
+
+/// The bytes behind the end of a chunk's content, which parsers may read. The first of them is a newline.
+inline constexpr std::size_t kChunkPadding = 16;
+
+/// Some consecutive records of a source. After a failure, no record follows `records`.
+struct Block {
+    SharedChunk chunk;
+    std::vector<Record> records;
+    Status lost;    ///< the rest of the source has no records that can be found
+    Status failed;  ///< the source cannot be opened, read or decompressed
+};
+
+/// Reads the records of one source in order. Threads: one at a time.
+class RecordReader {
+public:
+    /// `index` becomes Record::source. `stop` must outlive the reader.
+    RecordReader(const Source& source, std::uint32_t index, std::int64_t epoch, const Format& format,
+                 const std::string& header, const StopSignal& stop);
+
+    /// Reads the next records into `block`, and drops its old ones. Returns false at the end. Also returns true with a
+    /// block that has no records but a failure. After a failure, the next call returns false.
+    bool next(Block& block);
+
+private:
+    [[nodiscard]] Status read_chunk();
+    [[nodiscard]] Status split_chunk(Block& block);
+
+    std::string name_;
+    std::uint32_t index_;
+    Status opened_;
+    std::unique_ptr<ByteStream> stream_;
+    std::unique_ptr<Splitter> splitter_;
+    SharedChunk chunk_;           ///< the newest chunk; its end may hold the beginning of a record
+    std::size_t rest_begin_ = 0;  ///< where the bytes begin that no record uses yet
+    std::size_t rest_end_ = 0;
+    std::uint64_t offset_ = 0;  ///< of these bytes in the source
+    std::uint64_t number_ = 0;  ///< of the next record
+    bool at_end_ = false;
+    bool finished_ = false;
+};
+
+/// Reads the first row of a CSV source.
+[[nodiscard]] Result<std::string> read_header(const Source& source, bool quotes, const StopSignal& stop);
+
+}  // namespace rueda::data

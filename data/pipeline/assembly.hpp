@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "data/pipeline/lane.hpp"
+#include "data/pipeline/plan.hpp"
+
+namespace rueda::data {
+
+/// What a worker thread does for one step, or the end of an epoch.
+struct Work {
+    std::int64_t epoch = 0;
+    std::int64_t step = 0;
+    bool ends_epoch = false;  ///< there are no records; the epoch is over
+    std::vector<Record> records;
+    std::vector<std::shared_ptr<const Window>> windows;  ///< keep the records' memory alive
+    std::int64_t lost = 0;                               ///< as in Window
+    std::string first_lost;
+    Status failed;  ///< if it is a failure, no work follows
+};
+
+/// Takes records from one lane.
+class LaneCursor {
+public:
+    LaneCursor(const PipelineOptions& options, const LanePlan& plan, const std::string& header)
+        : plan_(plan), lane_(std::make_unique<Lane>(options, plan, header)) {}
+
+    [[nodiscard]] Lane& lane() const noexcept { return *lane_; }
+    [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
+    /// Waits until the records of a step are there, or the epoch ends. Returns how many records there are, at most
+    /// LanePlan::per_step. Failures and lost records go into `work`.
+    std::int64_t wait_for_step(Work& work);
+    /// Moves this rank's share of the next `count` records into `work`, and drops the shares of the other ranks.
+    void take(std::int64_t count, Work& work);
+    /// Drops the rest of the epoch.
+    void finish_epoch(Work& work);
+
+private:
+    bool wait_for_window(Work& work);
+
+    LanePlan plan_;
+    std::unique_ptr<Lane> lane_;
+    std::deque<std::shared_ptr<const Window>> windows_;
+    std::size_t place_ = 0;    ///< of the next record in the first of these windows
+    std::int64_t ready_ = 0;   ///< records in these windows
+    bool epoch_ends_ = false;  ///< the last of these windows ends the epoch
+};
+
+/// Decides which records belong to which step, in order. Threads: one at a time; the thread that calls next() may wait
+/// for a lane. stop() may be called by any thread.
+class Assembly {
+public:
+    /// Starts the threads of the lanes. `options` and `header` must outlive the object.
+    Assembly(const PipelineOptions& options, const std::string& header);
+
+    /// Collects the records of the next step. Returns false after the last epoch, after a failure, and after stop().
+    bool next(Work& work);
+    void stop();
+    [[nodiscard]] double lane_seconds() const;
+    [[nodiscard]] int lanes() const noexcept { return static_cast<int>(cursors_.size()); }
+
+private:
+    bool collect(Work& work);
+    bool end_epoch(Work& work);
+
+    const PipelineOptions& options_;
+    std::vector<LaneCursor> cursors_;
+    std::vector<std::int64_t> counts_;  ///< records of the step in each lane
+    std::int64_t epoch_;
+    std::int64_t step_;
+    bool ended_ = false;
+};
+
+}  // namespace rueda::data

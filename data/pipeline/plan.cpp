@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "data/pipeline/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "base/system/cores.hpp"
+#include "rueda/training/random.hpp"
+
+namespace rueda::data {
+
+namespace {
+
+using training::Random;
+
+/// A number that all random numbers of an epoch come from.
+std::uint64_t epoch_seed(std::uint64_t seed, std::int64_t epoch) {
+    return Random(seed, static_cast<std::uint64_t>(epoch)).next();
+}
+
+template <class Item>
+void shuffle_items(std::vector<Item>& items, Random random) {
+    for (std::size_t i = items.size(); i > 1; --i) {
+        std::swap(items[i - 1], items[random.below(i)]);
+    }
+}
+
+Status refuse(std::string_view option, std::int64_t value, std::string_view expected) {
+    return failure(ErrorCode::invalid_argument, "pipeline: {} is {}; expected {}", option, value, expected);
+}
+
+Status check_numbers(const PipelineOptions& options) {
+    if (options.size < 1) {
+        return refuse("size", options.size, "at least 1");
+    }
+    if (options.rank < 0 || options.rank >= options.size) {
+        return refuse("rank", options.rank, fmt::format("0 to {}, because size is {}", options.size - 1, options.size));
+    }
+    if (options.batch < options.size) {
+        return refuse(
+            "batch", options.batch,
+            fmt::format("the samples of one step over all ranks, at least the number of ranks, {}", options.size));
+    }
+    // This bound keeps the products of numbers of samples below 2^63.
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (options.batch > kMost || options.shuffle > kMost) {
+        return failure(ErrorCode::invalid_argument, "pipeline: batch is {} and shuffle is {}; expected at most {}",
+                       options.batch, options.shuffle, kMost);
+    }
+    if (options.shuffle < 0 || options.epochs < 0 || options.malformed_limit < 0 || options.threads < 0 ||
+        options.prefetch < 0) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: shuffle is {}, epochs is {}, malformed_limit is {}, threads is {}, prefetch is {}; none of "
+            "them may be negative",
+            options.shuffle, options.epochs, options.malformed_limit, options.threads, options.prefetch);
+    }
+    return {};
+}
+
+Status check_lanes(const PipelineOptions& options) {
+    const auto sources = static_cast<std::int64_t>(options.sources.size());
+    if (sources == 0) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: there are no sources; expected at least one, for example files(\"train-*.tfrecord\")");
+    }
+    if (options.lanes < 1 || options.lanes > sources || options.lanes > options.batch) {
+        return refuse("lanes", options.lanes,
+                      fmt::format("1 to {}, because there are {} sources and a batch has {} samples",
+                                  std::min(sources, options.batch), sources, options.batch));
+    }
+    const bool has_fifo = std::any_of(options.sources.begin(), options.sources.end(),
+                                      [](const Source& source) { return source.kind == SourceKind::fifo; });
+    if (has_fifo && options.lanes % options.size != 0) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: {} ranks would share {} lanes that read FIFOs; each byte of a FIFO reaches only one "
+            "reader; give each rank a channel of its own and set lanes to the number of channels, or set rank = 0 "
+            "and size = 1 if each host has its own data",
+            options.size, options.lanes);
+    }
+    return {};
+}
+
+Status check_start(const PipelineOptions& options) {
+    const Position& start = options.start;
+    if (start.epoch < 0 || start.step < 0 || start.step > (std::int64_t{1} << 31)) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: start has epoch {} and step {}; expected a position that Pipeline::position() returned",
+            start.epoch, start.step);
+    }
+    if (start.fingerprint != 0 && start.fingerprint != fingerprint_of(options)) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: start belongs to a pipeline with other options (fingerprint {:016x}, expected {:016x}), so "
+            "samples would be lost or repeated; use the same seed, batch, shuffle, lanes, drop_remainder and "
+            "names of sources; rank, size, threads and prefetch may differ",
+            start.fingerprint, fingerprint_of(options));
+    }
+    return {};
+}
+
+/// The hash FNV-1a.
+class Fingerprint {
+public:
+    void add(std::string_view bytes) noexcept {
+        for (const char byte : bytes) {
+            hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+        }
+    }
+    void add_number(std::uint64_t number) noexcept {
+        for (int shift = 0; shift < 64; shift += 8) {
+            hash_ = (hash_ ^ ((number >> shift) & 0xff)) * 0x100000001b3;
+        }
+    }
+    [[nodiscard]] std::uint64_t value() const noexcept { return hash_ == 0 ? 1 : hash_; }
+
+private:
+    std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+std::vector<LanePlan> plan_lanes(const PipelineOptions& options) {
+    const std::int64_t mine_begin = options.batch * options.rank / options.size;
+    const std::int64_t mine_end = options.batch * (options.rank + 1) / options.size;
+    std::vector<LanePlan> plans;
+    for (std::int64_t lane = 0; lane < options.lanes; ++lane) {
+        const std::int64_t begin = options.batch * lane / options.lanes;
+        const std::int64_t end = options.batch * (lane + 1) / options.lanes;
+        if (begin < mine_end && mine_begin < end) {
+            plans.push_back({lane, end - begin, std::max(mine_begin, begin) - begin, std::min(mine_end, end) - begin,
+                             (options.shuffle + options.lanes - 1) / options.lanes});
+        }
+    }
+    return plans;
+}
+
+std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std::int64_t lane, std::int64_t epoch) {
+    std::vector<std::uint32_t> all(options.sources.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i] = static_cast<std::uint32_t>(i);
+    }
+    if (options.shuffle > 0) {
+        shuffle_items(all, Random(epoch_seed(options.seed, epoch), 0));
+    }
+    std::vector<std::uint32_t> mine;
+    for (auto i = static_cast<std::size_t>(lane); i < all.size(); i += static_cast<std::size_t>(options.lanes)) {
+        mine.push_back(all[i]);
+    }
+    return mine;
+}
+
+void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoch, std::int64_t lane,
+             std::int64_t window) {
+    // Stream 0 permutes the sources, so the lanes have the streams from 1.
+    const std::uint64_t lane_seed = Random(epoch_seed(seed, epoch), static_cast<std::uint64_t>(lane) + 1).next();
+    shuffle_items(records, Random(lane_seed, static_cast<std::uint64_t>(window)));
+}
+
+Status complete(PipelineOptions& options) {
+    RUEDA_RETURN_IF_FAILED(check_numbers(options));
+    RUEDA_RETURN_IF_FAILED(check_lanes(options));
+    RUEDA_RETURN_IF_FAILED(check_start(options));
+    if (options.threads == 0) {
+        constexpr int kMostByDefault = 8;  // more of them mostly wait for memory
+        options.threads = std::clamp(static_cast<int>(std::ceil(base::usable_cores())), 1, kMostByDefault);
+    }
+    if (options.prefetch == 0) {
+        options.prefetch = options.threads + 2;
+    }
+    return {};
+}
+
+std::uint64_t fingerprint_of(const PipelineOptions& options) {
+    Fingerprint fingerprint;
+    fingerprint.add_number(options.seed);
+    fingerprint.add_number(static_cast<std::uint64_t>(options.batch));
+    fingerprint.add_number(static_cast<std::uint64_t>(options.shuffle));
+    fingerprint.add_number(static_cast<std::uint64_t>(options.lanes));
+    fingerprint.add_number(options.drop_remainder ? 1 : 0);
+    for (const Source& source : options.sources) {
+        const std::size_t slash = source.name.rfind('/');
+        fingerprint.add(std::string_view(source.name).substr(slash == std::string::npos ? 0 : slash + 1));
+        fingerprint.add(std::string_view("\0", 1));
+    }
+    return fingerprint.value();
+}
+
+std::vector<std::string> find_waste(const PipelineOptions& options) {
+    std::vector<std::string> found;
+    const auto sources = static_cast<std::int64_t>(options.sources.size());
+    if (options.size > 1 && options.lanes % options.size != 0) {
+        found.push_back(
+            fmt::format("{} ranks share {} {}, so sources are read by several ranks; {}", options.size, options.lanes,
+                        options.lanes == 1 ? "lane" : "lanes",
+                        sources >= options.size && options.batch >= options.size
+                            ? fmt::format("lanes = {} would let each rank read its own sources",
+                                          sources / options.size * options.size)
+                            : fmt::format("with at least {} sources, each rank could read its own", options.size)));
+    }
+    if (options.shuffle > 1 && options.shuffle <= options.batch) {
+        found.push_back(
+            fmt::format("shuffle = {} is not larger than batch = {}, so the batches hardly change from epoch to epoch; "
+                        "use at least "
+                        "ten batches if memory allows",
+                        options.shuffle, options.batch));
+    }
+    if (options.prefetch < options.threads) {
+        found.push_back(fmt::format("prefetch = {} is smaller than threads = {}, so {} threads always wait",
+                                    options.prefetch, options.threads, options.threads - options.prefetch));
+    }
+    return found;
+}
+
+}  // namespace rueda::data

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "rueda/data/pipeline.hpp"
+
+namespace rueda::data {
+
+/// What this rank takes from one lane. docs/design/0023-data.md defines the words and the rules.
+struct LanePlan {
+    std::int64_t lane = 0;
+    std::int64_t per_step = 0;     ///< records that all ranks together take from the lane for a full global batch
+    std::int64_t share_begin = 0;  ///< this rank's part of these records
+    std::int64_t share_end = 0;
+    std::int64_t window = 0;  ///< length of a window; 0: the records are not permuted
+};
+
+/// Returns the lanes from which this rank takes samples.
+[[nodiscard]] std::vector<LanePlan> plan_lanes(const PipelineOptions& options);
+
+/// Returns the indices of the sources that a lane reads in an epoch, in order.
+[[nodiscard]] std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std::int64_t lane,
+                                                          std::int64_t epoch);
+
+/// Permutes the records of a window.
+void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoch, std::int64_t lane,
+             std::int64_t window);
+
+/// Checks the options, and replaces the zeros that stand for defaults.
+[[nodiscard]] Status complete(PipelineOptions& options);
+
+/// Returns a number that differs (with a probability of almost 1) if the order of the samples differs: a hash of the
+/// options that determine it and of the names of the sources without their folders.
+[[nodiscard]] std::uint64_t fingerprint_of(const PipelineOptions& options);
+
+/// Returns the texts of Pipeline::warnings().
+[[nodiscard]] std::vector<std::string> find_waste(const PipelineOptions& options);
+
+}  // namespace rueda::data

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "data/pipeline/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace rueda::data {
+
+namespace {
+
+/// Names the stage that determined the speed.
+std::string describe_bottleneck(const Statistics& statistics) {
+    // Below this share of the time, waiting is the ordinary time of a hand-over.
+    constexpr double kNoticeable = 0.02;
+    if (statistics.consumer_waited < kNoticeable * statistics.seconds) {
+        return "the consumer is the slowest stage";
+    }
+    const double working = statistics.parsing + statistics.mapping;
+    if (statistics.starved > working) {
+        return fmt::format(
+            "the slowest stage is reading ({:.2f} s in {} lanes); more lanes or less compression would help",
+            statistics.reading, statistics.lanes);
+    }
+    return fmt::format("the slowest stage is {} ({:.2f} s in {} threads); more threads would help if there are cores",
+                       statistics.mapping > statistics.parsing ? "mapping" : "parsing",
+                       std::max(statistics.mapping, statistics.parsing), statistics.threads);
+}
+
+}  // namespace
+
+std::string summarize(const Statistics& statistics) {
+    const double seconds = std::max(statistics.seconds, 1e-9);
+    std::string text = fmt::format(
+        "input: {} batches, {} samples, {} in {:.2f} s ({:.0f} samples/s); the consumer waited {:.2f} s "
+        "({:.0f} %); {}",
+        statistics.batches, statistics.records, base::format_bytes(static_cast<std::uint64_t>(statistics.bytes)),
+        statistics.seconds, static_cast<double>(statistics.records) / seconds, statistics.consumer_waited,
+        100 * statistics.consumer_waited / seconds, describe_bottleneck(statistics));
+    if (statistics.malformed > 0) {
+        text += fmt::format("; {} malformed records were left out", statistics.malformed);
+    }
+    return text;
+}
+
+}  // namespace rueda::data

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/formats/parser.hpp"
+#include "data/pipeline/assembly.hpp"
+
+namespace rueda::data {
+
+/// What a worker made of one step.
+struct Outcome {
+    bool is_ready = false;
+    bool ends_epoch = false;
+    Batch batch;
+    std::int64_t bytes = 0;
+    MalformedRecords malformed;
+    std::exception_ptr error;
+};
+
+/// The threads that parse. They fill slots in the order of the steps, and the consumer empties them in this order.
+/// Threads: one thread, the consumer, calls the public functions.
+class Workers {
+public:
+    /// Starts the threads. `options` must be complete, and must outlive the object, as must `header`. Each thread has a
+    /// parser of its own.
+    Workers(const PipelineOptions& options, const std::string& header, std::vector<std::unique_ptr<Parser>> parsers);
+    /// Stops the threads and waits for them.
+    ~Workers();
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+
+    /// Waits for the next outcome. Returns false if there is none, because all epochs have ended. The worker that fills
+    /// the slot wakes this wait. Adds the time of the wait to `waited` (seconds).
+    bool take(Outcome& outcome, double& waited);
+    /// Takes a batch back, whose memory the next batches use.
+    void recycle(Batch&& batch);
+    /// Fills in what the threads and lanes count.
+    void add_to(Statistics& statistics) const;
+
+private:
+    void stop();
+    void run(Parser& parser) noexcept;
+    [[nodiscard]] bool begin_step(Work& work, std::int64_t& number);
+    [[nodiscard]] bool wait_for_room(std::int64_t& number);
+    void finish(std::int64_t number, Outcome&& outcome);
+    [[nodiscard]] Outcome parse(Work& work, Parser& parser);
+    [[nodiscard]] Batch fresh_batch();
+
+    const PipelineOptions& options_;
+    std::vector<std::string> column_names_;  ///< of a batch before the map functions
+    std::mutex assembly_mutex_;  ///< guards assembly_; it is locked before mutex_, and while a worker waits for a lane
+    Assembly assembly_;
+
+    std::mutex mutex_;                     ///< guards the members below
+    std::condition_variable has_outcome_;  ///< finish() and an ending worker notify it, and take() waits on it
+    std::condition_variable has_room_;     ///< take() and the destructor notify it, and wait_for_room() waits on it
+    std::vector<Outcome> slots_;           ///< the outcome of step n is in slot n modulo their number
+    std::int64_t begun_ = 0;               ///< steps that a worker has begun
+    std::int64_t taken_ = 0;               ///< steps that the consumer has taken
+    bool ended_ = false;                   ///< no further step will be begun
+    bool stopped_ = false;
+    std::vector<Batch> recycled_;
+
+    std::atomic<std::int64_t> starved_ = 0;  ///< nanoseconds; these three are relaxed, because they only count
+    std::atomic<std::int64_t> parsing_ = 0;
+    std::atomic<std::int64_t> mapping_ = 0;
+    std::vector<std::unique_ptr<Parser>> parsers_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace rueda::data

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// The formats of samples that a pipeline reads, and what becomes of their values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rueda/types.hpp"
+
+namespace rueda::data {
+
+/// One feature of a tf.train.Example, which becomes one column.
+struct Feature {
+    std::string name;
+    DType dtype = DType::float32;  ///< float32 for float_list, int64 for int64_list, uint8 for bytes_list
+    std::int64_t length = 1;       ///< number of values in every sample. 0: it differs, and the column is ragged; a
+                                   ///< bytes_list then has one text for each row, or none (an empty text)
+    std::optional<double> missing = std::nullopt;  ///< the value if a sample lacks a number feature of fixed length;
+                                                   ///< without it, such a sample is an error
+};
+
+/// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
+struct Examples {
+    std::vector<Feature> features;
+    bool check_data = true;  ///< compare the CRC of each record's data. The CRC of the lengths is always compared
+};
+
+/// Text files with a sample per line: `label index:value index:value … # comment`. The columns are "label" (float32),
+/// and the ragged columns "index" (int64) and "value" (float32) with the same offsets. Indices may have any order and
+/// may repeat.
+struct Libsvm {
+    bool one_based = false;  ///< the indices of the file begin with 1; the column's indices begin with 0
+    bool fields = false;     ///< libffm's `field:index:value`; there is a ragged column "field" (int64), too
+    bool query_ids =
+        false;  ///< there is a column "qid" (int64) with the number of `qid:number`. Otherwise it is ignored
+};
+
+/// One column of a CSV file.
+struct CsvColumn {
+    std::string name;
+    DType dtype = DType::float32;                  ///< float32, float64, int64, or uint8 for texts
+    std::optional<double> missing = std::nullopt;  ///< the value of an empty field. Without it, an empty number is an
+                                                   ///< error, and an empty text is an empty text
+};
+
+/// Text files with a sample per row (RFC 4180). A field in double quotes may contain separators, newlines and doubled
+/// quotes.
+struct Csv {
+    std::vector<CsvColumn> columns;
+    char separator = ',';
+    bool header = true;  ///< the first row of each file has the names of its columns, and may have more names than
+                         ///< `columns`. All files must have the same first row. Without it, `columns` lists all fields
+                         ///< of a row, in order
+    bool quotes = true;  ///< false: a quote is an ordinary character, and each line is a row
+};
+
+/// TFRecord files with any content. The column "record" (uint8) has the bytes of each record.
+struct Tfrecords {
+    bool check_data = true;
+};
+
+/// Text files with a sample per line. The column "line" (uint8) has the text of each line, without the end of the line.
+struct Lines {};
+
+using Format = std::variant<Examples, Libsvm, Csv, Tfrecords, Lines>;
+
+}  // namespace rueda::data

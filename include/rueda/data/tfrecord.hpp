@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Writes TFRecord files and tf.train.Example messages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "rueda/data/source.hpp"
+
+namespace rueda::data {
+
+/// Builds a serialized tf.train.Example. The features stand in the message in the order in which they were added.
+/// Threads: one at a time.
+class RUEDA_API ExampleBuilder {
+public:
+    /// Each function returns *this. A name must not be added twice.
+    ExampleBuilder& add(std::string_view name, std::span<const float> values);
+    ExampleBuilder& add(std::string_view name, std::span<const std::int64_t> values);
+    ExampleBuilder& add(std::string_view name, std::span<const std::string> values);
+    ExampleBuilder& add(std::string_view name, float value) { return add(name, std::span<const float>(&value, 1)); }
+    ExampleBuilder& add(std::string_view name, std::int64_t value) {
+        return add(name, std::span<const std::int64_t>(&value, 1));
+    }
+    /// Returns the message and begins a new one.
+    [[nodiscard]] std::string finish();
+
+private:
+    void add_entry(std::string_view name, std::uint8_t list_field, std::string_view list);
+
+    std::string features_;
+    std::string list_;
+};
+
+/// Writes a TFRecord file. Threads: one at a time.
+class RUEDA_API TfrecordWriter {
+public:
+    /// Creates the file, or empties it. FileCompression::automatic chooses by the end of the name. Throws
+    /// InvalidArgument if the file cannot be opened, and Unsupported for zstd (TensorFlow cannot read it) or if this
+    /// build has no zlib.
+    explicit TfrecordWriter(const std::string& path, FileCompression compression = FileCompression::automatic);
+    TfrecordWriter(TfrecordWriter&&) noexcept;
+    TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
+    /// Closes the file. An error is lost here; call close() to see it.
+    ~TfrecordWriter();
+
+    /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full.
+    void write(std::string_view record);
+    /// Writes what is still in memory, and closes the file. Throws like write().
+    void close();
+
+private:
+    struct Parts;
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace rueda::data

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rueda/data/pipeline.hpp"
+#include "rueda/data/tfrecord.hpp"
+#include "rueda/error.hpp"
+
+namespace rueda::data::test {
+
+/// An empty folder that is removed with its content at the end of the test.
+class Folder {
+public:
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "rueda-data-XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) {
+            throw std::runtime_error("mkdtemp " + name + " failed");
+        }
+        path_ = name;
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() { std::filesystem::remove_all(path_); }
+    [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+inline void write_file(const std::string& path, std::string_view bytes) {
+    std::ofstream file(path, std::ios::binary);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+inline std::string read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Threads other than the test's own may call it, so it does not use assertions of Catch.
+inline void make_fifo(const std::string& path) {
+    if (::mkfifo(path.c_str(), 0600) != 0) {
+        throw std::runtime_error("mkfifo " + path + " failed");
+    }
+}
+
+/// Reads all bytes of a source, in pieces of `piece` bytes.
+inline std::string read_all(const Source& source, std::size_t piece = 1000) {
+    ByteReader reader(source);
+    std::string all;
+    std::vector<std::byte> buffer(piece);
+    while (const std::size_t count = reader.read(buffer)) {
+        all.append(reinterpret_cast<const char*>(buffer.data()), count);
+    }
+    return all;
+}
+
+/// Runs the function and returns the message of the exception that it throws.
+template <class Function>
+std::string message_of(Function function) {
+    try {
+        function();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+/// Returns the first batch of the bytes, with at most 1000 rows.
+inline Batch parse(std::string bytes, Format format, std::int64_t malformed_limit = 0) {
+    PipelineOptions options{
+        .sources = memory("given bytes", std::move(bytes)), .format = std::move(format), .batch = 1000};
+    options.epochs = 1;
+    options.threads = 1;
+    options.malformed_limit = malformed_limit;
+    Pipeline pipeline(options);
+    Batch batch;
+    pipeline.next(batch);
+    return batch;
+}
+
+template <class T>
+std::vector<T> values(const Batch& batch, std::string_view column) {
+    const auto all = batch.values<T>(column);
+    return {all.begin(), all.end()};
+}
+
+inline std::vector<std::int64_t> offsets(const Batch& batch, std::string_view column) {
+    const auto all = batch.column(column).offsets();
+    return {all.begin(), all.end()};
+}
+
+/// The bytes of a TFRecord file with these records.
+inline std::string tfrecord_bytes(const std::vector<std::string>& records) {
+    const Folder folder;
+    TfrecordWriter writer(folder.file("records"));
+    for (const std::string& record : records) {
+        writer.write(record);
+    }
+    writer.close();
+    return read_file(folder.file("records"));
+}
+
+}  // namespace rueda::data::test
