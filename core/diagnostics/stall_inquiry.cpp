@@ -541,7 +541,7 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
-        // all operations make progress again; otherwise a notice would have come
+        // no host has sent a notice, so all operations make progress again
         static_cast<void>(schedule_.look({}, now_ns));
     }
     noticed_ = false;
@@ -650,8 +650,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // at the end of the job, this is not needed: every rank then writes its own flight
-                              // recorder
+    ask_for_records(report);  // not needed if the job ends, because every rank then writes its own flight recorder
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 

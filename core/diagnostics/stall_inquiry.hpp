@@ -23,7 +23,7 @@ namespace rueda::core {
 /// The knowledge of one host about pending tensors, and about what the ranks of this host are doing.
 struct HostAccount {
     std::uint32_t host = 0;
-    /// `ready`: the host's ranks that have announced the tensor; `missing`: empty
+    /// In each tensor, `ready` lists the host's ranks that have announced it, and `missing` is empty.
     std::vector<StallReport::Tensor> tensors;
     /// If true, the account was cut: it does not contain tensors that come after the last of `tensors` in the order by
     /// name and call.

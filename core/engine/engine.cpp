@@ -27,10 +27,10 @@ namespace {
 /// rank when a place becomes free.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Returns the pause before the next look for messages from other hosts. `still` is the time in which no operation has
-/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. When
-/// `still` has become long, the pause is still/100, at most 10 ms. Each look takes about 40 µs; a leader with nothing
-/// to do uses 0.9 % of a core in its first ten seconds.
+/// Returns the pause before the next look for messages from other hosts. `still` is the time since an operation last
+/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. If `still`
+/// is long, the pause is still/100, but at most 10 ms. Each look takes about 40 µs, so a leader with nothing to do uses
+/// 0.9 % of a core in its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
@@ -221,7 +221,7 @@ void Engine::change(std::function<void()> make) {
     queue_change([this, make = std::move(make), &made] {
         try {
             make();
-        } catch (...) {  // the thread that requested the change must not wait for ever
+        } catch (...) {  // after a failure, the thread that requested the change must not wait for ever
             end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
         }
         // seq_cst: this thread announces its sleep in the wait below, and then reads `made`
@@ -275,8 +275,8 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-/// Throws nothing: the thread that drives progress works for all waiting threads, and all of them must learn of a
-/// failure. A failure therefore ends the job.
+/// This function throws nothing. The thread that drives progress works for all waiting threads, and all of them must
+/// learn of a failure. Therefore a failure ends the job.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -390,9 +390,9 @@ void Engine::leave_batches() noexcept {
     }
 }
 
-/// After an abort: whether another rank may still write to this rank's memory. A rank that has left its batches or the
-/// job, or has died, does not write. /proc is read too, because the abort may come before any rank has noticed the
-/// death. For example, a connection to another host may break first.
+/// Returns whether another rank may still write to this rank's memory after an abort. A rank that has left its batches
+/// or the job, or has died, does not write. /proc is read too, because the abort may come before any rank has noticed
+/// the death. For example, a connection to another host may break first.
 bool Engine::may_write(std::uint32_t member) const {
     const base::RankBlock& other = control_.ranks[member];
     const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
@@ -456,9 +456,9 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // The attention state tells other ranks whom to wake. It was set before these turns, so for everything that was
-        // called or arrived since then, other ranks wake the background thread. In the state `holding_back`, the timer
-        // of the background thread covers only the batch that it holds open.
+        // The attention state tells other ranks whom to wake. This rank set it before these turns, so other ranks wake
+        // the background thread for everything that they call or announce since then. In the state `holding_back`, the
+        // timer of the background thread covers only the batch that it holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -564,7 +564,7 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
 /// Called after a submit, with the progress lock held. Returns true if the operation ended at once; `completion` is
 /// then done if the operation has a result. Otherwise drives progress until the operation has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
-    // 200 looks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
+    // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
@@ -579,7 +579,8 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 /// rank when the mailbox has a free place again, so the wait looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death, the negotiation's tables may be incomplete, so nothing is posted
+    // an abort may follow a death that left the negotiation's tables incomplete, so nothing is posted then
+    if (!aborted()) {
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
@@ -630,7 +631,8 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    attend();  // this thread may have released the progress lock although there was work left
+    // this thread may have released the progress lock although work was left, so another thread must drive it
+    attend();
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
@@ -639,7 +641,8 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    constexpr int kSpins = 200;  // about as long as the background thread needs for one step on a small batch
+    // this number of spins takes about as long as the background thread's step on a small batch
+    constexpr int kSpins = 200;
     lock_.wait_until_free(done, no_longer_than(look_again_, deadline), kSpins);
 }
 
@@ -670,7 +673,8 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            look_after_others_in_time();  // many turns may follow each other without a pause, for seconds
+            // for seconds, turns may follow each other without a pause; other ranks must be checked meanwhile
+            look_after_others_in_time();
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;
         }
@@ -731,7 +735,7 @@ void Engine::look_after_others() noexcept {
     try {
         look(now);
     } catch (const std::bad_alloc&) {
-        static_cast<void>(now);  // the next check may find enough memory
+        static_cast<void>(now);  // there was no memory for this check; the next check may find enough
     } catch (...) {
         end_job_of_failure(ErrorCode::internal, "a rank could not watch the other ranks");
     }
@@ -827,7 +831,7 @@ void Engine::warn_about_files(const std::optional<std::string>& complaint) noexc
         try {
             logger_.warning("RUEDA_DIAGNOSTICS_DIR: {}", *complaint);
         } catch (...) {
-            // There is no memory for the warning. The job needs neither the warning nor the files.
+            // There is no memory for the warning. The job goes on, because it needs neither the warning nor the files.
         }
     }
 }

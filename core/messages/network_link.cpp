@@ -59,7 +59,7 @@ Result<bool> NetworkLink::send(const Frame& frame, std::span<const std::byte> pa
     return true;
 }
 
-/// Also true for a message whose transfer was never started.
+/// Returns true also for a message whose transfer was never started.
 Result<bool> NetworkLink::has_ended(Message& message) {
     if (!message.under_way) {
         return true;

@@ -50,7 +50,7 @@ struct MessageOperation {
     bool is_remote = false;      ///< the operation has begun, and the other rank is on another host
     /// if this is a failure: the send ends with this failure as soon as the receiver no longer reads the send's memory
     Status ends_with;
-    int sender = -1;  ///< of a receive whose message is being copied to the device
+    int sender = -1;  ///< the sender of the message, for a receive whose message is being copied to the device
     /// The GPU of this rank whose work the operation waits for; -1: none. Messenger::operations_mutex_ guards it,
     /// because Messenger::for_each_pending() shows it to other threads.
     int waits_for_gpu = -1;

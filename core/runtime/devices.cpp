@@ -10,8 +10,8 @@
 namespace rueda::core {
 
 Result<collectives::DeviceRuntime*> open_devices(const base::Config& config, const base::Logger& logger) {
-    static std::mutex mutex;  // a thread that holds it takes no other lock
-    // never destroyed: streams may still have work when static objects are destroyed
+    static std::mutex mutex;  // a thread that holds this mutex takes no other lock
+    // the object is never destroyed, because streams may still have work when static objects are destroyed
     static auto* const devices = new std::unique_ptr<collectives::DeviceRuntime>;
     const std::lock_guard lock(mutex);
     if (*devices == nullptr) {

@@ -241,7 +241,7 @@ TEST_CASE("a reducescatter of equal shares is one call; other shares are reduces
     const std::array<std::int64_t, 3> two{2, 2, 2};
     const CallPlan several =
         planned({.operation = Operation::reducescatter, .segments = {&segment, 1}, .rows = two}, 1, 3);
-    REQUIRE(several.calls.size() == 2);  // the third member gets no row
+    REQUIRE(several.calls.size() == 2);  // the third member gets no row, so it needs no reduce
     CHECK(several.calls[0].kind == Kind::reduce);
     CHECK(several.calls[0].peer == 0);
     CHECK(several.calls[0].output.address == nullptr);

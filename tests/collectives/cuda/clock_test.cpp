@@ -90,7 +90,7 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());
-    CHECK(gpu::live_events() <= events + 1);  // the pool of events may have one more
+    CHECK(gpu::live_events() <= events + 1);  // the pool keeps events for reuse, and may have created one more
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
             expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
             expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
             const DeviceEventPtr end = communicator->end();
-            std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+            std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
             const auto done = end->is_done();
             expect(done.is_ok() && !done.value(), "the work ended without a member");
         }
@@ -80,7 +80,7 @@ TEST_CASE("members that launch in different orders deadlock, and aborts end all 
         DeviceCommunicator& last_to_launch = member.number() == 0 ? *other : *one;
         expect(member.run(first_to_launch, {.segments = {&segment, 1}}).is_ok(), "the launch");
         expect(member.run(last_to_launch, {.segments = {&second, 1}}).is_ok(), "the second launch");
-        std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+        std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
         for (DeviceCommunicator* const communicator : {one.get(), other.get()}) {
             const auto done = communicator->end()->is_done();
             expect(done.is_ok() && !done.value(), "the device has no queue");
@@ -256,8 +256,8 @@ TEST_CASE("events are used again", "[gpu]") {
     });
 }
 
-// Planted defects. Each replaces a function of the tables, which is where the plugin's calls go, so that it behaves as
-// if the plugin had a defect. With every one of them, the stand-in or a comparison must complain.
+// Planted defects. The plugin calls CUDA and NCCL through tables of functions. Each test replaces one of these
+// functions, as if the plugin called it wrongly. In every test, the stand-in or a comparison of results must complain.
 
 cuda::CudaApi real_cuda;
 cuda::NcclApi real_nccl;

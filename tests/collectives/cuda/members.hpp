@@ -37,7 +37,7 @@ struct GpuTables {
 };
 [[nodiscard]] GpuTables tables_of_stand_in();
 
-/// What all members of one test share.
+/// Data that all members of one test share.
 struct Meeting {
     explicit Meeting(std::uint32_t count)
         : members(count), offers(count), splits(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
@@ -78,8 +78,8 @@ public:
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
-    /// Makes the plugin anew, so that a device serves NCCL in one process set only. Otherwise tests start the batches
-    /// of all sets in one order.
+    /// Creates a new plugin for which a device uses NCCL in only one process set. Without this call, a device may use
+    /// NCCL in several sets, and tests start the batches of all sets in one order.
     void claim_nccl() { open_plugin(/*claims_nccl=*/true); }
     /// The warnings that the plugin wrote.
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
@@ -146,13 +146,13 @@ private:
 /// exception of a body. Resets the stand-in before, with `seed`, and requires that it found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
                  const GpuTables* tables = nullptr, std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// The same, but returns what the stand-in and the bodies complained about, and requires nothing.
+/// Like the function above, but returns the complaints of the stand-in and of the bodies, and requires nothing.
 [[nodiscard]] std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,
                                                              std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// Runs `body` twice: with NCCL and a device for each member, and through the host's memory with one device for all
-/// members and small pieces.
+/// Runs `body` twice. The first run uses NCCL and one device for each member. In the second run, all members share one
+/// device, and the tensors move through the host's memory in small pieces.
 void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::function<void(Member&)>& body);
 
 }  // namespace rueda::tests

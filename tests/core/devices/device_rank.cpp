@@ -182,7 +182,7 @@ void DeviceRank::meet(const std::string& phase) {
 }
 
 void begin_devices() {
-    // The plugin keeps its streams until the process ends, so the stand-in can begin anew only once.
+    // The plugin keeps its streams until the process ends. So the stand-in can be reset only before the first test.
     static const bool once = (gpu::reset(Catch::rngSeed(), 8), gpu::register_kernels(), true);
     static_cast<void>(once);
     gpu::clear_violations();

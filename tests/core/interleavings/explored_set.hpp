@@ -43,7 +43,8 @@ inline Metadata vector_of(std::int64_t elements) {
     return metadata;
 }
 
-/// Has the constants of ShippedSteps as variables, so that a test can choose a wrong order of the steps.
+/// ShippedSteps has these members as constants. Here they are variables, so that a test can choose a wrong order of the
+/// steps.
 struct Steps {
     bool called_before_append = ShippedSteps::called_before_append;
     std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
