@@ -28,8 +28,8 @@ struct PendingOperation {
     OperationText what;
     std::vector<PendingCall> calls;     ///< in the order of the ranks
     std::vector<std::int32_t> missing;  ///< members that have not called the operation
-    std::vector<std::int32_t> unknown;  ///< members that have no file, or whose ring has already lost this part of the
-                                        ///< past
+    /// members that have no file, or whose ring no longer has the operations of that time
+    std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest ordinal of the calls
     /// A GPU that has worked for longer than this, while the other ranks' GPUs have ended, is a finding.

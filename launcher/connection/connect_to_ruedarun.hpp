@@ -12,10 +12,10 @@ namespace rueda::launcher {
 
 /// How long a supervisor (the parent of a rank) waits for an address of ruedarun.
 struct ConnectTimes {
-    /// Until the connection exists. The limit allows four retransmissions of TCP's first packet.
+    /// The time until the connection exists. The limit allows four retransmissions of TCP's first packet.
     std::chrono::milliseconds connect{20000};
-    /// From then on, until the other side has proved the secret. ruedarun answers at once, unless its host is very
-    /// busy.
+    /// The time from the connection until the other side has proved the secret. ruedarun answers at once, unless its
+    /// host is very busy.
     std::chrono::milliseconds proof{10000};
 };
 

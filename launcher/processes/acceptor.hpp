@@ -39,7 +39,7 @@ private:
     std::vector<base::UniqueFd> listeners_;
     OnAccepted on_accepted_;
     Say say_;
-    std::chrono::milliseconds pause_{0};  ///< the last pause; 0 if the last accept succeeded
+    std::chrono::milliseconds pause_{0};  ///< the length of the last pause; 0 if the last accept succeeded
     PollSet::TimePoint paused_until_ = {};
 };
 

@@ -61,7 +61,7 @@ std::string FrameCodes::next(std::string_view header, std::string_view payload) 
     ++number_;
     base::HmacSha256 code = keyed_;
     code.add({number.data(), number.size()});
-    code.add(header);  // it contains the length of the payload
+    code.add(header);  // the header contains the length of the payload, so the code protects this length too
     code.add(payload);
     return std::string(base::bytes_of(code.finish()).substr(0, kBytes));
 }
@@ -100,7 +100,8 @@ Status FrameLink::send_descriptors(std::span<const int> fds) {
     std::string bytes(bytes_of_header(header));
     bytes += sending_ ? sending_->next(bytes_of_header(header), "") : "";
     iovec part{bytes.data(), bytes.size()};
-    // Only the messages of the handshake were sent before, so the whole frame fits into the socket's send buffer.
+    // Before this frame, only the messages of the handshake were sent. So the whole frame fits into the socket's send
+    // buffer.
     if (base::send_with_descriptors(socket_.value(), {&part, 1}, fds) != static_cast<ssize_t>(bytes.size())) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }

@@ -26,8 +26,9 @@ enum class FrameKind : std::uint32_t {
     output = 9,        ///< from the supervisor: output of the program; value: kStandardOutput or kStandardError
     more_output = 10,  ///< from ruedarun: the supervisor may send `value` more bytes of output
     stop_output = 11,  ///< from ruedarun: close the stream `value`, because it has no reader any more
-    descriptors = 12,  ///< from ruedarun on the same host, before `welcome`: descriptors for the program's standard
-                       ///< output and error; the supervisor then sends no `output`
+    /// from a ruedarun on the same host, before `welcome`: descriptors for the program's standard output and error. The
+    /// program writes to them directly, so the supervisor sends no `output`.
+    descriptors = 12,
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
@@ -50,10 +51,10 @@ struct Greeting {
 /// terminal are replaced.
 [[nodiscard]] Greeting parse_greeting(std::string_view text);
 
-/// Encodes by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.
+/// Encodes the members by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.
 [[nodiscard]] std::string encode_report(const RankEnd& end);
-/// Sets by_launcher, steps, oom_kills and abort_reason of `end` from the payload of an `ended` frame. Unknown lines are
-/// ignored.
+/// Sets the members by_launcher, steps, oom_kills and abort_reason of `end` from the payload of an `ended` frame.
+/// Unknown lines are ignored.
 void read_report(std::string_view text, RankEnd& end);
 
 }  // namespace rueda::launcher
