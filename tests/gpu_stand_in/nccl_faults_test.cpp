@@ -212,7 +212,7 @@ int hanging_devices(bool one_at_a_time) {
                                               upload(std::vector<float>{1}, streams[1])};
               const int first = rank;
               all_reduce(values[first], 1, communicators[first], streams[first]);
-              settle();  // the device starts the first kernel before the second is there
+              settle();  // lets the device start the first kernel before the second one is launched
               both.arrive_and_wait();
               all_reduce(values[1 - first], 1, communicators[1 - first], streams[1 - first]);
               both.arrive_and_wait();

@@ -35,8 +35,8 @@ class Box {
 public:
     static constexpr std::uint64_t kSlots = 32;
 
-    /// Adds message number `number`, counted from 1. Returns false if readers still need the place; readers are the
-    /// ranks of `first` to `end`.
+    /// Adds message number `number`, counted from 1. Returns false if readers still need the message's place. The
+    /// readers are the ranks from `first` to before `end`.
     [[nodiscard]] bool post(std::uint64_t number, const OperationHeader& header, const std::vector<std::byte>& bytes,
                             int first, int end);
     /// Whether the message has been posted.
