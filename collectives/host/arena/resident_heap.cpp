@@ -77,8 +77,8 @@ Status ResidentHeap::deallocate(void* memory) {
     }
     if (released_) {
         if (const Arena::Pages pages = pages_of_none_but(offset, bytes); pages.bytes > 0) {
-            // The pages must also be removed from the file. Otherwise another block that is still mapped would keep the
-            // file, and these pages in it, allocated.
+            // The pages must also be removed from the file. Otherwise they would stay allocated as long as another
+            // block of the file is mapped.
             madvise(arena_->resident(arena_->rank()) + pages.offset, pages.bytes, MADV_REMOVE);
             arena_->release_kept(pages);
         }

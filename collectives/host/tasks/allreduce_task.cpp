@@ -217,7 +217,7 @@ StepResult AllreduceTask::step_staged() {
         // memory). A rank gets to this chunk only after it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // Only now have all ranks stopped writing to this rank's buffers, so the counter was not published earlier.
+            // This counter is published only now, because all ranks have just stopped writing to this rank's buffers.
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
