@@ -64,7 +64,8 @@ struct MpiControlPlaneOptions {
     Membership membership{};
     /// The rules for MPI_Init. The call that creates the communicator has the same rules, but no interruption.
     MpiCallRules init_rules{};
-    /// Called with a text for the user if something takes long. If the function is empty, the text is dropped.
+    /// A function that is called with a text for the user if something takes long. If the function is empty, the text
+    /// is dropped.
     std::function<void(const std::string& text)> warn{};
 };
 

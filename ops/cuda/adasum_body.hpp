@@ -63,7 +63,7 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
         }
         return sums;
     }
-    // One source is left at most.
+    // At most one of the two sources is not null.
     const std::byte* const left = a != nullptr ? a : b;
     double square = 0;
     if (left != nullptr) {
@@ -184,7 +184,7 @@ private:
         return sum;
     }
     [[nodiscard]] RUEDA_DEVICE bool vanishes(Node a, double square) const {
-        constexpr double kVanishes = 0x1p-44;  // ops/adasum.cpp gives the reason
+        constexpr double kVanishes = 0x1p-44;  // ops/adasum.cpp gives the reason for this limit
         constexpr double kLargest = std::numeric_limits<double>::max();
         double reach = 0;
         for (std::uint32_t i = a.begin; i < a.end; ++i) {
@@ -198,7 +198,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // the weights stay unchanged, so the result is a + b
+            return;  // a sum counts as zero, so the weights stay unchanged and the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));

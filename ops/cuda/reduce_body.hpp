@@ -4,7 +4,7 @@
 
 // The kernels rueda_reduce_<dtype>. Each thread combines a few elements of all sources in registers, in the order of
 // the sources, and stores the result. The operations on an element and their order do not depend on the grid or the
-// alignment, and neither do its bits.
+// alignment. So the bits of the result do not depend on them either.
 
 #include "ops/cuda/division.hpp"
 #include "ops/cuda/elements.hpp"
@@ -75,8 +75,8 @@ RUEDA_DEVICE T product_of(T a, T b) {
     }
 }
 
-/// Combines the elements of two slots. The operation is the same for all threads, so that selecting it here costs one
-/// branch per slot and source, and not one copy of the kernel for each operation.
+/// Combines the elements of two slots. The operation is the same for all threads. Therefore it is selected here, which
+/// costs one branch for each slot and source. Otherwise there would have to be a copy of the kernel for each operation.
 template <class T, std::uint32_t kLength>
 RUEDA_DEVICE void combine(ReduceOp op, T (&all)[kLength], const T (&one)[kLength]) {
     if (op == ReduceOp::min) {
