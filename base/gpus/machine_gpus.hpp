@@ -20,7 +20,7 @@ struct MachineGpu {
 };
 
 struct MachineGpus {
-    std::vector<MachineGpu> gpus;  ///< ordered by PCI bus address, as in nvidia-smi
+    std::vector<MachineGpu> gpus;  ///< the GPUs are ordered by PCI bus address, as in nvidia-smi
     std::string driver_version;
     bool has_nvml = false;  ///< whether NVML gave the list; if not, it is from /proc
 };

@@ -129,7 +129,7 @@ enum class PartKind : std::uint8_t {
     copy_in,         ///< copied its input to where other ranks read it
     reduce,          ///< combined the inputs of several ranks
     copy_out,        ///< copied results to its output
-    network,         ///< sent data to other hosts, or received data from them
+    network,         ///< the rank sent data to other hosts, or received data from them
     wait,            ///< waited for another rank of this host
     wait_for_hosts,  ///< waited for other hosts
     rest,            ///< this record stands for all parts after the first 16

@@ -177,7 +177,7 @@ public:
     /// record's state at the same moment, the mark may be lost; it only concerns reports.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
-        // relaxed: only the bit itself is of interest
+        // relaxed: no other data depends on the bit
         if (record != nullptr && (record->state.load(std::memory_order_relaxed) & RecordState::kBlocking) == 0 &&
             ticks_now() - record->announced.load(std::memory_order_relaxed) < kJustBeforeTicks) {
             record->state.fetch_or(RecordState::kBlocking, std::memory_order_release);  // release: as all stores here

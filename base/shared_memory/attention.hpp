@@ -11,8 +11,8 @@ namespace rueda::base {
 
 /// Says which events must wake a rank.
 enum class AttentionState : std::uint32_t {
-    awake = 0,    ///< no event: a thread of the rank checks for events itself, or no operation is pending
-    asleep = 1,   ///< not every event: operations are pending, but no caller waits for them
+    awake = 0,    ///< no event must wake the rank: a thread of it checks for events itself, or no operation is pending
+    asleep = 1,   ///< some events need not wake the rank: operations are pending, but no caller waits for them
     blocked = 2,  ///< every event must wake the rank at once: a caller waits, or a task is in progress
     /// a batch stays open for a short time so that more operations can join it; the background thread waits meanwhile
     holding_back = 3,

@@ -34,10 +34,10 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
     return "an unknown MPI";
 }
 
-/// When MPI is finalised. This matters only if Rueda initialised MPI.
+/// Says at what time Rueda finalises MPI. If the program initialised MPI, the program itself finalises it.
 enum class MpiFinalize {
-    at_close,  ///< when the control plane is closed; this process cannot initialise MPI again
-    at_exit,   ///< when the process exits; Rueda can therefore be initialised again after a shutdown
+    at_close,  ///< MPI is finalised when the control plane is closed; this process cannot initialise MPI again
+    at_exit,   ///< MPI is finalised when the process exits, so Rueda can be initialised again after a shutdown
 };
 
 /// Rules for an MPI call that waits for other processes and cannot be interrupted. If the start cannot succeed any

@@ -24,9 +24,9 @@ namespace rueda::core {
 
 /// The state of a rank at the time when it learns that another rank has ended.
 enum class Standing : std::uint8_t {
-    joining,        ///< it is in init and waits for the others
-    running,        ///< it has not announced its shutdown
-    shutting_down,  ///< it has announced its shutdown; it serves the others until all ranks have announced theirs
+    joining,        ///< the rank is in init and waits for the others
+    running,        ///< the rank has not announced its shutdown
+    shutting_down,  ///< the rank has announced its shutdown; it serves the others until all ranks have announced theirs
     closed,         ///< all ranks have announced their shutdown
 };
 

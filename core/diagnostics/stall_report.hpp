@@ -21,7 +21,7 @@ struct StallReport {
         bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
         std::int32_t peer = -1;     ///< rank of the job; -1: any
         bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
-        bool is_late = false;       ///< true if its rank has waited for it longer than the warning time
+        bool is_late = false;       ///< true if its rank has waited for the message longer than the warning time
         /// It waits for the GPU of its own rank, not for another rank. Tensor::name says for which GPU.
         bool waits_for_gpu = false;
     };
@@ -70,7 +70,7 @@ struct StallReport {
         /// The last operation of this process set that the rank has finished. It ended `seconds` ago. Its lists of
         /// ranks are empty.
         std::optional<Tensor> finished = {};
-        double busy_seconds = -1;  ///< how long it has been in the scope `busy`; negative: not known
+        double busy_seconds = -1;  ///< how long the rank has been in the scope `busy`; negative: not known
         /// For an operation that is being executed: how many steps this rank is behind the rank that has done most.
         /// Moving a chunk takes some steps.
         std::uint64_t steps_behind = 0;

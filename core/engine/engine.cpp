@@ -352,7 +352,7 @@ void Engine::fail_after_abort() noexcept {
     }
     sets_.fail_all(failed_with_);  // includes operations that were submitted since leave_batches()
     messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads it before failed_with_
+    failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads `failed_` before `failed_with_`
     lock_.tell_waiters();
 }
 
@@ -776,7 +776,8 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    stack_responder_.look();  // after the requests above, so that this rank's own request is answered soon
+    // this call comes after the requests above, so that this rank's own request is answered soon
+    stack_responder_.look();
 }
 
 /// Writes a finding to the log. The line is written before the abort, because a program that learns of the abort may

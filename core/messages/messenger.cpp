@@ -126,8 +126,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // This rank keeps messages of other ranks. It tells their senders so only while a caller of this rank is blocked.
-    // So this rank stays active while there are senders that it has not told.
+    // If this rank has stored a message before its receive is called, the sender may learn this, but only while a
+    // caller of this rank is blocked. Until this rank has told all such senders, it stays active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);

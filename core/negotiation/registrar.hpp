@@ -750,7 +750,7 @@ private:
         }
         if (first) {
             header.closing = 1;
-            // relaxed: the store to `shut_down` publishes it
+            // relaxed: the store to `shut_down` publishes this value
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
         // Ranks read `shut_down` when they enqueue. If a rank reads it before this store, the rank's announcement comes

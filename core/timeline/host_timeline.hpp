@@ -61,9 +61,10 @@ private:
     base::Logger logger_;
     std::atomic<bool> is_on_{false};
 
-    std::mutex mutex_;           // while a thread holds this mutex, it takes no other lock than a recording's
-    std::string path_;           // under mutex_, as the rest
-    std::string absolute_path_;  // of the file `path_`; the program may change its folder before the merge
+    std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
+    std::string path_;  // under mutex_, as the rest
+    // the absolute path of the file `path_`, because the program may change its folder before the merge
+    std::string absolute_path_;
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
     std::thread thread_;
     std::vector<std::string> written_;  // timelines that have ended; only in a job on several hosts

@@ -21,7 +21,7 @@ namespace rueda::launcher {
 
 struct NetworkAddress {
     std::string interface;
-    std::string address;  ///< in numeric form, without the scope of a link-local address
+    std::string address;  ///< the address in numeric form, without the scope of a link-local address
     bool is_ipv6 = false;
     bool is_loopback = false;
     bool is_link_local = false;

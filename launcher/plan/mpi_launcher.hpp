@@ -18,7 +18,7 @@ enum class MpiKind { open_mpi, mpich, intel_mpi };
 struct MpiLauncher {
     std::string path;
     MpiKind kind = MpiKind::open_mpi;
-    std::string version;  ///< for messages, for example "Open MPI 4.1.4"
+    std::string version;  ///< the MPI's name in messages, for example "Open MPI 4.1.4"
     int major = 4;        ///< the major version
 };
 

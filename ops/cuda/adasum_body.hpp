@@ -78,7 +78,8 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
 /// The number of pairs (i, j) with i < j, or 1 if there is only one source: the pair of this source with itself.
 RUEDA_DEVICE std::uint64_t groups_of(std::uint32_t sources) { return sources == 1 ? 1 : pairs_of(sources - 1); }
 
-/// Each thread computes a pair of different sources. The threads of the pairs (i, i + 1) also compute the squares.
+/// Computes parts of the dot products of sources. Each thread works on a pair of different sources. The threads of the
+/// pairs (i, i + 1) also compute the products of a source with itself.
 template <class Element>
 RUEDA_DEVICE void adasum_products(const AdasumArguments& arguments, const Place& place) {
     const std::uint32_t sources = arguments.source_count;

@@ -12,8 +12,9 @@
 
 namespace rueda::ops::cuda {
 
-// The operations on two elements. min and max give NaN if one operand is NaN, and −0 is less than +0. Equal numbers
-// have equal bits, except +0 and −0: `or` of their bits gives −0, `and` gives +0.
+// The operations on two elements. min and max give NaN if one operand is NaN, and −0 is less than +0. For equal
+// numbers, min computes the `or` of their bits and max the `and`. This changes nothing unless the numbers are +0 and
+// −0: then `or` gives −0, and `and` gives +0.
 
 RUEDA_DEVICE float either_bits(float a, float b) {
     return bits_as<float>(bits_as<std::uint32_t>(a) | bits_as<std::uint32_t>(b));

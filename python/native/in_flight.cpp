@@ -65,8 +65,8 @@ int InFlight::wait_on_stream(void* stream, double timeout_seconds) {
     return wait_in_slices(&waiting, timeout_seconds);
 }
 
-/// Waits in short pieces. Without a `stream`, waits until the operation has ended; with one, only until the stream
-/// waits for it.
+/// Waits in short pieces. If `stream` is null, waits until the operation has ended. Otherwise only makes the stream
+/// wait for the operation, which is possible before the operation has ended.
 int InFlight::wait_in_slices(const rueda_device_stream* stream, double timeout_seconds) {
     if (is_in_callback() && !has_ended() && !may_wait()) {
         return kRaised;

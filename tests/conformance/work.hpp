@@ -30,7 +30,8 @@ enum class WorkKind : std::uint8_t {
     grouped_allreduce,
     grouped_allgather,
     grouped_reducescatter,
-    message,  ///< sent to the next member of the set and received from the previous member
+    /// the tensor is sent to the next member of the set, and another one is received from the previous member
+    message,
 };
 
 /// The ranks that run an operation: the job's or a process set's, on one or several hosts.

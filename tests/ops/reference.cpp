@@ -31,8 +31,8 @@ void append(Bytes& bytes, T value) {
 
 // Integers ------------------------------------------------------------------------------------------------------------
 
-/// Converts like the library. The comparison with the limits is exact, because x87's long double represents every
-/// integer.
+/// Converts a double to an integer as the library does. The comparison with the limits is exact, because x87's long
+/// double represents every 64-bit integer.
 template <class T>
 Int128 cut(double value) {
     if (std::isnan(value)) {

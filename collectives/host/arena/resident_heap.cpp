@@ -16,7 +16,7 @@
 #include "collectives/host/arena/pages.hpp"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // in Linux since 5.14; older C libraries do not define it
+#define MADV_POPULATE_WRITE 23  // Linux has this constant since 5.14; older C libraries do not define it
 #endif
 
 namespace rueda::collectives {

@@ -69,7 +69,7 @@ public:
         try {
             return to_prometheus(collect_());
         } catch (const std::exception&) {
-            return {};  // no memory at this moment; the next request may succeed
+            return {};  // there is no memory at this moment; the next request may succeed
         }
     }
 

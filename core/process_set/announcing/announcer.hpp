@@ -218,7 +218,7 @@ private:
     Status no_memory_to_start_;  // the failure of a start for lack of memory, allocated in advance
 
     std::mutex enqueue_mutex_;
-    Log<Atomics> log_;  // this rank's access to the log, to append
+    Log<Atomics> log_;  // the log, to which this rank appends
     Registrar<Atomics> registrar_;
     TensorTable table_;
     EntryQueue unposted_;  // announcements by name that found the mailbox full

@@ -103,7 +103,7 @@ Status CalledBatch::complete_rows(const TensorEntry& entry) {
                        entry.name);
     }
     if (!entry.stands_in) {
-        // from the caller's request, because other ranks can overwrite the announcement
+        // this rank's own value comes from the caller's request, because other ranks can overwrite the announcement
         rows_[view_.set_rank] = entry.request.first_dimension;
     }
     return {};

@@ -160,8 +160,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads what the members that have not joined announced. If no correct rank can have announced what a member
-/// announced, ends the job and returns false.
+/// Reads the metadata that each member has announced, except members that have joined. If some metadata is such that no
+/// correct rank announces it, ends the job and returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -272,7 +272,7 @@ void LogAnswers::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Sta
 void LogAnswers::follow_failure(std::uint32_t slot) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr) {
-        return;  // this rank announced nothing in this slot, so no operation of it ends
+        return;  // this rank announced nothing in this slot, so none of its operations ends
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {

@@ -144,7 +144,7 @@ private:
 
     std::chrono::nanoseconds interval_;
     std::vector<std::unique_ptr<HostStream>> streams_;
-    std::vector<HostPicture> pictures_;  ///< in the order of the streams
+    std::vector<HostPicture> pictures_;  ///< the hosts' pictures, in the order of the streams
     ScreenSession session_{[this](std::size_t columns) { return std::optional(screen(columns)); }};
 };
 

@@ -82,7 +82,7 @@ class DeferredOperation:
         with self._starting:
             if self._start is not None:
                 return False
-        # in a stream for this purpose, no work of the program waits
+        # the program has no work in this stream, so no work of the program has to wait
         stream = _devices.side_stream(self._device, "names").cuda_stream
         return all(handle._try_to_wait_on_stream(stream, 0.0) for handle in self._handles)
 

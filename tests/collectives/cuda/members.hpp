@@ -48,7 +48,7 @@ struct Meeting {
 
     const std::uint32_t members;
     std::vector<DeviceCommunicator::Offer> offers;
-    std::vector<std::vector<std::int64_t>> splits;  ///< by member, for the exchange in progress
+    std::vector<std::vector<std::int64_t>> splits;  ///< for each member: its splits in the exchange in progress
     std::barrier<> barrier;                         ///< each member waits for all others
 
 private:
@@ -102,8 +102,8 @@ public:
     [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
 
     /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
-    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Fills in the batch
-    /// for the communicator of the CPU; an exchange needs all members for that.
+    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Fills in the parts
+    /// of the batch that the CPU's communicator needs. For an exchange, all members must therefore call this function.
     [[nodiscard]] Status run(DeviceCommunicator& communicator, DeviceBatch batch);
     /// Steps the task until it is done or has failed. Returns a timeout after `limit`.
     [[nodiscard]] static Status drive(DeviceCommunicator& communicator, Task& task,

@@ -32,7 +32,7 @@ base::Config DeviceRank::settings() {
 
 DeviceRank::DeviceRank(RankContext& context, int device, const base::Config& config)
     : context_(context), device_(device), cuda_(gpu::open_cuda()) {
-    static_cast<void>(gpu::open_nccl());  // so that the plugin finds the stand-in
+    static_cast<void>(gpu::open_nccl());  // loads the stand-in now, so that the plugin finds it
     check(cuda_.init(0), "cuInit");
     collectives::cuda::CudaDevice handle = 0;
     check(cuda_.device_get(&handle, device_), "cuDeviceGet");

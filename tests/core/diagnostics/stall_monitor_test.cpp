@@ -96,7 +96,7 @@ TEST_CASE("a message that a rank waits for is reported by the lowest rank, like 
                Catch::Contains("\n  receive from rank 2, tag 5: waiting for 63 s; ready: rank 1; missing: "
                                "rank 2\n") &&
                    Catch::Contains("busy with 'evaluating'"));
-    CHECK_FALSE(first.tick(170 * kSecond));  // the same message, before the interval is over
+    CHECK_FALSE(first.tick(170 * kSecond));  // the message was reported just now, so it is not reported again
 
     wait_for_message(job, 1, -1, 180 * kSecond, true);
     job.beat_all(250 * kSecond);

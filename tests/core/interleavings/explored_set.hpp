@@ -221,7 +221,7 @@ public:
 
     [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
 
-    std::vector<Event> events;  ///< in the order of the log
+    std::vector<Event> events;  ///< the events in the order of the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
     std::uint32_t sent_away = 0;  ///< arrivals at a slot that was already retired

@@ -82,7 +82,8 @@ TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     CHECK(division.place_of_single(2) == 2);
     CHECK(division.place_of_single(3) == 23);
     CHECK(division.place_of_single(4) == 24);
-    // A second pointer with the same distance to an aligned address, and a third one to wider elements.
+    // Adds a second pointer, which has the same distance to an aligned address, and a third pointer, whose elements are
+    // wider.
     division.include(memory + 20, 4);
     CHECK(division.vectors() == 5);
     division.include(memory + 8, 8);

@@ -151,7 +151,7 @@ class Membership:
                 return
             self._left = True
         if rueda.is_initialized():
-            # If init() fails, the job has ended, or this process is in another job.
+            # The call fails if the job has ended, or if this process is now in another job.
             with contextlib.suppress(RuedaError):
                 leave_process_set(self._set)
 

@@ -39,7 +39,7 @@ struct NcclOperation {
 /// calculates this rank's result.
 class NcclPart {
 public:
-    /// `number` counts, from 1, the operations that must match between the ranks.
+    /// `number` is the operation's number, counted from 1, among the operations that must match between the ranks.
     NcclPart(NcclOperation operation, std::uint64_t number) : operation_(std::move(operation)), number_(number) {}
     /// Does what is possible now. Returns whether the operation has ended.
     [[nodiscard]] bool progress();
