@@ -35,8 +35,8 @@ struct HeardNotification {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Looks for notifications about the end of another rank. Returns the first one whose end also has to end the job for a
-/// rank in the state `standing`; nullptr if there is none. This function is pure.
+/// Looks for notifications about the end of another rank. Returns the first notification about an end that must also
+/// end the job of a rank in the state `standing`; nullptr if there is none. This function is pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
 /// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is

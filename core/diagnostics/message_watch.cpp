@@ -47,8 +47,8 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
-/// The oldest message, with the names of the other late messages. A rank publishes one message, so its name must tell
-/// of the others.
+/// The oldest message, with the names of the other late messages. A rank publishes only one message, so the name of
+/// this message must also mention the other late messages.
 StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
     constexpr std::size_t kNamed = 3;
     constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103

@@ -650,7 +650,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // not needed if the job ends, because every rank then writes its own flight recorder
+    // this request is not needed if the job ends, because every rank then writes its own flight recorder
+    ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 

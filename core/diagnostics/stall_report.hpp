@@ -22,7 +22,8 @@ struct StallReport {
         std::int32_t peer = -1;     ///< rank of the job; -1: any
         bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
         bool is_late = false;       ///< true if its rank has waited for the message longer than the warning time
-        /// It waits for the GPU of its own rank, not for another rank. Tensor::name says for which GPU.
+        /// Whether the message waits for the GPU of its own rank, and not for another rank. Tensor::name says for which
+        /// GPU.
         bool waits_for_gpu = false;
     };
     struct Tensor {

@@ -673,7 +673,7 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            // for seconds, turns may follow each other without a pause; other ranks must be checked meanwhile
+            // turns may follow each other for seconds without a pause, and other ranks must be checked meanwhile
             look_after_others_in_time();
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;

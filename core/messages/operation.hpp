@@ -25,7 +25,7 @@ struct MessageRequest {
     std::shared_ptr<const SetIdentity> set;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::byte* memory = nullptr;  ///< only read if this is a send
+    std::byte* memory = nullptr;  ///< the send only reads this memory; the receive writes it
     /// If the tensor is in device memory: the copy between it and `memory`. Otherwise null.
     std::shared_ptr<DeviceCopy> device{};
     bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this

@@ -56,7 +56,7 @@ struct ReceivingMessage {
 struct MessagePeer {
     int rank = 0;
     std::unique_ptr<Link> link;
-    NetworkLink* network = nullptr;  ///< the same link if the peer is on another host; otherwise null
+    NetworkLink* network = nullptr;  ///< points to `link` if the peer is on another host; otherwise null
 
     std::uint64_t last_id = 0;        ///< the last number of a message to the peer
     std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer

@@ -20,8 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// How often this rank looks for messages of other hosts while it waits for none. It must look, because a sender there
-/// may wait until it learns that its message is kept.
+/// How often this rank looks for messages of other hosts while it waits for none. The sender of such a message may wait
+/// until it learns that this rank keeps the message.
 constexpr std::int64_t kProbeNs = 5'000'000;
 /// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
 /// it shuts down.

@@ -8,7 +8,7 @@
 
 namespace rueda::core {
 
-/// Where a batch could end now that begins at a given position of the log.
+/// The end that a batch could have now, if it begins at a given position of the log.
 struct BatchEnd {
     std::uint64_t end = 0;
     /// the batch cannot grow any more: the next entry is of another kind, or the threshold is reached

@@ -215,7 +215,8 @@ public:
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes this one
+        // relaxed: the store to `shut_down` below publishes this store
+        header.first_shut_down.store(rank, std::memory_order_relaxed);
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
         fail_incomplete_slots();

@@ -33,9 +33,9 @@ struct Wait {
 struct RankWaits {
     std::int64_t window_ns = 0;  ///< the length of the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
-    /// The same time, divided by the ranks that caused the waits. The awaited rank may itself have been blocked in a
-    /// send or a receive. In that case, the peer of this message caused the wait, or the rank at the end of a chain of
-    /// such messages. If the ranks of a chain waited for each other in a circle, the time is left out.
+    /// The time of `waits`, attributed to the ranks that caused the waits. The awaited rank may itself have been
+    /// blocked in a send or a receive. In that case, the peer of this message caused the wait, or the rank at the end
+    /// of a chain of such messages. If the ranks of a chain waited for each other in a circle, the time is left out.
     std::vector<Wait> causes;
     [[nodiscard]] std::int64_t total_ns() const;
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.

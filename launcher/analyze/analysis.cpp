@@ -149,9 +149,9 @@ private:
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // If other ranks have ended the operation and no rank is missing, this rank was about to end it. The end of
-            // the job came first, and that is no finding. If the rank's GPU has worked for a long time, this is a
-            // finding.
+            // If other ranks have ended the operation and no rank is missing, the pending rank was about to end the
+            // operation when the job ended. Such an operation is no finding, unless the rank's GPU has worked on it for
+            // a long time.
             if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
                 !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));

@@ -82,7 +82,7 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    self._thread = None  # this is set under the lock, so the next watch() starts a new thread
+                    self._thread = None  # the lock is held here, so the next watch() starts a new thread
                     return
                 hurries = hurries or self._stopping
             pending[0].handle._wait_a_while(_SLICE if hurries else 0)

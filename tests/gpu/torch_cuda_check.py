@@ -520,7 +520,7 @@ def plain_rueda_with_torch_tensors() -> None:
 
 
 class Interface:
-    """Memory of a GPU that only has __cuda_array_interface__, as arrays of Numba."""
+    """An array in the memory of a GPU that offers only __cuda_array_interface__, as Numba's arrays do."""
 
     def __init__(self, tensor: torch.Tensor, stream: int | None) -> None:
         self.tensor = tensor

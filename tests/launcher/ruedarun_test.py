@@ -619,7 +619,7 @@ class BothWays:
         code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + self.WRITE_PID
         process = self.start([*self.way, "-np", 2, *python(code + "while True: print('y' * 100)")])
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # gives all pipes time to fill up; the test's result does not depend on it
+        time.sleep(0.5)  # this sleep lets all pipes fill up; the result does not depend on its length
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(timeout=TIMEOUT), (143, 130))
@@ -696,7 +696,7 @@ class BothWays:
             ]
         )
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # gives all pipes time to fill up; the test's result does not depend on it
+        time.sleep(0.5)  # this sleep lets all pipes fill up; the result does not depend on its length
         process.send_signal(signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in pids)))
         process.send_signal(signal.SIGTERM)

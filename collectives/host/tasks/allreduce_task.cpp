@@ -253,7 +253,7 @@ void AllreduceTask::stage(std::uint64_t index) {
 /// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line of the cell
 /// then moves to the core that combines it, and back to the core that staged it and will stage there again. If the
 /// result went to the combining rank's own cell, a second cache line would have to move: the line of that cell, which
-/// the core that last fetched from it still holds.
+/// is still at the core that last fetched from it.
 void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
     const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);

@@ -22,7 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    // a failure is ignored here, because the file in this folder then cannot be opened, and that error gives the reason
+    // a failure to make the folder is ignored here: the file in it cannot be opened then, and that error gives the
+    // reason
     std::filesystem::create_directories(folder, error);
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);

@@ -167,7 +167,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     // mismatch replaces the error of that member.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        announcer_.end_held(entry, mismatch);  // if the number was announced in full, no rank has announced a member
+        // the members were held back until all ranks had announced the number, so no rank has announced a member
+        announcer_.end_held(entry, mismatch);
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {

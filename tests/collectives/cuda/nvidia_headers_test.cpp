@@ -58,7 +58,7 @@ struct Same<A*, B*> {
     static constexpr bool value =
         std::is_const_v<A> == std::is_const_v<B> && Same<std::remove_const_t<A>, std::remove_const_t<B>>::value;
 };
-// The configuration is longer in the header; see below.
+// The header's ncclConfig_t has more fields than NcclConfig, so the two are compared field by field below.
 template <>
 struct Same<ncclConfig_t*, NcclConfig*> : std::true_type {};
 template <class R, class... A, class S, class... B>

@@ -274,7 +274,7 @@ TEST_CASE("many tensors at once share batches, and each gets its own sum", "[ope
             data.push_back(rank.put(input_of(rank.rank(), i)));
         }
         for (std::size_t i = 0; i < kTensors; ++i) {
-            // the ranks start them in opposite orders
+            // the two ranks start the operations in opposite orders
             const std::size_t which = rank.rank() == 0 ? i : kTensors - 1 - i;
             rank.start_allreduce("tensor " + std::to_string(which), data[which], static_cast<std::int64_t>(which),
                                  completions[which])

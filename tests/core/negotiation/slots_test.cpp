@@ -26,7 +26,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     const Metadata metadata = allreduce_of({3});
     CHECK(set.bind("a", metadata) == 4);
     CHECK(set.bind("b", metadata) == 5);
-    REQUIRE(set.arrive_at(0, 5, 1) == Arrival::counted);  // stays pending, so slot 5 is not idle
+    REQUIRE(set.arrive_at(0, 5, 1) == Arrival::counted);  // this announcement stays pending, so slot 5 is not idle
     CHECK(set.bind("c", metadata) == 6);
     CHECK(set.bind("d", metadata) == 7);
     CHECK(state_of(set, 4) == SlotState::retired);
@@ -40,7 +40,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(entries[4].kind == EntryKind::retire);
     CHECK(entries[4].slot == 6);
     CHECK(entries[5].kind == EntryKind::first_call);
-    // A member that arrives in a retired slot is sent away.
+    // An announcement in a retired slot is not counted, and the member learns that the slot is retired.
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);

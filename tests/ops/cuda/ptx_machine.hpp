@@ -43,8 +43,8 @@ private:
         std::string name;  ///< the instruction as written, for messages
         std::string op;    ///< its first word
         int code = 0;      ///< the operation and the comparison, as a number
-        Type type;         ///< the last type, or the only one
-        Type to;           ///< the type before the last, if there are two
+        Type type;         ///< the last type in the instruction's name
+        Type to;           ///< if the name contains two types: the first of them
         std::vector<Operand> operands;
         std::size_t split = 0;  ///< number of operands of the result, if one operand is in braces
         std::int64_t guard = -1;

@@ -118,7 +118,8 @@ class Collectives(Case):
         self.assertSame(got, torch.full((3,), float(left)))
 
     def test_a_received_tensor_is_written_after_the_work_of_the_stream(self):
-        """The program's stream still reads the tensor when irecv is called. Another thread may do the copy."""
+        """The program's stream still reads the tensor when irecv is called. The copy of the message into the tensor
+        must wait for this stream, even if another thread makes the copy."""
         side, other = Stream(), Stream()
         with on_stream(side):
             tensor = cuda(torch.zeros(3))
