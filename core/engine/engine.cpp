@@ -456,9 +456,10 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        // The attention state tells other ranks whom to wake. This rank set it before these turns, so other ranks wake
-        // the background thread for everything that they call or announce since then. In the state `holding_back`, the
-        // timer of the background thread covers only the batch that it holds open.
+        // The attention state tells other ranks which thread of this rank to wake. It has not changed during these
+        // turns. If it is `asleep`, other ranks wake the background thread for everything that they have called or
+        // announced since then. If it is `holding_back`, the background thread sleeps with a timer, which covers only
+        // the batch that it holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;

@@ -36,8 +36,8 @@ public:
     /// Ends the timeline, if one is on. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
     /// Ends the timeline, and lets no other timeline be started. Returns whether no thread of a timeline is left
-    /// behind. A thread that is left behind waits for a file system, and reads the arena when it goes on, so the arena
-    /// must then stay mapped.
+    /// behind. A thread that is left behind waits for a file system, and reads the arena when the wait has ended. In
+    /// this case the arena must therefore stay mapped.
     [[nodiscard]] bool end() noexcept;
     /// For each timeline of this job, merges the parts of all hosts into one file. Only the lowest rank of the first
     /// host calls this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most.

@@ -180,13 +180,13 @@ class StalledJob(unittest.TestCase):
                 self.assertEqual(first["ranks"][0]["rank"], 1)
 
     def test_no_folder(self) -> None:
-        """If the folder cannot be created, each rank complains once, and the job ends as if RUEDA_DIAGNOSTICS_DIR were
-        not set."""
+        """If the folder cannot be created, each rank prints one line about it, and the job ends as if
+        RUEDA_DIAGNOSTICS_DIR were not set."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
             self.assertEqual(ranks.count("0"), 1, job.errors)
-            # Rank 1 complains only at the end of the job, and may be killed before it can.
+            # Rank 1 prints this line only at the end of the job, and may be killed before.
             self.assertLessEqual(ranks.count("1"), 1, job.errors)
 
 

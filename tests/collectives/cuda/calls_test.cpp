@@ -23,7 +23,7 @@ Segment reduction_of(DType dtype, ReduceOp op, double prescale = 1.0, double pos
     return {.dtype = dtype, .reduce_op = op, .prescale = prescale, .postscale = postscale, .uncounted = uncounted};
 }
 
-/// The value of a factor, read in its type.
+/// Returns the value of a factor. The type of the factor says how its bits are read.
 double value_of(const NcclFactor& factor) {
     const auto half = [](std::uint64_t bits, int mantissa, int exponent) {
         const auto field = static_cast<int>(bits >> mantissa & ((1U << exponent) - 1));

@@ -257,7 +257,8 @@ TEST_CASE("events are used again", "[gpu]") {
 }
 
 // Planted defects. The plugin calls CUDA and NCCL through tables of functions. Each test replaces one of these
-// functions, as if the plugin called it wrongly. In every test, the stand-in or a comparison of results must complain.
+// functions, as if the plugin called it wrongly. In every test, the stand-in or a comparison of results must find the
+// fault.
 
 cuda::CudaApi real_cuda;
 cuda::NcclApi real_nccl;
@@ -271,7 +272,7 @@ cuda::CudaResult wait_only_in(bool program, cuda::CudaStream stream, cuda::CudaE
                                                  : cuda::kCudaSuccess;
 }
 
-/// Whether anything complains about a few allreduces with the given tables.
+/// Whether the stand-in or a comparison of results finds a fault in a few allreduces with the given tables.
 bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         const auto complaints = complaints_of_members(
@@ -289,7 +290,8 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
                     expect(status.is_ok(), status.message());
                     segments.push_back(segment);
                 }
-                // All members have launched everything before one of them can complain.
+                // The results are checked only here, when all members have launched everything. So a failed check keeps
+                // no member waiting.
                 for (const Segment& segment : segments) {
                     if (joined == 99) {
                         require_sum(member, segment);
@@ -346,7 +348,7 @@ TEST_CASE("planted defects are found", "[gpu]") {
         planted.cuda.context_push = [](cuda::CudaContext context) {
             cuda::CudaContext current = nullptr;
             static_cast<void>(real_cuda.context_get_current(&current));
-            // The first push is the program's own.
+            // A push without a current context comes from the test's program, and must work.
             return real_cuda.context_push(current == nullptr ? context : nullptr);
         };
     }

@@ -98,7 +98,7 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Called when a callback has raised `error`. A Timeout breaks the order of operations for good, because the
+        """Called when a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
         same callback may start more operations on other ranks.
         """
         if isinstance(error, Timeout):

@@ -69,8 +69,8 @@ class Order:
             self._given_up.setdefault(operation, cause)
 
     def break_for_good(self, cause: str) -> None:
-        """Makes the group refuse operations for good. Called if a future has failed, or if a callback could not start
-        its operation.
+        """Makes the group refuse all operations from now on. Called if a future has failed, or if a callback could not
+        start its operation.
         """
         with self._changing:
             self._is_broken = True
