@@ -125,17 +125,17 @@ struct MessageEnd {
 /// was awaited, and whose `tag` is the number of steps. Its `size` is the time that was spent waiting, in ticks, and
 /// its `name` is the process set.
 enum class PartKind : std::uint8_t {
-    work,            ///< did work of a kind that is not in this list
-    copy_in,         ///< copied its input to where other ranks read it
-    reduce,          ///< combined the inputs of several ranks
+    work,            ///< the rank did work of a kind that is not in this list
+    copy_in,         ///< the rank copied its input to where other ranks read it
+    reduce,          ///< the rank combined the inputs of several ranks
     copy_out,        ///< copied results to its output
     network,         ///< the rank sent data to other hosts, or received data from them
-    wait,            ///< waited for another rank of this host
+    wait,            ///< the rank waited for another rank of this host
     wait_for_hosts,  ///< waited for other hosts
     rest,            ///< this record stands for all parts after the first 16
     /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
     gpu,
-    wait_for_gpu,  ///< waited for its GPU, or for NCCL
+    wait_for_gpu,  ///< the rank waited for its GPU, or for NCCL
 };
 
 /// The tag of a part of the kind PartKind::gpu.

@@ -576,7 +576,7 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
 }
 
 /// For the root, when it prints a report: asks the other hosts to write their flight recorders. The root's own host
-/// does so because of the report itself.
+/// writes its flight recorder because of the report itself.
 void StallInquiry::ask_for_records(const StallReport& report) {
     const StallMessage message{
         .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};

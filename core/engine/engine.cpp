@@ -350,7 +350,7 @@ void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // includes operations that were submitted since leave_batches()
+    sets_.fail_all(failed_with_);  // this call also fails the operations that were submitted since leave_batches()
     messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads `failed_` before `failed_with_`
     lock_.tell_waiters();

@@ -162,7 +162,8 @@ private:
     std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // stays in memory if MPI still has posted receives
+    // the neighbours stay in memory if MPI still has posted receives
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;

@@ -13,8 +13,8 @@ struct DeviceState {
     /// are those of the launched work.
     enum class Phase : std::uint8_t {
         idle,              ///< no batch is being launched
-        offering,          ///< gave its offer to the other members, and waits for their offers
-        connecting,        ///< has the offers of all members, and the communicator connects
+        offering,          ///< the member gave its offer to the other members, and waits for their offers
+        connecting,        ///< the member has the offers of all members, and the communicator connects
         waits_for_turn,    ///< another communicator of this process puts its work into the GPU's stream
         launching,         ///< the communicator puts the work into the GPU's stream
         waits_for_inputs,  ///< the GPU has not done the program's work before the call

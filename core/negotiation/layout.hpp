@@ -164,7 +164,7 @@ inline constexpr std::size_t kSiteBytes = 128;
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
 public:
-    using Text = std::array<char, kSiteBytes>;  ///< ends with a zero byte, or fills the array
+    using Text = std::array<char, kSiteBytes>;  ///< the text ends with a zero byte, or fills the array
 
     void write(const Text& text) {
         for (std::size_t i = 0; i < kWords; ++i) {

@@ -1024,7 +1024,7 @@ private:
     }
     void insert(std::uint32_t slot) {
         if (memory_.header().tombstones > memory_.extent().name_buckets() / 4) {
-            rebuild_names();  // also inserts `slot`, whose state is already first_sight
+            rebuild_names();  // rebuild_names() also inserts `slot`, whose state is already first_sight
         } else {
             place_in_bucket(slot);
         }

@@ -95,7 +95,7 @@ void CallbackThread::run() {
             oldest = std::exchange(left, next);
         }
         while (oldest != nullptr) {
-            // reads the link before the call, because the call may destroy the object
+            // the link is read before the call, because the call may destroy the object
             QueuedCall* const next = oldest->next_;
             oldest->call();
             oldest = next;

@@ -42,7 +42,7 @@ inline constexpr std::int32_t kStandardError = 2;
 struct Greeting {
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
-    std::string host_key;           ///< equal for all ranks of one host (network.hpp)
+    std::string host_key;           ///< this text is equal for all ranks of one host (network.hpp)
     std::string gpus;               ///< the GPUs that this host shows (rank_gpus.hpp); empty if they are not divided
 };
 

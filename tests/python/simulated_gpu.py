@@ -121,7 +121,7 @@ class DeviceArray:
 
 
 class WithInterface(DeviceArray):
-    """An array that has only __cuda_array_interface__, as arrays of Numba."""
+    """An array that offers only __cuda_array_interface__, as Numba's arrays do."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -132,7 +132,7 @@ class Awaiting(unittest.TestCase):
         async def main():
             handle = rueda.allreduce_async(np.ones(4), "not needed", rueda.Sum)
             task = asyncio.ensure_future(result_of(handle))
-            await asyncio.sleep(0)  # lets the task begin to wait
+            await asyncio.sleep(0)  # this pause lets the task begin to wait
             task.cancel("the program has changed its mind")
             with self.assertRaises(asyncio.CancelledError) as caught:
                 await task

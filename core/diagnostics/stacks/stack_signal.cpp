@@ -302,8 +302,8 @@ bool take_print_request() { return handler_state.print_wanted.exchange(false, st
 Status adopt_traceback_handler(int descriptor) {
     handler_state.calls_inner.store(false, std::memory_order_release);
     if (descriptor < 0) {
-        // returns before it locks the mutex, because in a forked child the mutex may be locked for ever, by a thread of
-        // the parent
+        // this function returns before it locks the mutex, because in a forked child the mutex may be locked for ever,
+        // by a thread of the parent
         return {};
     }
     const std::lock_guard lock(capture_mutex);

@@ -308,8 +308,8 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
                 // This rank announced the operation only because it has joined, and no other host asked for the name,
-                // so this rank forgets the name. A rank that still uses the name announces it again by name, and this
-                // rank then does so too.
+                // so this rank forgets the name. If a rank still uses the name, it announces the operation again by
+                // name, and this rank then announces the operation by name, too.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

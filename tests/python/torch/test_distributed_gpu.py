@@ -9,7 +9,7 @@ import unittest
 from collections import deque
 from unittest import mock
 
-import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
+import simulated_cuda  # isort: skip  (it must load its NCCL before PyTorch loads another one)
 import rueda
 import rueda.torch.distributed
 import torch

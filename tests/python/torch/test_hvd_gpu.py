@@ -10,7 +10,7 @@ import types
 import unittest
 from unittest import mock
 
-import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
+import simulated_cuda  # isort: skip  (it must load its NCCL before PyTorch loads another one)
 import rueda.torch as hvd
 import torch
 from rueda import _native
