@@ -150,7 +150,7 @@ struct alignas(base::kCacheLine) Place {
         metadata = content.metadata;
         signature = content.signature;
         announced_ns.store(content.announced_ns, std::memory_order_relaxed);
-        // Release: the stall monitor reads the stamp (acquire) and then the time.
+        // The store is a release: the stall monitor loads the stamp with acquire, and then reads the time.
         stamp.store(content.stamp, std::memory_order_release);
     }
 };

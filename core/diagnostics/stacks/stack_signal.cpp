@@ -30,7 +30,9 @@ constexpr std::size_t kMostTraceback = 64 * 1024;
 /// The signal handler and the capturing thread share this state. The captures are numbered from 1.
 struct HandlerState {
     std::atomic<int> number{
-        0};  ///< the signal; 0: the handler does nothing. Release by install, acquire by the handler
+        /// the signal; 0: the handler does nothing. The thread that installs the handler stores it with release; the
+        /// handler loads it with acquire.
+        0};
     /// the process that installed the handler. Relaxed, because it is written before `number`
     std::atomic<pid_t> pid{0};
     /// The number of the capture that the handler has to make; 0: none. The capturing thread stores it with release.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The clock of a device's measured work, on the stand-in: a device that is busy, and calls that fail.
+// Tests, on the stand-in, the clock that measures the times of a device's work: with a busy device, and with calls that
+// fail.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstddef>

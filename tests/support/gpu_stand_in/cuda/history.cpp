@@ -20,7 +20,7 @@ public:
         const auto own = static_cast<std::uint32_t>(::getpid());
         for (unsigned tries = 1;; ++tries) {
             std::uint32_t expected = 0;
-            // Acquire: partner is the release in the destructor.
+            // The acquire pairs with the release in the destructor.
             if (word_.compare_exchange_strong(expected, own, std::memory_order_acquire, std::memory_order_relaxed)) {
                 return;
             }

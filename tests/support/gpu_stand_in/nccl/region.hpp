@@ -60,8 +60,9 @@ private:
         std::uint64_t inode;
         std::uint64_t bytes;
     };
-    std::atomic<std::uint64_t> posted_;                ///< release in post(); partner: acquire in has()
-    std::atomic<std::uint64_t> consumed_[kMostRanks];  ///< release in consume(); partner: acquire in is_consumed()
+    std::atomic<std::uint64_t> posted_;  ///< post() stores it with release; has() loads it with acquire
+    /// consume() stores it with release; is_consumed() loads it with acquire
+    std::atomic<std::uint64_t> consumed_[kMostRanks];
     Slot slots_[kSlots];
 };
 
@@ -70,7 +71,7 @@ private:
 struct Region {
     enum class State : std::int32_t { absent, joined, finalized, aborted, lost };
     struct Member {
-        std::atomic<State> state;  ///< release by the member; partner: acquire by the others
+        std::atomic<State> state;  ///< the member stores it with release; the others load it with acquire
         std::int32_t process;
         std::int32_t device;
         std::uint64_t host;
