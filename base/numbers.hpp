@@ -11,8 +11,9 @@
 
 namespace rueda::base {
 
-/// Functions that read numbers from outside the program (environment, files, command line). They are strict: the whole
-/// text must be the number, without spaces, and the number must fit the type. They do not depend on the locale.
+/// Functions that read numbers from outside the program (environment, files, command line). They are strict: the text
+/// must consist of the number alone, without spaces, and the number must fit into the type. They do not depend on the
+/// locale.
 
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) noexcept {

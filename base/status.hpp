@@ -69,8 +69,8 @@ public:
             failure_->code = code;
             for (const std::string_view part : parts) {
                 const std::size_t room = failure_->message.capacity() - failure_->message.size();
-                failure_->message.append(part.substr(0, room));  // the text fits the capacity, so this allocates no
-                                                                 // memory
+                // this allocates no memory, because the text fits into the capacity
+                failure_->message.append(part.substr(0, room));
             }
             made.failure_ = std::move(failure_);
         }

@@ -57,8 +57,8 @@ else()
   set(RUEDA_KERNEL_COMPILER none)
 endif()
 
-# The flags. Fused multiply-add would round once where the CPU rounds twice. The host compiler of nvcc only preprocesses
-# the file, so its version does not matter.
+# The flags of the compilers. They forbid fused multiply-add, which would round once where the CPU rounds twice. nvcc
+# only preprocesses the file with its host compiler, so the version of this compiler does not matter.
 set(RUEDA_KERNEL_INCLUDES "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_SOURCE_DIR}/include")
 set(RUEDA_NVCC_FLAGS -x cu -std=c++20 -fmad=false --expt-relaxed-constexpr -allow-unsupported-compiler
                      ${RUEDA_KERNEL_INCLUDES})
@@ -76,7 +76,8 @@ function(rueda_kernel_image)
     set(compile COMMAND "${RUEDA_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" ${RUEDA_NVCC_FLAGS} -arch=compute_75 -ptx
                         "${IMAGE_SOURCE}" -o "${ptx}")
     if(RUEDA_PTXAS)
-      # The script below lowers the version of the text, so an assembler must confirm that nothing newer is used.
+      # The script below lowers the PTX version in the text. So an assembler must confirm that the text uses nothing
+      # newer.
       set(check COMMAND "${RUEDA_PTXAS}" --gpu-name sm_75 "${ptx}" -o "${ptx}.cubin")
     endif()
   elseif(RUEDA_KERNEL_COMPILER STREQUAL "clang++")

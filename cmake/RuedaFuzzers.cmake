@@ -11,7 +11,8 @@ if(RUEDA_BUILD_FUZZERS)
   add_custom_target(fuzzers)
 endif()
 if(RUEDA_FUZZ_COUNTERS)
-  # Rueda's code is also compiled with coverage counters. Only the fuzz programs have libFuzzer's main().
+  # Rueda's code is also compiled with coverage counters. These flags do not link libFuzzer's main(), which only the
+  # fuzz programs need.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 

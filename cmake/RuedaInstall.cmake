@@ -52,7 +52,7 @@ install(
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
   COMPONENT rueda_development)
 
-# A wheel has these files in its metadata.
+# A wheel contains these files in its metadata, so they are not installed.
 if(SKBUILD)
   return()
 endif()

@@ -34,7 +34,7 @@ if(RUEDA_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${RUEDA_CCACHE}")
 endif()
 
-# Installed programs find librueda.so relative to their own path, so that the prefix can be moved.
+# Installed programs find librueda.so relative to their own path, so users can move the prefix.
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_INSTALL_RPATH)
   file(RELATIVE_PATH RUEDA_LIB_FROM_BIN "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
   set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/${RUEDA_LIB_FROM_BIN}")

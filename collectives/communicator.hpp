@@ -35,8 +35,8 @@ struct Segment {
     ReduceOp reduce_op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    std::uint32_t root = 0;            ///< for broadcast, gather and reduce: the root's index in the process set,
-                                       ///< counted over all hosts
+    /// for a broadcast, a gather and a reduce: the root's index in the process set, counted over all hosts
+    std::uint32_t root = 0;
     std::uint64_t count = 0;           ///< number of elements; for operations of variable size, the elements of one row
     const std::byte* input = nullptr;  ///< a broadcast reads the input only on the root
     /// For an allgather: memory for the rows of all members. For an alltoall: memory for all rows that this rank
@@ -64,7 +64,9 @@ struct Segment {
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
-    std::span<const Location> locations;  ///< for each segment in turn, the tensors' places on all members of this host
+    /// for the first segment, the places of the tensors on all members of this host; then the same for each later
+    /// segment
+    std::span<const Location> locations;
     /// For alltoall, gather and scatter: the number of rows that each member sends to each member. The list is ordered
     /// by the sending member. A sender's numbers add up to the first dimension of its input. In a set on several hosts,
     /// the list has two parts instead: the numbers from this rank to each member, and then the numbers from each member
@@ -96,12 +98,13 @@ struct BatchChunks {
 /// The kind of work that a step of a task did. The timeline shows it.
 enum class StepWork : std::uint8_t {
     none,      ///< nothing: the task waits, or found that it is done
-    other,     ///< work of a kind that is not in this list
+    other,     ///< the step did work of a kind that is not in this list
     copy_in,   ///< the step copied this rank's input to where other ranks read it
     reduce,    ///< the step reduced inputs of several ranks, as in the reduce-scatter half of an allreduce
     copy_out,  ///< the step copied results to this rank's output, as in the allgather half of an allreduce
     network,   ///< the step began or ended transfers between hosts
-    /// Nothing: the task waits for a device, or for a library that drives the device. StepResult is `polling`.
+    /// The step did nothing, because the task waits for a device, or for a library that drives the device. The step's
+    /// result is StepResult::polling.
     device_wait,
 };
 
@@ -117,7 +120,7 @@ public:
     [[nodiscard]] StepWork last_work() const { return last_work_; }
 
 protected:
-    /// Each step sets this. A task that does not tell its work leaves it as it is.
+    /// Each step sets this value. A task that does not report its work leaves it unchanged.
     StepWork last_work_ = StepWork::other;
 };
 

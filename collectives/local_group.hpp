@@ -31,7 +31,7 @@ struct LocalGroup {
     std::vector<int> members;  ///< ranks of this host, ascending; the first is the leader
     int local_rank = 0;
     int local_size = 1;
-    int cross_rank = 0;  ///< this rank's position among the ranks with the same local rank
+    int cross_rank = 0;  ///< this rank's position among the ranks that have the same local rank on their hosts
     int cross_size = 1;  ///< the number of ranks with the same local rank
     int host_index = 0;  ///< this rank's host; hosts are numbered in the order of their lowest ranks
     int host_count = 1;

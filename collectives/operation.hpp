@@ -13,11 +13,12 @@ enum class Operation : std::uint8_t {
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< has no announcement (docs/design/0005-join.md), but keeps its number
+    join = 4,  ///< a join has no announcement (docs/design/0005-join.md), but keeps this number
     alltoall = 5,
     reducescatter = 6,
-    group = 7,  ///< says how many tensors a group has; it moves no data, and is announced together with the group's
-                ///< tensors
+    /// this operation says how many tensors a group has; it moves no data, and is announced together with the group's
+    /// tensors
+    group = 7,
     gather = 8,
     scatter = 9,
     reduce = 10,

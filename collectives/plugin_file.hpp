@@ -11,7 +11,7 @@
 namespace rueda::collectives {
 
 /// Returns the paths at which the plugin `file` may lie, in the order in which they are tried: in the folder of the
-/// library (or program) that contains this code, and in its subfolder "rueda".
+/// library (or program) that contains this code, and in the subfolder "rueda" of this folder.
 [[nodiscard]] std::vector<std::string> plugin_places(const char* file);
 
 /// Which other libraries can use the symbols of a plugin and of the libraries that the plugin needs.

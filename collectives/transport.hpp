@@ -65,8 +65,8 @@ public:
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
     /// Cancels a receive at the end of a process set. No later receive may be started for its port, and later messages
     /// for this port are dropped. The ticket becomes invalid. Returns true if the receive's memory is free again.
-    /// Returns false if a message is just being written into this memory. The memory must then stay valid until the job
-    /// ends.
+    /// Returns false if a message is just being written into this memory. In that case, the memory must stay valid
+    /// until the job ends.
     [[nodiscard]] virtual Result<bool> cancel(Ticket ticket) = 0;
     /// A message on Channel::messages for which no receive was started.
     struct Arrival {

@@ -38,8 +38,8 @@ private:
 };
 
 /// Reads what a WireWriter wrote. If a field is missing or too long, this field and all later fields are read as zero
-/// or empty, and complete() returns false. Callers can therefore read all fields and check once at the end. Threads:
-/// any thread, but only one at a time.
+/// or empty, and complete() returns false. So callers can read all fields first, and then check once. Threads: any
+/// thread, but only one at a time.
 class WireReader {
 public:
     explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}

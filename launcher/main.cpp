@@ -78,7 +78,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         LaunchPlan plan;
         plan.reasons = task.reasons;
         plan.environment = task.environment;
-        plan.way = LaunchWay::mpirun;  // the printed command line is then the program itself
+        plan.way = LaunchWay::mpirun;  // in these modes, the command line to print is the program itself
         plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;

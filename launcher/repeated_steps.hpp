@@ -18,8 +18,8 @@ public:
         if (!attempt.is_known()) {
             return;
         }
-        // The numbers come from the program and may be arbitrary. The count stops at the maximum of its type instead of
-        // overflowing.
+        // The numbers come from the program and may be arbitrary. Therefore the count stops at the maximum of its type
+        // instead of overflowing.
         const std::int64_t again = std::max<std::int64_t>(-1, std::min(attempt.last, reached_) - attempt.first);
         if (__builtin_add_overflow(repeated_, again, &repeated_) || __builtin_add_overflow(repeated_, 1, &repeated_)) {
             repeated_ = std::numeric_limits<std::int64_t>::max();

@@ -30,9 +30,9 @@ using Clock = std::chrono::steady_clock;
 /// How long ruedarun still reads output after all ranks have ended. Descendants of ranks may still write.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// How long to wait for a better explanation of a rank's end, which may be only the consequence of another failure. If
-/// mpirun ended the rank, there are two possible causes: mpirun itself ended, or another rank ended and mpirun then
-/// killed the others. If the rank ended because of an abort, the cause is the rank that failed first.
+/// How long to wait for a better explanation of a rank's end, because this end may be only the consequence of another
+/// failure. If mpirun ended the rank, then either mpirun itself ended, or another rank ended and mpirun killed the
+/// remaining ranks. If the rank ended because of an abort, the cause is the rank that failed first.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
@@ -144,13 +144,13 @@ private:
     }
 
     /// Whether the signal came from the terminal and not from a process. The terminal signals the whole foreground
-    /// group, which may contain a rank, so this rank already has the signal.
+    /// group. If a rank belongs to this group, it already has the signal.
     [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
         return !plan_.own_groups && info.ssi_code == SI_KERNEL;
     }
 
     void end_on(int number, bool ranks_have_it) {
-        // All ranks have ended, but ruedarun may be waiting for the reader of its output. The signal then ends
+        // All ranks have ended, but ruedarun may be waiting for the reader of its output. In that case, the signal ends
         // ruedarun.
         if (released_) {
             leaving_ = true;

@@ -75,7 +75,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // the weights stay unchanged, so the result is a + b
+            return;  // a sum counts as zero, so the weights stay unchanged and the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));

@@ -190,8 +190,8 @@ void expand(const Compressed& way, const std::byte* halves, std::byte* elements,
 void reduce_compressed(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources,
                        std::byte* destination, std::size_t count) {
     RUEDA_ASSERT(is_compressed(way) && !sources.empty());
-    if (way.dtype == DType::float32) {  // reduce() of 16-bit tensors also computes in float32, so the result is the
-                                        // same
+    // reduce() of 16-bit tensors also computes in float32, so it gives the same result
+    if (way.dtype == DType::float32) {
         const DType halves = way.compression == Compression::fp16 ? DType::float16 : DType::bfloat16;
         reduce({.dtype = halves, .op = op}, sources, {&destination, 1}, count);
     } else {

@@ -25,11 +25,11 @@ void to_words_of(double prescale, const std::byte* elements, std::byte* words, s
         }
         std::int64_t parts[kWords<T>];
         if constexpr (kWords<T> == 2) {
-            parts[0] = static_cast<std::int64_t>(value >> kHalf);  // for a signed type, the upper half contains the
-                                                                   // sign
+            // the upper half; for a signed type, it contains the sign
+            parts[0] = static_cast<std::int64_t>(value >> kHalf);
             parts[1] = static_cast<std::int64_t>(static_cast<std::uint32_t>(value));
         } else {
-            parts[0] = +value;  // the unary plus promotes a small type to int and keeps its sign
+            parts[0] = +value;  // the unary plus promotes a small type to int, with its sign
         }
         std::memcpy(words + i * sizeof(parts), parts, sizeof(parts));
     }

@@ -43,7 +43,8 @@ void run_boolean(ReduceOp op, const Pass& pass) {
     if (op == ReduceOp::max) {
         run_general<Boolean, Max, Scaling::none>(pass, 1.0, 1.0);
     } else {
-        run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);  // for 0 and 1, min and product have the same result
+        // the elements are 0 or 1, for which min and product give the same result
+        run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);
     }
 }
 

@@ -34,7 +34,7 @@ Status no_gpu(const DeviceRequest& request, const VisibleGpus& visible) {
                    quote(visible.variable.value_or("")), visible.problem.empty() ? "" : " and ", visible.problem);
 }
 
-/// The error for a host with too few GPUs. `possible` is the number of ranks for which the GPUs suffice.
+/// The error for a host with too few GPUs. `possible` is the number of ranks for which the host has enough GPUs.
 Status too_few_gpus(const DeviceRequest& request, const VisibleGpus& visible, int possible) {
     const std::string each = request.gpus_per_rank == 0
                                  ? std::string()
@@ -54,7 +54,7 @@ Status too_few_gpus(const DeviceRequest& request, const VisibleGpus& visible, in
             : "");
 }
 
-/// Whether the visible GPUs are those that this local rank gets if every rank gets as many as this one.
+/// Whether CUDA_VISIBLE_DEVICES lists exactly the GPUs that this local rank gets if every rank gets equally many.
 bool is_block_of_rank(const DeviceRequest& request, const VisibleGpus& visible) {
     if (!visible.variable) {
         return false;

@@ -12,7 +12,7 @@
 
 namespace rueda::base {
 
-/// What decides which GPU a rank uses, besides the GPUs themselves.
+/// The facts that decide which GPU a rank uses, besides the visible GPUs.
 struct DeviceRequest {
     int local_rank = 0;
     int local_size = 1;
@@ -41,8 +41,8 @@ struct DeviceRequest {
 /// 6. InvalidArgument. The message has the numbers and says what to do.
 [[nodiscard]] Result<int> choose_device(const DeviceRequest& request, const VisibleGpus& visible);
 
-/// Returns the value of CUDA_VISIBLE_DEVICES for a rank that gets `gpus_per_rank` of the host's visible GPUs: those
-/// after the GPUs of the ranks before it. If there are too few GPUs, fails with InvalidArgument, or, if ranks may share
+/// Returns the value of CUDA_VISIBLE_DEVICES for a rank that gets `gpus_per_rank` of the host's visible GPUs. These
+/// GPUs follow those of the lower ranks. If there are too few GPUs, fails with InvalidArgument, or, if ranks may share
 /// GPUs, divides the ranks into blocks of neighbours that get the same GPUs. Pure function.
 [[nodiscard]] Result<std::string> devices_of_rank(const DeviceRequest& request, const VisibleGpus& visible);
 

@@ -72,7 +72,8 @@ MachineGpus gpus_of_proc(const GpuSources& sources) {
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
         folders.push_back(entry->path());
     }
-    std::sort(folders.begin(), folders.end());  // the names are PCI bus addresses of one length
+    // the names are PCI bus addresses of equal length, so this sorts by address
+    std::sort(folders.begin(), folders.end());
     for (const fs::path& folder : folders) {
         const std::string text = read_small_file(folder / "information").value_or("");
         const std::string minor = value_in(text, "Device Minor");

@@ -20,12 +20,12 @@ struct MachineGpu {
 };
 
 struct MachineGpus {
-    std::vector<MachineGpu> gpus;  ///< ordered by PCI bus address, as in nvidia-smi
+    std::vector<MachineGpu> gpus;  ///< the GPUs are ordered by PCI bus address, as in nvidia-smi
     std::string driver_version;
     bool has_nvml = false;  ///< whether NVML gave the list; if not, it is from /proc
 };
 
-/// Where find_machine_gpus() looks. Tests use a library and folders of their own.
+/// The library and the folders in which find_machine_gpus() looks. Tests use a library and folders of their own.
 struct GpuSources {
     const char* nvml = Nvml::kLibrary;
     std::string proc = "/proc/driver/nvidia";

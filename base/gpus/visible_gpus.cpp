@@ -57,7 +57,8 @@ std::optional<VisibleEntry> valid_entry(std::string_view text, const std::vector
     if (text.starts_with(kGpu)) {
         return entry_of_uuid(text, machine);
     }
-    if (text.starts_with(kMig)) {  // which instances exist is not known here, so every name of an instance is valid
+    // this code does not know which instances exist, so it accepts every name of an instance
+    if (text.starts_with(kMig)) {
         return text.size() > kMig.size() && !machine.empty()
                    ? std::optional(VisibleEntry{std::string(text), std::string(text)})
                    : std::nullopt;

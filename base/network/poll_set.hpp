@@ -47,7 +47,7 @@ private:
         if (!wake_) {
             return -1;
         }
-        // The time is rounded up. Otherwise the next turn could begin before the time, and would find nothing to do.
+        // The timeout is rounded up. Otherwise the next turn could begin too early, and would find nothing to do.
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake_ - std::chrono::steady_clock::now());
         return left.count() < 0 ? 0 : static_cast<int>(left.count());
     }

@@ -33,12 +33,15 @@ struct NameKey {
 /// on all ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
-        batch,       ///< the position of the operation's batch in the log: it is known once the log has called the
-                     ///< batch, and is the same on all ranks
-        generation,  ///< the generation of the name's slot: a rank that uses the name for the first time does not know
-                     ///< it yet
-        ordinal,     ///< the operation's number among those of its rank: it differs if ranks start operations in
-                     ///< different orders
+        /// the position of the operation's batch in the log. It is the same on all ranks, but is known only after the
+        /// log has called the batch.
+        batch,
+        /// the generation of the name's slot. A rank that uses the name for the first time does not know the generation
+        /// yet.
+        generation,
+        /// the operation's number among the operations of its rank. It differs between ranks that start their
+        /// operations in different orders.
+        ordinal,
     };
 
     NameKey name;
@@ -75,8 +78,7 @@ namespace key_hash {
 [[nodiscard]] inline std::size_t mixed(std::initializer_list<std::uint64_t> parts) {
     std::uint64_t sum = 0;
     for (const std::uint64_t part : parts) {
-        sum = (sum ^ part) * 0x9e3779b97f4a7c15U;  // 2^64 divided by the golden
-                                                   // ratio spreads the bits
+        sum = (sum ^ part) * 0x9e3779b97f4a7c15U;  // this factor, 2^64 divided by the golden ratio, spreads the bits
         sum ^= sum >> 32U;
     }
     return static_cast<std::size_t>(sum);

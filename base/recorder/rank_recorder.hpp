@@ -68,8 +68,7 @@ struct RecordState {
     [[nodiscard]] static constexpr std::uint64_t begin(std::uint8_t kind, std::uint64_t number) {
         return kind | ((number / kCapacity & 0xffU) << kLapShift);
     }
-    /// Whether `state` was written for the operation with this number, and not for an older operation in the same
-    /// place.
+    /// Whether `state` belongs to the operation with this number, and not to an older operation in the same place.
     [[nodiscard]] static constexpr bool belongs(std::uint64_t state, std::uint64_t number) {
         return (state >> kLapShift & 0xffU) == (number / kCapacity & 0xffU);
     }
@@ -88,10 +87,11 @@ struct RecordState {
 struct alignas(kCacheLine) OperationRecord {
     std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
     std::atomic<std::uint64_t> announced;  ///< ticks
-    /// Ticks at the start of the operation on this rank. At this moment the rank knew that all ranks had announced the
-    /// operation. For a send or a receive: the rank knew that the other rank had called its side.
+    /// Ticks at the start of the operation on this rank. At this time, the rank knew that all ranks had announced the
+    /// operation (for a send or a receive: that the other rank had called its side).
     std::atomic<std::uint64_t> started;
-    std::atomic<std::uint64_t> ended;  ///< ticks; for an operation on a GPU, when it was launched
+    /// ticks at the end of the operation; for an operation on a GPU, ticks at its launch
+    std::atomic<std::uint64_t> ended;
     /// The number of the operation. The operations that this rank runs in one process set are numbered from 1. For a
     /// step, this word is the number of the step. For a send or a receive, see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
@@ -120,22 +120,22 @@ struct MessageEnd {
     [[nodiscard]] bool operator==(const MessageEnd&) const = default;
 };
 
-/// The execution of a batch has parts. This is the kind of work that a rank did in one part. The record of a part has
-/// this number in place of the DType.
-/// Its `ordinal` is a MessageEnd whose `peer` is the rank that was awaited, and whose `tag` is the number of steps. Its
-/// `size` is the time that was spent waiting, in ticks, and its `name` is the process set.
+/// The execution of a batch is recorded in parts. An enumerator is the kind of work that a rank did in one part. The
+/// record of a part has this number in place of the DType. Its `ordinal` is a MessageEnd whose `peer` is the rank that
+/// was awaited, and whose `tag` is the number of steps. Its `size` is the time that was spent waiting, in ticks, and
+/// its `name` is the process set.
 enum class PartKind : std::uint8_t {
-    work,            ///< work of a kind that is not in this list
-    copy_in,         ///< copied its input to where other ranks read it
-    reduce,          ///< combined the inputs of several ranks
+    work,            ///< the rank did work of a kind that is not in this list
+    copy_in,         ///< the rank copied its input to where other ranks read it
+    reduce,          ///< the rank combined the inputs of several ranks
     copy_out,        ///< copied results to its output
-    network,         ///< sent data to other hosts, or received data from them
-    wait,            ///< waited for another rank of this host
+    network,         ///< the rank sent data to other hosts, or received data from them
+    wait,            ///< the rank waited for another rank of this host
     wait_for_hosts,  ///< waited for other hosts
-    rest,            ///< all parts that came after the first 16, together
+    rest,            ///< this record stands for all parts after the first 16
     /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
     gpu,
-    wait_for_gpu,  ///< waited for its GPU, or for NCCL
+    wait_for_gpu,  ///< the rank waited for its GPU, or for NCCL
 };
 
 /// The tag of a part of the kind PartKind::gpu.
@@ -159,7 +159,7 @@ struct alignas(kCacheLine) NameRecord {
 };
 static_assert(sizeof(NameRecord) == 2 * kCacheLine);
 
-/// A process set that the rank belongs to, or belonged to.
+/// A process set to which the rank belongs, or belonged earlier.
 struct alignas(kCacheLine) SetRecord {
     std::atomic<std::uint32_t> in_use;  ///< 1: the other fields are valid
     std::atomic<std::int32_t> id;
@@ -187,21 +187,21 @@ struct RankCounters {
     /// How many records were announced. This is also the number of the next record.
     alignas(kCacheLine) std::atomic<std::uint64_t> announced;
 
-    // Only the thread that drives progress writes these.
+    // Only the thread that drives progress writes the following counters.
     alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by the low bits of the RecordKind
     alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
     std::atomic<std::uint64_t> batched;                      ///< operations in those batches
     std::atomic<std::uint64_t> parts;                        ///< recorded parts of executions
 
     // Written by any thread, rarely.
-    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< operations that ended with an error
-    std::atomic<std::uint64_t> steps;                       ///< steps that the program has begun
+    alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< the number of operations that ended with an error
+    std::atomic<std::uint64_t> steps;                       ///< the number of steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
     std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before the last one took; 0: unknown
-    std::atomic<std::uint64_t> stall_reports;               ///< stall reports that this rank made
+    std::atomic<std::uint64_t> stall_reports;               ///< the number of stall reports that this rank made
     std::atomic<std::uint64_t> resident_bytes;              ///< bytes of resident memory that the program has allocated
     std::atomic<std::uint64_t> scopes;                      ///< recorded scopes; see RecordKind::kScope
-    std::atomic<std::uint64_t> messages;                    ///< sends and receives that were announced
+    std::atomic<std::uint64_t> messages;                    ///< the number of sends and receives that were announced
 };
 static_assert(sizeof(RankCounters) == 11 * kCacheLine && RecordKind::kReduce < RankCounters::kKinds);
 static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kReduce &&
@@ -219,9 +219,10 @@ struct alignas(4096) RankRecorder {
     /// 1: a thread of the rank is writing a name. Another thread that wants to write a name at this time does not wait.
     /// It leaves its name out; that name is written the next time that it is used.
     std::atomic<std::uint32_t> names_taken;
-    std::atomic<std::uint64_t> begin_ticks;  ///< a moment in both clocks (ticks and nanoseconds), as TickClock needs it
-    std::atomic<std::int64_t> begin_ns;      ///< CLOCK_MONOTONIC
-    std::atomic<std::int64_t> realtime_ns;   ///< the same moment in CLOCK_REALTIME
+    /// one moment in ticks and in nanoseconds, from which TickClock converts times
+    std::atomic<std::uint64_t> begin_ticks;
+    std::atomic<std::int64_t> begin_ns;     ///< CLOCK_MONOTONIC
+    std::atomic<std::int64_t> realtime_ns;  ///< the same moment in CLOCK_REALTIME
 
     std::atomic<std::uint64_t> names_written;  ///< the number of the last name
     std::atomic<std::uint64_t> sets_written;   ///< how many sets were recorded in total; only the newest are kept

@@ -64,8 +64,8 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
     if (record.sequence.load(std::memory_order_acquire) != number + 1) {
         return std::nullopt;
     }
-    // `state` must be read before `started` and `ended`: the rank writes these two before it sets the flags in `state`
-    // which say that they are valid.
+    // `state` must be read before `started` and `ended`. The rank writes these two first, and then sets the flags in
+    // `state` that say that they are valid.
     const std::uint64_t state = record.state.load(std::memory_order_acquire);
     const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
     const std::uint64_t started = record.started.load(std::memory_order_acquire);
@@ -138,8 +138,8 @@ std::vector<RecordedSet> RecorderReader::sets() const {
     for (const SetRecord& set : recorder_.sets) {
         if (set.in_use.load(std::memory_order_acquire) == 1) {
             RecordedSet one{set.id.load(std::memory_order_acquire), set.ranks.read()};
-            if (set.in_use.load(std::memory_order_relaxed) == 1) {  // otherwise another set is being written to this
-                                                                    // place
+            // if the flag has changed, the rank is writing another set to this place
+            if (set.in_use.load(std::memory_order_relaxed) == 1) {
                 found.push_back(std::move(one));
             }
         }

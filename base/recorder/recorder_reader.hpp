@@ -40,15 +40,15 @@ struct RecordedOperation {
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
-    bool is_launched = false;  ///< whether a GPU got the work of the operation
-    /// For an operation whose work a GPU has got and not done: when the GPU got it. The operation occupied the rank
-    /// until then.
+    bool is_launched = false;  ///< whether the work of the operation was given to a GPU
+    /// For an operation whose work a GPU has got and not done: the time when the GPU got it. Until that time, the
+    /// operation occupied the rank.
     std::optional<std::int64_t> launched_ns = {};
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
 };
 
-/// A process set that the rank belongs to, or belonged to.
+/// A process set to which the rank belongs, or belonged earlier.
 struct RecordedSet {
     std::int32_t id = 0;
     std::string ranks;  ///< the members' ranks in the job, as in SetRecord
@@ -106,8 +106,8 @@ public:
     /// The memory of `recorder` may be mapped read-only.
     explicit RecorderReader(const RankRecorder& recorder) : RecorderReader(recorder, recorder, ClockPair::now()) {}
     /// Reads `recorder`, but converts times by the clock of another rank of the same host (`clock`) and the moment
-    /// `now`. Two readers with the same clock and moment convert a tick to the same time. Times of several ranks can
-    /// then be compared exactly.
+    /// `now`. Two readers with the same clock and moment convert a tick to the same time. Therefore the times of
+    /// several ranks can be compared exactly.
     RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now);
 
     /// Whether the rank has begun to record. If not, there is nothing to read.

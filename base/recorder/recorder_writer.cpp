@@ -49,7 +49,7 @@ void RecorderWriter::begin_step(std::int64_t step) const {
     add(counters.steps, 1);
 }
 
-/// Converts times of CLOCK_MONOTONIC. A time before begin() becomes the time of that call.
+/// Converts times of CLOCK_MONOTONIC. A time before the call of begin() becomes the time of that call.
 RecorderWriter::Span RecorderWriter::ticks_at(std::int64_t began_ns, std::int64_t ended_ns) const {
     const ClockPair now = ClockPair::now();
     const ClockPair begin{recorder_->begin_ticks.load(std::memory_order_relaxed),
@@ -98,7 +98,7 @@ void RecorderWriter::note_part(std::int32_t set_id, const Part& part) const {
     add(recorder_->counters.parts, 1);
 }
 
-/// Records something that has already ended.
+/// Records an event that has already ended, such as a scope.
 void RecorderWriter::note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const {
     const std::uint64_t number = announce(what, begin_ticks);
     if (OperationRecord* const record = find(number)) {

@@ -126,8 +126,8 @@ public:
         }
     }
     /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If it
-    /// succeeded, the time of the launch stays the recorded end: a program runs ahead of the GPU, so operations of one
-    /// name would overlap otherwise. A timeline shows the GPU's work in a row of its own.
+    /// succeeded, the recorded end stays the time of the launch. Otherwise operations of one name would overlap,
+    /// because a program runs ahead of the GPU. A timeline shows the GPU's work in a row of its own.
     void end_launched(std::uint64_t number, ErrorCode code) const {
         if (OperationRecord* const record = find(number); record != nullptr) {
             const bool keeps_time = code == ErrorCode::ok;
@@ -172,12 +172,12 @@ public:
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
     /// Records that the program waits for a send or a receive. If it has started this message just before, as blocking
-    /// calls in Python do, the message counts as blocking. If it was started earlier, the program did something else
-    /// meanwhile, so the time since its start is no wait. Threads: any thread. If another thread changes the record's
-    /// state at the same moment, the mark may be lost; it only concerns reports.
+    /// calls in Python do, the message counts as blocking. If it was started earlier, the time since its start is no
+    /// wait, because the program did something else meanwhile. Threads: any thread. If another thread changes the
+    /// record's state at the same moment, the mark may be lost; it only concerns reports.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
-        // relaxed: only the bit itself is of interest
+        // relaxed: no other data depends on the bit
         if (record != nullptr && (record->state.load(std::memory_order_relaxed) & RecordState::kBlocking) == 0 &&
             ticks_now() - record->announced.load(std::memory_order_relaxed) < kJustBeforeTicks) {
             record->state.fetch_or(RecordState::kBlocking, std::memory_order_release);  // release: as all stores here

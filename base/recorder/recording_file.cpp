@@ -20,7 +20,7 @@ using json_fields::Json;
 
 constexpr std::string_view kRecordingFormat = "rueda-recorder";
 constexpr int kRecordingVersion = 1;
-constexpr std::int32_t kLargestSize = 1 << 20;  // the largest value of the setting RUEDA_SIZE
+constexpr std::int32_t kLargestSize = 1 << 20;  // the largest number of ranks, as for the setting RUEDA_SIZE
 constexpr std::string_view kNamePrefix = "recorder-rank";
 constexpr std::string_view kNameSuffix = ".json";
 
@@ -226,8 +226,7 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // if an operation is wrong, the head of the file may tell why: the file may be of
-                                   // another kind
+                damage_ = damage;  // if an operation is wrong, the file may be of another kind, which its head shows
             }
         }
         return !is_element;

@@ -31,7 +31,7 @@ struct Recording {
                                           ///< none
     RecordedCounters counters;
     std::vector<RecordedSet> sets;
-    std::vector<RecordedOperation> operations;  ///< in the order of their numbers
+    std::vector<RecordedOperation> operations;  ///< the operations in the order of their numbers
 
     [[nodiscard]] bool operator==(const Recording&) const = default;
 };

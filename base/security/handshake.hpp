@@ -36,8 +36,8 @@ struct MessageKeys {
 ///     proof    connecting → accepting
 ///
 /// All messages have fixed lengths. A proof is an HMAC-SHA-256 code over version, side, both nonces and the purpose, so
-/// a proof of another connection, of the other side or for another purpose is refused. Threads: only one thread may use
-/// an object.
+/// a proof is refused if it comes from another connection or from the wrong side, or is for another purpose. Threads:
+/// only one thread may use an object.
 class Handshake {
 public:
     static constexpr std::size_t kHeaderBytes = 16;

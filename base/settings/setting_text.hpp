@@ -15,8 +15,8 @@ namespace rueda::base {
 [[nodiscard]] std::string type_text(const Setting& setting);
 /// The allowed range, for example "2 … 16" or "0 or 64 … 1G". The text is empty if every value of the type is allowed.
 [[nodiscard]] std::string range_text(const Setting& setting);
-/// Returns the setting's value in `config` in the form in which a user sets the variable. Returns an empty text if the
-/// setting has no value.
+/// Returns the value that the setting has in `config`, in the form in which a user sets the variable. Returns an empty
+/// text if the setting has no value.
 [[nodiscard]] std::string value_text(const Setting& setting, const Config& config);
 /// Says whose value is used if the ranks have different values: "each rank's own", "rank 0's", …
 [[nodiscard]] std::string_view scope_text(const Setting& setting);

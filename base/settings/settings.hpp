@@ -65,7 +65,7 @@ inline constexpr std::size_t kSettingGroupCount = 8;
 enum class SettingScope : std::uint8_t {
     own,        ///< each rank uses its own value
     rank_zero,  ///< all ranks use the value of rank 0
-    smallest,   ///< all ranks use the smallest value; for memory limits
+    smallest,   ///< all ranks use the smallest value; this scope is for memory limits
     same,       ///< init() fails if the values differ, because the value affects results
 };
 

@@ -66,7 +66,8 @@ public:
 
 private:
     enum : std::uint32_t { kNone = 0, kClaimed = 1, kPublished = 2 };
-    static constexpr int kLooks = 1'000'000;  // this many checks take some milliseconds
+    // the number of checks before reason() gives up; they take some milliseconds
+    static constexpr int kLooks = 1'000'000;
 
     typename Atomics::template Atomic<std::uint32_t> state_{kNone};
     std::int32_t code_ = 0;

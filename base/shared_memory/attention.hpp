@@ -11,10 +11,11 @@ namespace rueda::base {
 
 /// Says which events must wake a rank.
 enum class AttentionState : std::uint32_t {
-    awake = 0,         ///< no event: a thread of the rank checks for events itself, or no operation is pending
-    asleep = 1,        ///< not every event: operations are pending, but no caller waits for them
-    blocked = 2,       ///< every event must wake the rank at once: a caller waits, or a task is in progress
-    holding_back = 3,  ///< the background thread waits a short time, so that more operations can join a batch
+    awake = 0,    ///< no event must wake the rank: a thread of it checks for events itself, or no operation is pending
+    asleep = 1,   ///< some events need not wake the rank: operations are pending, but no caller waits for them
+    blocked = 2,  ///< every event must wake the rank at once: a caller waits, or a task is in progress
+    /// a batch stays open for a short time so that more operations can join it; the background thread waits meanwhile
+    holding_back = 3,
 };
 
 /// One rank's cache line in shared memory. It shows whether the rank sleeps, and contains two futexes on which threads
@@ -64,8 +65,8 @@ public:
 
     /// For a caller that drives progress. The function announces that the caller is blocked, calls `nothing_new()`, and
     /// sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or without a reason. No
-    /// publication is lost: after the announcement, a publishing thread rings; a publication from before the
-    /// announcement is seen by `nothing_new()`.
+    /// publication is lost: `nothing_new()` sees publications from before the announcement, and after the announcement
+    /// publishing threads ring.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -79,9 +80,9 @@ public:
     /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, unless
     /// the thread's bell was already rung since the thread took its last ticket.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Rings both bells, even if `rung` is set. This function is used when the job ends. It is needed because a thread
-    /// may have been killed between setting `rung` and its system call. All other threads would then find `rung` set,
-    /// and none of them would ring.
+    /// Rings both bells, even if `rung` is set. This function is used when the job ends, because a thread may have been
+    /// killed between setting `rung` and its system call. All other threads would then find `rung` set, and none of
+    /// them would ring.
     void ring_all() {
         caller_.ring();
         background_.ring();

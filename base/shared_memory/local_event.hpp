@@ -15,13 +15,13 @@ template <class Atomics>
 class BasicLocalEvent {
 public:
     /// Sleeps until notify() is called, or the timeout has passed. First registers this thread, so that notify() knows
-    /// that somebody sleeps, and then calls `ready()` once. If `ready()` returns true, does not sleep. Because of this
+    /// that a thread sleeps, and then calls `ready()` once. If `ready()` returns true, does not sleep. Because of this
     /// order, no notification is lost.
     template <class Ready>
     void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
-        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // seq_cst, like the load of this word in notify(), which
-                                                            // comes after the change that the thread waits for
+        // seq_cst: notify() loads this word after the change that the thread waits for, also with seq_cst
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);
         if (!ready()) {
             Atomics::futex_wait(epoch_, seen, timeout);
         }

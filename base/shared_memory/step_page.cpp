@@ -13,7 +13,7 @@
 namespace rueda::base {
 namespace {
 
-/// With these seals, no process can change the file's size while another process has mapped it.
+/// These seals keep every process from changing the file's size while another process has mapped it.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace

@@ -49,7 +49,7 @@ bool StackQuestions::responds(std::uint32_t member, std::int64_t now_ns) const {
 }
 
 /// Whether the newest question was answered. The numbers of questions and answers only grow, and start again at 0 after
-/// 2^32 - 1. So the sign of their difference shows which number is newer.
+/// 2^32 - 1. Therefore the sign of their difference shows which number is newer.
 bool StackQuestions::has_answered(std::uint32_t member) const {
     const std::uint32_t answered = blocks_.stack_of(member).answered.load(std::memory_order_acquire);
     return static_cast<std::int32_t>(answered - asked_[member].number) >= 0;

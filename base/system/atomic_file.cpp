@@ -83,8 +83,8 @@ AtomicFile::~AtomicFile() {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, std::string_view suffix) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
-        return file_failure(path, "open", EISDIR);  // without this check, the rename would fail, but only after all
-                                                    // data were written
+        // this check comes early, because the rename would fail only after all data were written
+        return file_failure(path, "open", EISDIR);
     }
     std::filesystem::path partial = path;
     partial += suffix;

@@ -24,8 +24,8 @@ msghdr message_of(std::span<iovec> parts) {
 }
 
 void take_fds(msghdr& message, std::vector<UniqueFd>& fds) {
-    fds.reserve(kMostDescriptors);  // allocated before the loop: if an allocation failed in the loop, received
-                                    // descriptors would be lost
+    // allocated before the loop, because received descriptors would be lost if an allocation failed in the loop
+    fds.reserve(kMostDescriptors);
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
             continue;

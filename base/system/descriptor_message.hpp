@@ -17,7 +17,7 @@ namespace rueda::base {
 /// The maximum number of files in one message.
 inline constexpr std::size_t kMostDescriptors = 2;
 
-/// What came with a received message, apart from its bytes.
+/// The files and flags that came with a received message.
 struct Attachments {
     std::vector<UniqueFd> fds;  ///< the received files, which are closed on exec
     int flags = 0;              ///< MSG_TRUNC: the bytes did not fit; MSG_CTRUNC: some files did not fit

@@ -18,8 +18,8 @@ namespace rueda::base {
 
 namespace {
 
-/// How long to wait for a terminal or pipe that accepts no data. Afterwards the line is dropped, because the log must
-/// not delay the training.
+/// How long to wait for a terminal or pipe that accepts no data. After this time the line is dropped, because the log
+/// must not delay the training.
 constexpr int kFullPipeMilliseconds = 1000;
 
 spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {

@@ -9,7 +9,7 @@
 
 namespace rueda::base {
 
-/// What /proc/<pid>/stat says about a process.
+/// The facts about a process from /proc/<pid>/stat.
 struct ProcessStatus {
     char state = '?';  ///< field 3: R, S, D, T, t, Z, X, … (proc(5))
     std::int64_t threads = 0;

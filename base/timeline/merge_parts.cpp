@@ -23,9 +23,9 @@ namespace {
 
 /// The merger writes its text when it has collected this many bytes.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// Some spans of the timeline cover several operations, such as the operations of a batch. Each time the merger has
-/// taken this many operations, it writes those of these spans that are complete. The operations of a batch end
-/// together, so the merger takes all of them within this many operations.
+/// Some spans of the timeline cover several operations, such as the operations of a batch. The merger writes the
+/// complete ones each time it has taken this many operations. The operations of a batch end together, so all of them
+/// are within this many operations.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {
@@ -152,8 +152,8 @@ private:
             return;
         }
         ++totals_.end.operations;
-        // Set 0 is the world, so all ranks are its members. An operation of the world is held only until the merger has
-        // the records of all ranks. The members of other sets are not known, so the operations of other sets are held
+        // Set 0 is the world, so all ranks are its members. An operation of the world is held until the merger has the
+        // records of all ranks. The merger does not know the members of other sets, so it holds their operations
         // longer.
         const std::size_t members = record.set_id == 0 ? static_cast<std::size_t>(parts_.front().header().size)
                                                        : std::numeric_limits<std::size_t>::max();

@@ -23,7 +23,7 @@ namespace {
 /// longer line than this is not a timeline.
 constexpr std::size_t kLongestEvent = std::size_t{1} << 20U;
 constexpr std::size_t kShownPath = 300;
-/// The last event of a file and the closing bracket lie within so many bytes at the end.
+/// The last event of a file and the closing bracket lie within this many bytes at the end of the file.
 constexpr std::size_t kEndBytes = 4096;
 
 std::string reading(const std::string& path) { return "reading " + quote(path, kShownPath); }

@@ -27,7 +27,7 @@ public:
     [[nodiscard]] Result<std::optional<TimelinePart>> next();
     /// Whether this object has read the event with which the writer ends the file.
     [[nodiscard]] bool has_end() const { return has_end_; }
-    /// Whether the event of the end is the last one in the file now, even if it was not read.
+    /// Whether the file now ends with the event that marks its end, even if this object has not read that event.
     [[nodiscard]] bool ends_with_end() const;
 
 private:
@@ -41,7 +41,7 @@ private:
     UniqueFd file_;
     std::size_t piece_bytes_;
     TimelineHeader header_;
-    std::string header_line_;  ///< parse_timeline() expects this line before the events of each piece
+    std::string header_line_;  ///< the line that parse_timeline() expects before the events of each piece
     std::string text_;         ///< text that was read from the file and is not in a piece yet
     bool is_over_ = false;
     bool has_end_ = false;

@@ -13,7 +13,7 @@ namespace rueda::base {
 namespace {
 
 /// At most this many messages, or operations without a name, are drawn in rows of their own at the same time. Further
-/// ones share the first of these rows.
+/// messages and operations share the first of these rows.
 constexpr std::size_t kMostLanes = 8;
 static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kGpus);
 

@@ -26,7 +26,8 @@ public:
     static constexpr std::int32_t kBatches = 4;
     static constexpr std::int32_t kMessages = 5;  ///< some rows after this one are for messages that are pending at the
                                                   ///< same time
-    static constexpr std::int32_t kGpus = 13;     ///< up to three GPUs of the rank; a rank rarely uses more than one
+    /// up to three rows after this one are for GPUs of the rank; a rank rarely uses more than one
+    static constexpr std::int32_t kGpus = 13;
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
 

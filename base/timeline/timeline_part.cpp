@@ -22,7 +22,7 @@ constexpr std::string_view kTimelineFormat = "rueda-timeline";
 constexpr int kTimelineVersion = 1;
 constexpr std::string_view kHeaderName = "rueda_timeline";
 constexpr std::string_view kEndName = "rueda_timeline_end";
-constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the largest value of the setting RUEDA_SIZE
+constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the largest number of ranks, as for the setting RUEDA_SIZE
 constexpr std::string_view kNegotiate = "NEGOTIATE_";
 
 TimelineHeader header_of(const Json& args) {
@@ -152,7 +152,7 @@ private:
         }
         const auto category = event.find("cat");
         if (category == event.end() || !category->is_string()) {
-            return;  // events with the names of rows are left out, because the merge makes them again
+            return;  // events that give rows their names are left out, because the merge makes them again
         }
         if (*category == "negotiation") {
             part_.operations.push_back({rank, record_of(json_fields::object_of(event, "args"), name)});

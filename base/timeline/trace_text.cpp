@@ -35,7 +35,7 @@ void append_event(std::string& text, const TraceEvent& event) {
         append_us(text, event.begin_ns);
     }
     if (event.phase == 'i') {
-        text += R"(,"s":"t")";  // the event is drawn only in its own row, not across all rows
+        text += R"(,"s":"t")";  // "s":"t" draws the event only in its own row, not across all rows
     }
     if (event.end_ns) {
         text += R"(,"dur":)";

@@ -19,7 +19,8 @@ using ops::cuda::kMostItems;
 
 constexpr std::uint64_t kSources = 16;
 constexpr std::uint64_t kDestinations = 4;
-/// A reduction of 16 tensors moves 17, so the copy beside it reads and writes 8.5.
+/// A reduction of 16 tensors reads 16 and writes one. The copy with which it is compared moves as many bytes: it reads
+/// 8.5 tensors and writes 8.5.
 constexpr std::uint64_t kCopied = 9;
 
 /// A measured kernel. `run` puts launch number j into the stream. Consecutive launches use other memory, so that the L2
@@ -82,7 +83,8 @@ private:
         gpu_.synchronise();
     }
 
-    /// Copies `bytes` bytes from changing places to changing places.
+    /// Copies `bytes` bytes in the device. Each j copies between other places, so that the L2 cache does not have the
+    /// bytes.
     void copy_beside(std::uint64_t j, std::uint64_t bytes) {
         const auto place = [&](std::uint64_t room) { return j * bytes % (room - bytes + 1) / 256 * 256; };
         gpu_.copy(copied_.data() + place(kCopied * size_), sources_.data() + place(kSources * size_), bytes);
@@ -240,7 +242,7 @@ private:
         measure({"fill", size_, run, wrong});
     }
 
-    /// Adasum of equal tensors, which is one of them. It reads each tensor at least twice.
+    /// Adasum of equal tensors, whose result is equal to each of them. It reads each tensor at least twice.
     void adasum(DType dtype, std::uint64_t n) {
         const ops::cuda::Adasum adasum{.dtype = dtype, .factor = 1.0, .parts = static_cast<std::uint32_t>(n)};
         const std::uint64_t count = count_of(dtype);

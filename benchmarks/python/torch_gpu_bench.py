@@ -113,7 +113,7 @@ def finish(device: torch.device) -> None:
 def step(
     candidate: Candidate, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype | None, *, in_timeline: bool = False
 ) -> float:
-    """Returns the seconds of a training step, from and to a state in which the GPU has no work."""
+    """Returns the duration of a training step in seconds. The GPU has no work when the step begins and when it ends."""
     finish(x.device)
     begin = time.perf_counter()
     candidate.optimizer.zero_grad(set_to_none=True)
@@ -123,7 +123,8 @@ def step(
     with scope("backward pass"):
         loss.backward()
         if in_timeline and x.device.type == "cuda":
-            # The scope then ends with the work of the GPU. Rueda reduces the gradients in a stream of its own.
+            # This wait makes the scope end when the GPU has done the backward pass. It does not wait for the
+            # reductions, which Rueda has put into a stream of its own.
             torch.cuda.current_stream(x.device).synchronize()
     candidate.optimizer.step()
     finish(x.device)

@@ -34,7 +34,7 @@ private:
     const char* const call_;
     const std::chrono::milliseconds timeout_;
     std::mutex mutex_;
-    std::condition_variable returned_;  // the destructor wakes watch(), which waits here
+    std::condition_variable returned_;  // watch() waits for this; the destructor notifies it
     bool has_returned_ = false;         // protected by mutex_
     std::thread thread_;
 };

@@ -25,7 +25,7 @@ void keep_for_mpi(std::unique_ptr<T, Deleter> memory) noexcept {
         static auto* const list = new std::vector<decltype(memory.release())>;
         list->push_back(kept);
     } catch (const std::bad_alloc&) {
-        return;  // the memory is not in the list, but it is not freed either
+        return;  // there is no memory for the list; the caller's memory is not freed either
     }
 }
 

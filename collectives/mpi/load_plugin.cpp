@@ -65,8 +65,8 @@ void make_global(MpiAbi abi) {
         void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
         if (library != nullptr && look_into(library).abi == abi) {
             static_cast<void>(
-                ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));  // the library stays loaded, because MPI
-                                                                                // cannot be unloaded
+                // the reference is never given back, because MPI cannot be unloaded
+                ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));
         }
     }
 }
@@ -144,7 +144,9 @@ Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& c
         if (plugin.is_ok()) {
             failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
                                            name_of(plugin.value()->abi), name_of(*abi)));
-            break;  // the MPI of this plugin is loaded now, so another plugin would find its symbols first
+            // no other plugin is tried: the MPI of this plugin is loaded now, so another plugin would find its symbols
+            // first
+            break;
         }
         failures.push_back(plugin.status().message());
     }

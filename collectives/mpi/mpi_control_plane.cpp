@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Whether Rueda initialised MPI. This state is global, because a process has only one MPI.
 struct Ownership {
-    std::shared_ptr<MpiApi> mpi;  ///< null if the program initialised MPI
+    std::shared_ptr<MpiApi> mpi;  ///< the MPI that Rueda initialised; null if the program initialised MPI
     pid_t process = 0;            ///< the process that initialised MPI; a forked child must not finalise the MPI of its
                                   ///< parent
     bool finalize_at_exit = false;
@@ -44,7 +44,7 @@ Ownership& ownership() {
 void finalize_at_exit() {
     const Ownership& owner = ownership();
     if (owner.finalize_at_exit && owner.process == ::getpid() && !owner.mpi->finalized()) {
-        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit, nobody is left who could handle an error
+        static_cast<void>(owner.mpi->finalize().is_ok());  // a failure is ignored, because the process is exiting
     }
 }
 
@@ -267,7 +267,7 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// The rules have no interruption: if a rank of the launch ends, the call goes on, because this rank may belong to
+    /// The rules have no interruption: the call goes on if a rank of the launch ends, because that rank may belong to
     /// another job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
@@ -327,9 +327,9 @@ private:
         return result;
     }
 
-    /// Waits until all messages of all ranks have arrived. For this, the ranks first tell each other how many messages
-    /// they sent. If a message arrived after its receiver had freed the communicator, MPI could deliver it in a later
-    /// communicator with the same number.
+    /// Waits until all messages of all ranks have arrived. First, the ranks tell each other how many messages they
+    /// sent. Without this wait, a message could arrive after its receiver has freed the communicator, and MPI could
+    /// deliver it in a later communicator with the same number.
     Status end_messages() {
         operation_ = "shutdown";
         const Clock::time_point begin = Clock::now();

@@ -140,8 +140,8 @@ private:
     std::vector<std::unique_ptr<Message>> sent_;
 };
 
-/// What the lowest member does. It asks the other members, compares their lists with its own, and sends the verdict to
-/// all members that have answered. These members are still waiting, because they wait longer than the lowest member
+/// The work of the lowest member. It asks the other members, compares their lists with its own, and sends the verdict
+/// to all members that have answered. These members are still waiting, because they wait longer than the lowest member
 /// does.
 class LowestMember final : public Rendezvous {
 public:
@@ -260,7 +260,7 @@ private:
     std::optional<Status> verdict_;
 };
 
-/// What every other member does. It answers the lowest member's questions until it gets the verdict or its deadline
+/// The work of every other member. It answers the lowest member's questions until it gets the verdict or its deadline
 /// passes. It also answers questions that are older than this rendezvous. Only the lowest member knows which question
 /// is the current one.
 class OtherMember final : public Rendezvous {
@@ -326,7 +326,7 @@ private:
     std::optional<Status> verdict_;
 };
 
-/// Waits until this rank's messages were sent, because other members may be waiting for them.
+/// Waits until MPI has sent this rank's messages, because other members may be waiting for them.
 void see_off(Rendezvous& rendezvous) {
     const Clock::time_point deadline = Clock::now() + kTransferTime;
     while (!rendezvous.have_messages_left() && Clock::now() < deadline) {

@@ -34,10 +34,10 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
     return "an unknown MPI";
 }
 
-/// When MPI is finalised. This matters only if Rueda initialised MPI.
+/// Says at what time Rueda finalises MPI. If the program initialised MPI, the program itself finalises it.
 enum class MpiFinalize {
-    at_close,  ///< when the control plane is closed; this process cannot initialise MPI again
-    at_exit,   ///< when the process exits; Rueda can therefore be initialised again after a shutdown
+    at_close,  ///< MPI is finalised when the control plane is closed; this process cannot initialise MPI again
+    at_exit,   ///< MPI is finalised when the process exits, so Rueda can be initialised again after a shutdown
 };
 
 /// Rules for an MPI call that waits for other processes and cannot be interrupted. If the start cannot succeed any
@@ -64,7 +64,8 @@ struct MpiControlPlaneOptions {
     Membership membership{};
     /// The rules for MPI_Init. The call that creates the communicator has the same rules, but no interruption.
     MpiCallRules init_rules{};
-    /// Called with a text for the user if something takes long. If the function is empty, the text is dropped.
+    /// A function that is called with a text for the user if something takes long. If the function is empty, the text
+    /// is dropped.
     std::function<void(const std::string& text)> warn{};
 };
 

@@ -11,8 +11,8 @@
 
 namespace rueda::collectives {
 
-/// How this process was started, as far as it can find out. An environment variable alone is no proof, because batch
-/// scripts and child processes inherit it too.
+/// The facts about how this process was started, as far as it can find them out. An environment variable alone is no
+/// proof, because batch scripts and child processes inherit it too.
 struct LaunchFacts {
     bool mpi_initialized = false;  ///< an MPI library in this process was initialised; it may be finalised by now
     std::string launcher;          ///< for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty if there is no MPI launcher

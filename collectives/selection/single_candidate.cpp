@@ -17,8 +17,8 @@ bool is_single_indicated(const StartRequest& /*request*/) { return true; }
 Status is_single_viable(const StartRequest& request) {
     const base::Config& config = request.config;
     if (config.control_plane == ControlPlaneKind::automatic && !config.rendezvous.empty()) {
-        // The settings name a socket, but not the rank of this process. An error is better than a rank that trains
-        // alone.
+        // The settings name a socket, but not the rank of this process. This is an error, because otherwise this rank
+        // would train alone.
         RUEDA_RETURN_IF_FAILED(check_socket_settings(config));
     }
     if (config.size.value_or(1) == 1 && config.rank.value_or(0) == 0) {

@@ -38,7 +38,7 @@ struct Needed {
     bool has_output = true;
 };
 
-/// What every call prepares first: the Runtime, the process set and the options.
+/// The Runtime, the process set and the options, which every call prepares first.
 struct Call {
     Runtime* runtime = nullptr;
     ProcessSet* set = nullptr;
@@ -71,7 +71,7 @@ struct Call {
         }
     }
     [[nodiscard]] std::unique_ptr<rueda_handle> make_handle(std::uint32_t members = 1) const;
-    /// Whether an allreduce takes the general way. Only named tensors in the CPU's memory have a shorter one.
+    /// Whether an allreduce takes the general code path. Named tensors in the CPU's memory take a shorter one.
     [[nodiscard]] bool is_general(const char* name) const { return is_unnamed(name) || options->device != nullptr; }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
@@ -142,7 +142,8 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     if (!made->done()) {
         return status;  // the operation was refused, so the engine has no reference to the handle
     }
-    rueda_handle* const ended = made.release();  // not freed here: the engine may still hold its reference
+    // the handle is not freed here, because the engine may still hold its reference
+    rueda_handle* const ended = made.release();
     if (!status.is_ok()) {
         ended->drop();
         return status;

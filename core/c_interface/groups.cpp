@@ -74,7 +74,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
     }
     std::vector<std::string> names;
     std::vector<Request> requests;
-    std::shared_ptr<const rueda::core::DeviceUse> use;  // of all members that are on a device
+    std::shared_ptr<const rueda::core::DeviceUse> use;  // the use of the devices, for all members that are on a device
     for (std::size_t i = 0; i < count; ++i) {
         names.push_back(rueda::core::name_of_member(name, i, count));
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));

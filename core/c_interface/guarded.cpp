@@ -22,7 +22,7 @@ thread_local std::int32_t next_line = 0;
 // The text of the last failure on this thread. The pointer has no destructor: handlers of exit() may call Rueda after
 // this thread's thread-local destructors have run.
 constinit thread_local std::string* last_error = nullptr;
-constinit thread_local bool has_lost_error = false;  // there was no memory for the last text
+constinit thread_local bool has_lost_error = false;  // true if there was no memory for the last text
 
 struct LastErrorEnds {
     LastErrorEnds() = default;
@@ -74,7 +74,8 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-        } catch (...) {  // without this report, ruedarun only learns that this rank has ended
+            // this report gives ruedarun the reason; otherwise ruedarun learns only that this rank has ended
+        } catch (...) {
             static_cast<void>(code);
         }
     }

@@ -63,7 +63,7 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    // Without a job there is nothing to leave, and a callback that ends the process must not call shutdown.
+    // Without a job there is nothing to leave. If a callback ends the process, it must not call shutdown.
     const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();

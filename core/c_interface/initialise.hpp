@@ -29,8 +29,8 @@ private:
     [[nodiscard]] Status for_each(Number&& number) const;
 };
 
-/// Joins a job. The caller holds the process mutex. If the process is in a job already, checks that this is the
-/// requested job.
+/// Joins a job. The caller holds the process mutex. If the process is in a job already, checks that its job is the
+/// requested one.
 [[nodiscard]] Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets = {});
 
 }  // namespace rueda::core::c_interface

@@ -36,9 +36,10 @@ struct Process {
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
     std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; under `mutex`
     std::int32_t next_set_id = 1;   // larger than the numbers of all sets of earlier jobs; under `mutex`
-    // the job that this process is in; init stores it (release), all readers use acquire
+    // the job that this process is in; init stores it with release, and all readers load it with acquire
     std::atomic<Runtime*> current{nullptr};
-    /// The connection to the launcher. The first init creates it (release; all readers use acquire). Never destroyed.
+    /// The connection to the launcher. The first init creates it and stores it with release; all readers load it with
+    /// acquire. It is never destroyed.
     std::atomic<LauncherLine*> launcher{nullptr};
     /// Whether a call has returned the reason of the abort to the program, or the program itself has ended the job.
     /// Relaxed: no other data depend on the flag.

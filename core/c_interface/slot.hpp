@@ -13,12 +13,12 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// A TensorSlot: a name whose table entry is looked up once per job.
+/// The object behind a TensorSlot: a name, whose table entry is looked up once per job.
 struct rueda_slot {
     std::string name;
     std::int32_t process_set = 0;
     std::mutex mutex;
-    // Release: stored after `set` and `entry`. Acquire: every user of the slot.
+    // Stored with release after `set` and `entry`. Every user of the slot loads it with acquire.
     std::atomic<rueda::core::Runtime*> runtime{nullptr};
     std::shared_ptr<rueda::core::ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;

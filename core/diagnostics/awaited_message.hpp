@@ -41,13 +41,13 @@ private:
     static constexpr std::uint64_t kWaitsForGpu = std::uint64_t{1} << 58;
 };
 
-/// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. Called
-/// by the rank's background thread. Afterwards any rank may read this message.
+/// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. The
+/// rank's background thread calls this function. Any rank may then read the description of the message.
 void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* message, std::int64_t since_ns);
 /// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
-/// Makes an entry of a report from `message`, for which rank `own` waits; read_awaited_message() has returned it. If
+/// Makes an entry of a report from `message`, for which rank `own` waits. read_awaited_message() returned `message`. If
 /// the message is a receive from any rank, and all other ranks of `ranks` may send it, all these ranks count as
 /// missing. If only the members of a smaller process set may send it, no rank counts as missing, because only rank
 /// `own` knows that set. If the message waits for the GPU of rank `own`, this rank counts as missing.

@@ -105,7 +105,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         const bool has_parts = add_parts(made, now_ns, source);
         const bool has_stacks = add_stacks(made, source);
         if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
-            return std::nullopt;  // the next call makes the report again, and looks whether the answers have come
+            // the report is not complete yet; the next call makes it again, and looks whether the answers have come
+            return std::nullopt;
         }
         stop_asking(source);
         const auto reason = ends_job ? std::optional(reason_of_end(made)) : std::nullopt;
@@ -115,8 +116,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     return finding;
 }
 
-/// Adds to the report, for each rank that is behind, which part of which chunk this rank has not delivered. Returns
-/// true if the report need not wait for the chunks any more: they are known, or the time to wait is over.
+/// Adds to the report, for each rank that is behind, which part of which chunk that rank has not delivered. Returns
+/// true if the chunks are known or the time to wait for them is over, so that the report need not wait any more.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {
         return true;

@@ -39,8 +39,8 @@ public:
         std::uint64_t reduced = 0;
         std::uint64_t resident = 0;
     };
-    /// The chunks of the batch, as the thread that drives progress has said. `is_there`: whether that thread has
-    /// answered.
+    /// The chunks of the batch, as answered by the thread that drives progress. `is_there` is false while that thread
+    /// has not answered.
     struct ChunksAnswer {
         bool is_there = false;
         std::optional<collectives::BatchChunks> chunks = {};
@@ -51,9 +51,10 @@ public:
         std::function<std::vector<StallReport::Rank>()> ranks;
         /// The members on other hosts.
         std::function<std::vector<std::int32_t>()> elsewhere;
-        /// See StallMonitor::add_stacks_of_executing. Empty: reports have no stacks.
+        /// See StallMonitor::add_stacks_of_executing. If this function is empty, reports have no stacks.
         std::function<bool(std::span<StallReport::Rank> ranks)> add_stacks = {};
-        /// Empty: the report does not say which part a rank has not delivered.
+        /// Returns the counts of a member. If this function is empty, the report does not say which part a rank has not
+        /// delivered.
         std::function<Counts(std::uint32_t member)> counts = {};
         /// Asks for the chunks of the batch at a position of the log. If the answer is not there yet, call this again
         /// later. If this function is empty, reports have no chunks.
@@ -86,7 +87,7 @@ private:
     std::uint64_t steps_ = 0;    ///< the steps that all members of this host together had done at the last look
     std::int64_t moved_ns_ = 0;  ///< when `steps_` was last seen to change, or when the call was first seen
     bool asks_for_stacks_ = false;
-    std::int64_t due_ns_ = 0;  ///< since when a report waits for stacks and chunks; 0: no report waits
+    std::int64_t due_ns_ = 0;  ///< the time since which a report has waited for stacks and chunks; 0: no report waits
 };
 
 }  // namespace rueda::core

@@ -111,7 +111,8 @@ GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 }
 
 void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t now_ns) {
-    rank.finished.reset();  // a launched operation counts as finished there
+    // the flight recorder counts a launched operation as finished, so this line would mislead here
+    rank.finished.reset();
     switch (state.stage) {
         case GpuState::Stage::not_begun:
             rank.on_gpu = "has announced it, and has not launched it: it executes an earlier operation";

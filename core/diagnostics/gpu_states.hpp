@@ -13,7 +13,7 @@ namespace rueda::core {
 /// The state of one member and its GPU, for the batch at a position of the log. The member publishes it.
 struct GpuState {
     enum class Stage : std::uint8_t {
-        not_begun,      ///< the member has not come to the batch
+        not_begun,      ///< the member has not reached the batch
         launching,      ///< the member is about to launch the batch; `state.phase` says how far it is
         behind_others,  ///< the member has launched the batch, and its GPU works on an earlier one
         on_gpu,         ///< the member has launched the batch, and this is the oldest one that its GPU works on

@@ -16,9 +16,9 @@
 
 namespace rueda::core {
 
-/// Detects an operation on tensors in GPUs' memory that all ranks of the host have launched and that does not end: a
-/// kernel hangs, NCCL waits for another rank, or the program's own work before the operation does not end. If a rank
-/// has not launched the operation, BatchWatch reports it.
+/// Detects an operation on tensors in GPUs' memory that all ranks of the host have launched and that does not end.
+/// Possible causes: a kernel hangs, NCCL waits for another rank, or the program's own work before the operation does
+/// not end. If a rank has not launched the operation, BatchWatch reports it.
 ///
 /// The oldest batch of this rank's GPU is reported if it stays the oldest for the warning time, and again at growing
 /// intervals. After the shutdown time the job ends. Threads: one, the background thread.
@@ -49,8 +49,8 @@ private:
     NegotiationMemory<base::StdAtomics> memory_;
     std::uint32_t own_;
     StallSettings settings_;
-    std::uint64_t launched_ = 0;  ///< Cursor::launched at the last look; 0: the GPU has no batch
-    std::int64_t since_ns_ = 0;   ///< since when the batch is the oldest
+    std::uint64_t launched_ = 0;  ///< the value of Cursor::launched at the last check; 0: the GPU has no batch
+    std::int64_t since_ns_ = 0;   ///< the time since which this batch has been the oldest
     std::int64_t next_report_ns_ = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace rueda::core {
 
-/// A batch that this rank's GPU has got and has not done, for stall reports.
+/// A batch that was launched on this rank's GPU and has not ended. Stall reports use it.
 struct LaunchedBatch {
     std::uint64_t position = 0;  ///< the batch's position in the log
     std::int64_t since_ns = 0;   ///< CLOCK_MONOTONIC: when this rank launched the batch

@@ -25,11 +25,11 @@ using Kind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// While ranks join: how long to wait for messages that a rank sent before its end. Such a message takes precedence,
+/// How long a rank in init waits for messages that an ended rank sent before its end. Such a message takes precedence,
 /// because an error that all ranks were told says more than the end of one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// How long a shutdown may take after the last rank has announced it. It takes time because a message must pass through
-/// the tree of the hosts.
+/// How long a shutdown may take after the last rank has announced it. The shutdown takes time because a message must
+/// pass through the tree of the hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
 /// The largest number of messages with the reason of an abort. It is small, because the launcher reads these messages
@@ -114,7 +114,7 @@ std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& 
 
 LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks)
     : socket_(std::move(socket)), rank_(rank), ranks_(ranks) {
-    read(base::monotonic_ns());  // the step file comes with the first message
+    read(base::monotonic_ns());  // opens the step file, which comes with the first message
 }
 
 /// Like recv(). If a file comes with the message, it is opened as the step file.

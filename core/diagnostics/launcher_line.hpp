@@ -24,9 +24,9 @@ namespace rueda::core {
 
 /// The state of a rank at the time when it learns that another rank has ended.
 enum class Standing : std::uint8_t {
-    joining,        ///< it is in init and waits for the others
-    running,        ///< it has not announced its shutdown
-    shutting_down,  ///< it has announced its shutdown; it serves the others until all ranks have announced theirs
+    joining,        ///< the rank is in init and waits for the others
+    running,        ///< the rank has not announced its shutdown
+    shutting_down,  ///< the rank has announced its shutdown; it serves the others until all ranks have announced theirs
     closed,         ///< all ranks have announced their shutdown
 };
 
@@ -35,8 +35,8 @@ struct HeardNotification {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Looks for notifications about the end of another rank. Such an end may also have to end the job of a rank in the
-/// state `standing`. Returns the first notification for which this is so; nullptr if there is none. Pure.
+/// Looks for notifications about the end of another rank. Returns the first notification about an end that must also
+/// end the job of a rank in the state `standing`; nullptr if there is none. This function is pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
 /// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is
@@ -78,8 +78,8 @@ public:
     /// notifications are about this process's job.
     [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
 
-    /// Needed if the job consists of only some of the launched ranks. `launch_ranks[r]` is the launch's number of the
-    /// job's rank r, or −1 if the launcher does not know this rank. Empty means: all launched ranks in their order.
+    /// Call this if the job consists of only some of the launched ranks. `launch_ranks[r]` is the launch's number of
+    /// the job's rank r, or −1 if the launcher does not know this rank. Empty means: all launched ranks in their order.
     /// Notifications about other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
@@ -128,8 +128,8 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    std::vector<HeardNotification> members_heard_;  // the notifications of `heard_` that are about members; filled anew
-                                                    // by each request
+    // the notifications of `heard_` that are about members; each request fills it again
+    std::vector<HeardNotification> members_heard_;
     std::vector<int> members_;
     std::int32_t rank_ = 0;
     std::int32_t ranks_ = 0;

@@ -63,7 +63,7 @@ void Liveness::watch_member(std::uint32_t index) {
     member.pid = block.pid.load(std::memory_order_acquire);
     member.process_start = block.process_start.load(std::memory_order_acquire);
     if (member.pid == getpid()) {
-        return;  // the rank is a thread of this process and dies with it
+        return;  // this rank is a thread of this process, and dies together with it
     }
     // If /proc is usable on both sides, the ranks of one host are known to be in the same pid namespace. Otherwise the
     // rank's pid may belong to another process here.
@@ -98,8 +98,9 @@ std::optional<Liveness::Death> Liveness::check() {
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), end_reason.empty() ? kNoExitRecord : std::string_view(end_reason)),
         end_reason};
-    dead->watch = Watch::none;  // This is done last: if there is no memory to describe the death, the next call finds
-                                // the death again.
+    // The death is marked as found only after it was described. If there is no memory for the description, the next
+    // call finds the death again.
+    dead->watch = Watch::none;
     return death;
 }
 

@@ -45,7 +45,7 @@ public:
     struct Death {
         std::uint32_t member = 0;
         std::int32_t rank = 0;   ///< rank of the job
-        std::string text;        ///< what this rank knows: "rank 1 (pid 4711) died: …"
+        std::string text;        ///< what this rank knows about the death, for example "rank 1 (pid 4711) died: …"
         std::string end_reason;  ///< "" if there is none
     };
 

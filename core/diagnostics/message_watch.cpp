@@ -15,7 +15,7 @@ namespace rueda::core {
 namespace {
 
 /// The ranks that have not made the call on the other side of the message. For a receive from any rank, these are all
-/// other ranks of the set. If the message waits for this rank's GPU, no other rank has a part in that.
+/// other ranks of the set. If the message waits for this rank's GPU, there is no such rank.
 std::vector<std::int32_t> awaited_by(const MessageOperation& operation, std::int32_t own) {
     const MessageRequest& request = operation.request;
     if (operation.waits_for_gpu >= 0) {
@@ -47,8 +47,8 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
-/// The oldest message, with the names of the other late messages. A rank publishes one message, so its name must tell
-/// of the others.
+/// The oldest message, with the names of the other late messages. A rank publishes only one message, so the name of
+/// this message must also mention the other late messages.
 StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
     constexpr std::size_t kNamed = 3;
     constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103
@@ -66,7 +66,7 @@ StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all)
     return oldest;
 }
 
-/// The line for the log of a rank that does not print the report.
+/// The line that a rank writes to its log if it does not print the report.
 std::string line_about(const std::vector<MessageWatch::Late>& all) {
     const StallReport::Tensor& oldest = all.front().tensor;
     const std::size_t late = static_cast<std::size_t>(

@@ -15,8 +15,8 @@
 
 namespace rueda::core {
 
-/// For the text of an error: what a pending send or receive waits for. The result does not say what the ranks are
-/// doing. `own` is this rank's number in the job.
+/// Returns what a pending send or receive waits for, for the text of an error. The result does not say what the ranks
+/// are doing. `own` is this rank's number in the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
 /// Finds sends and receives of this rank for which the other rank has not made the matching call for a long time. Tells

@@ -36,7 +36,7 @@ void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::
 /// announced it yet". Returns "" while no member waits, or if nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Whether the name comes from look_at_end(). Such a name is that of a call and not of a tensor.
+/// Whether the name comes from look_at_end(). Such a name is the name of a call, not of a tensor.
 [[nodiscard]] bool is_name_of_end(std::string_view name);
 
 /// The first line of a stall report in which the pending end is the only entry.

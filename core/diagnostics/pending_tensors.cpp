@@ -128,7 +128,7 @@ private:
     const Memory& memory_;
     std::vector<bool> has_answer_;      // by slot
     std::vector<std::uint32_t> slots_;  // the slots that were found, without those for unnamed operations
-    std::size_t named_ = 0;             // for how many elements of `slots_` the name was already read
+    std::size_t named_ = 0;             // the number of elements of `slots_` whose name was already read
     std::set<std::string> names_;
     std::uint64_t position_ = 0;
     std::uint32_t left_;
@@ -219,7 +219,7 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // the usual case, in which the label need not be read
+        return std::nullopt;  // usually no generation can be pending, and the label need not be read
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
@@ -349,7 +349,7 @@ public:
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
         return {.unfinished_mask = is_turn ? std::uint64_t{1} << (with - 1) : 0, .unread_mask = unread};
     }
-    /// Why the member's mailbox stays full.
+    /// Returns the reasons why the member's mailbox stays full.
     [[nodiscard]] Obstacles obstacles_to_room(std::uint32_t member) const {
         const std::uint64_t unread = behind(reads_awaited(member));
         return unread != 0 ? Obstacles{.unread_mask = unread} : obstacles();
@@ -441,7 +441,7 @@ private:
     }
 
     const Memory& memory_;
-    const bool is_one_of_hosts_;  // the set has members on other hosts, for which this host may have to wait
+    const bool is_one_of_hosts_;  // true if the set has members on other hosts, for which this host may have to wait
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;

@@ -65,7 +65,7 @@ template <class RankOf>
 /// the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
-/// Whether the name is that of the entry for join(). Such an entry is a call and not a tensor.
+/// Whether the name is the one that stands for join(). Such an entry stands for a call, not for a tensor.
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
@@ -80,7 +80,7 @@ template <class RankOf>
 /// but perhaps not all members on other hosts.
 [[nodiscard]] std::vector<PendingTensor> pending_on_any_host(const NegotiationMemory<base::StdAtomics>& memory);
 
-/// What delays the registrar's work. One bit per member, as in PendingTensor.
+/// The members that delay the registrar's work: one bit per member, as in PendingTensor.
 struct Obstacles {
     std::uint64_t unfinished_mask = 0;
     std::uint64_t unread_mask = 0;

@@ -44,7 +44,7 @@ std::string describe_process(std::int32_t pid, std::uint64_t start_time) {
     }
     const std::optional<base::ProcessStatus> status = base::read_process_status(pid);
     if (!status || status->start_time != start_time) {
-        // Without a usable /proc, the number may belong to any process here.
+        // If this process has no usable /proc, `pid` may be the number of another process here.
         return base::process_start_time(getpid()) != 0 && base::process_has_ended(pid, start_time) ? "gone" : "";
     }
     std::string state(base::describe_process_state(status->state));

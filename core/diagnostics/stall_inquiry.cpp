@@ -541,7 +541,7 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
-        // all operations make progress again; otherwise a notice would have come
+        // no host has sent a notice, so all operations make progress again
         static_cast<void>(schedule_.look({}, now_ns));
     }
     noticed_ = false;
@@ -576,7 +576,7 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
 }
 
 /// For the root, when it prints a report: asks the other hosts to write their flight recorders. The root's own host
-/// does so because of the report itself.
+/// writes its flight recorder because of the report itself.
 void StallInquiry::ask_for_records(const StallReport& report) {
     const StallMessage message{
         .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};
@@ -650,8 +650,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    ask_for_records(report);  // at the end of the job, this is not needed: every rank then writes its own flight
-                              // recorder
+    // this request is not needed if the job ends, because every rank then writes its own flight recorder
+    ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }
 

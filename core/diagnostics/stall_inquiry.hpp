@@ -23,7 +23,7 @@ namespace rueda::core {
 /// The knowledge of one host about pending tensors, and about what the ranks of this host are doing.
 struct HostAccount {
     std::uint32_t host = 0;
-    /// `ready`: the host's ranks that have announced the tensor; `missing`: empty
+    /// In each tensor, `ready` lists the host's ranks that have announced it, and `missing` is empty.
     std::vector<StallReport::Tensor> tensors;
     /// If true, the account was cut: it does not contain tensors that come after the last of `tensors` in the order by
     /// name and call.
@@ -135,14 +135,15 @@ private:
     StallSchedule schedule_;
     /// A question for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
-    std::string record_because_;  // not on the root: from the last record message; "" if there was none
+    // on hosts other than the root's: the reason in the last record message; "" if there was none
+    std::string record_because_;
     // The following members are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
     std::vector<HostAccount> accounts_;  // the accounts of the current inquiry
-    /// While the root asks for stacks: the earlier accounts, which have no stacks. They are used for hosts that do not
-    /// answer a second time.
+    /// The accounts of the first inquiry, which have no stacks. The root keeps them while it asks for stacks, and uses
+    /// them for hosts that do not answer the second inquiry.
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // in the current inquiry

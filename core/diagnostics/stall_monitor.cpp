@@ -213,8 +213,8 @@ bool StallMonitor::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The id by which the schedule knows a message contains the rank and the time of the call. So a later message of the
-/// same rank has another id.
+/// The id by which the schedule knows a message contains the rank and the time of the call. Therefore a later message
+/// of the same rank gets another id.
 std::vector<StallMonitor::LateMessage> StallMonitor::late_messages(std::int64_t now_ns) const {
     std::vector<LateMessage> late;
     if (!reports_messages_) {

@@ -37,8 +37,8 @@ public:
         std::string report_before = {};
         /// The data of the report, for a file. Empty on ranks that do not report.
         std::shared_ptr<const StallReport> report = {};
-        /// The reason for the end of the job, if this stall ends the job. This text may be set although shut_down is
-        /// false: another part of the runtime then ends the job.
+        /// The reason for the end of the job, if this stall ends the job. If this text is set although shut_down is
+        /// false, another part of the runtime ends the job.
         std::string ends_job = {};
         /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
         /// host reports a stall.

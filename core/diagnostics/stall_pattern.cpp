@@ -150,8 +150,8 @@ std::optional<std::int64_t> step_of(const StallReport& report, std::int32_t rank
     return std::nullopt;
 }
 
-/// The ranks that wait for `rank`, and the first of their steps. Nothing unless all of them are in a later step than
-/// `rank`.
+/// Returns the ranks that wait for `rank`, and the lowest of their steps. Returns nothing unless all of them are in a
+/// later step than `rank`.
 struct Ahead {
     std::int64_t own_step = 0;
     std::int64_t step = 0;
@@ -179,7 +179,7 @@ std::optional<Ahead> ranks_ahead_of(const StallReport& report, std::int32_t rank
     return ahead;
 }
 
-/// Returns a tensor in which `rank` waits, but no other rank of the report does. Null if there is none.
+/// Returns a tensor for which `rank` waits and no other rank of the report waits. Null if there is none.
 const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     const auto found = std::find_if(rank.waits_in.begin(), rank.waits_in.end(), [&](const Tensor& waits_in) {
         return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const Tensor& tensor) {
@@ -190,15 +190,15 @@ const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     return found == rank.waits_in.end() ? nullptr : &*found;
 }
 
-/// When a rank has ended its loop, the other ranks soon wait for it. They may begin so many steps more, because some
-/// steps of a trainer that accumulates gradients call no collective operation.
+/// When a rank has ended its loop, the other ranks soon wait for it. They may begin at most this many more steps,
+/// because some steps of a trainer that accumulates gradients call no collective operation.
 constexpr std::int64_t kMostStepsWithoutRank = 16;
 
 std::optional<StallPattern> loop_ended(const StallReport& report) {
     for (const Rank& rank : report.missing_ranks) {
         const std::optional<Ahead> ahead = ranks_ahead_of(report, rank.rank);
         const Tensor* const waits_in = waits_elsewhere(report, rank);
-        // A rank that is many steps behind has not ended the loop of the others, but perhaps begun to count again.
+        // A rank that is many steps behind probably did not end its loop early. It may count its steps from 0 again.
         if (ahead && ahead->step - ahead->own_step <= kMostStepsWithoutRank && waits_in != nullptr) {
             return StallPattern{
                 Kind::loop_ended, joined({rank.rank}, ahead->ranks),
@@ -224,8 +224,8 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// A report about an operation that ranks have not launched also describes the ranks that have. They run ahead, and
-/// are not the reason.
+/// A report about an operation that ranks have not launched also describes the ranks that have launched it. Those ranks
+/// run ahead and are not the reason.
 bool has_launched(const StallReport& report, const Rank& rank) {
     return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
            contains(report.tensors.front().ready, rank.rank);
@@ -297,7 +297,7 @@ std::optional<StallPattern> undelivered(const StallReport& report) {
                                     base::format_ranks(report.elsewhere))};
 }
 
-/// For an operation on GPUs: names the ranks whose GPUs have not come to it. The other GPUs perhaps only wait for them.
+/// For an operation on GPUs: names the ranks whose GPUs have not reached it. The other GPUs perhaps only wait for them.
 std::optional<StallPattern> program_on_gpu(const StallReport& report) {
     Ranks ranks;
     for (const Rank& rank : report.missing_ranks) {
@@ -363,15 +363,16 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
     add(does_not_run(report));
     const bool is_busy = add(busy(report));
     if (report.executing) {
-        // A rank that waits for its program's work is also behind the others, so this is the reason.
+        // A rank that waits for its program's work is also behind the other ranks, but the program's work is the
+        // reason. So this pattern has precedence.
         if (!add(program_on_gpu(report)) && is_on_cpu(report)) {
             add(undelivered(report));
         }
         return patterns;
     }
     add(sends_to_each_other(report));
-    // If the ranks' loops or names differ, the ranks also wait crosswise. But the crosswise pattern says less than the
-    // patterns about names and loops, so it is left out if one of those is found.
+    // If the ranks' loops or names differ, the ranks also wait for each other crosswise. The patterns about names and
+    // loops say more, so the crosswise pattern is left out if one of them is found.
     const bool is_explained = add(numbered_names(report)) || add(loop_ended(report));
     if (!is_explained) {
         add(crosswise(report));

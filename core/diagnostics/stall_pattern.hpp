@@ -19,10 +19,10 @@ struct StallPattern {
         loop_ended,           ///< a rank ended its loop earlier than the others, because it has fewer batches
         busy,                 ///< a missing rank is in a scope that it declared
         crosswise,            ///< ranks wait for each other in different tensors
-        step_behind,          ///< a missing rank has not come to the step in which the others are
+        step_behind,          ///< a missing rank has not reached the step of the other ranks
         does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
         undelivered,          ///< in the middle of an operation, a rank has done less than the others
-        program_on_gpu,       ///< a GPU has not done the program's own work, which stands before an operation
+        program_on_gpu,       ///< a GPU has not done the program's own work, which comes before an operation
         other_host,           ///< in the middle of an operation, no rank of this host is behind the others
     };
     Kind kind = Kind::crosswise;

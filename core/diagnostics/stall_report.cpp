@@ -50,7 +50,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
     }
     std::string text = "waits itself in ";
     for (std::size_t i = 0; i < std::min(waits_in.size(), kTensorsPerRank); ++i) {
-        // In this text, the call site is the one of this rank.
+        // The text names only the call site of this rank.
         const std::string from = waits_in[i].sites.empty() ? "" : ", called from " + waits_in[i].sites.front().site;
         text += fmt::format("{}{} ({} s{})", i == 0 ? "" : ", ", name_of(waits_in[i]),
                             seconds_text(waits_in[i].seconds), from);

@@ -21,8 +21,9 @@ struct StallReport {
         bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
         std::int32_t peer = -1;     ///< rank of the job; -1: any
         bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
-        bool is_late = false;       ///< its rank has waited for it longer than the warning time
-        /// It waits for the GPU of its own rank, not for another rank. Tensor::name says for which GPU.
+        bool is_late = false;       ///< true if its rank has waited for the message longer than the warning time
+        /// Whether the message waits for the GPU of its own rank, and not for another rank. Tensor::name says for which
+        /// GPU.
         bool waits_for_gpu = false;
     };
     struct Tensor {
@@ -49,7 +50,7 @@ struct StallReport {
         enum class Kind : std::uint8_t {
             input,           ///< the rank's input of a chunk, for the ranks that combine the chunk
             share,           ///< the share of a chunk that this rank combines for all ranks
-            resident_share,  ///< the share of the tensors in resident memory that this rank combines for all ranks
+            resident_share,  ///< the part of the tensors in resident memory that this rank combines for all ranks
         };
         Kind kind = Kind::input;
         std::uint64_t chunk = 0;   ///< counted from 1; 0 if the part belongs to no chunk
@@ -70,7 +71,7 @@ struct StallReport {
         /// The last operation of this process set that the rank has finished. It ended `seconds` ago. Its lists of
         /// ranks are empty.
         std::optional<Tensor> finished = {};
-        double busy_seconds = -1;  ///< how long it has been in the scope `busy`; negative: not known
+        double busy_seconds = -1;  ///< how long the rank has been in the scope `busy`; negative: not known
         /// For an operation that is being executed: how many steps this rank is behind the rank that has done most.
         /// Moving a chunk takes some steps.
         std::uint64_t steps_behind = 0;
@@ -78,7 +79,8 @@ struct StallReport {
         /// For an operation on tensors in GPUs' memory: what the rank and its GPU do, for example "launched it on GPU 1
         /// 12 s ago, and the GPU has not done it".
         std::string on_gpu = {};
-        /// The rank's GPU has not come to the operation, because the program's own work before it has not ended.
+        /// True if the rank's GPU has not reached the operation, because the program's own work before it has not
+        /// ended.
         bool waits_for_program = false;
         /// The operation is on tensors in GPUs' memory, and the rank exchanges their data, or tells how far it is, in the
         /// CPU's memory.
@@ -95,8 +97,9 @@ struct StallReport {
     /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
     /// have not finished them.
     bool executing = false;
-    /// If `executing`, for tensors in GPUs' memory: ranks are launching the operation, or all have launched it and GPUs
-    /// do not end it. `ready` are the ranks that have launched it, or those whose GPUs have ended it.
+    /// If true (only together with `executing`, for tensors in GPUs' memory), either some ranks have not launched the
+    /// operation, or all have launched it and some GPUs do not end it. `ready` are the ranks that have launched it, or
+    /// those whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
     /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.
@@ -110,7 +113,7 @@ struct StallReport {
 /// For example "its input of chunk 21 of 64", "its share of the tensors in resident memory".
 [[nodiscard]] std::string name_of(const StallReport::Part& part);
 /// For a report about an operation that GPUs do not end: "all ranks", or "all ranks of this host" if the operation also
-/// has ranks on other hosts. This rank does not know what those have launched.
+/// has ranks on other hosts. This rank does not know what the ranks on other hosts have launched.
 [[nodiscard]] std::string_view known_to_have_launched(const StallReport& report);
 /// For example "ranks 4-7 are on other hosts, and may not have done their part". `elsewhere` must not be empty.
 [[nodiscard]] std::string text_about_elsewhere(const StallReport& report);

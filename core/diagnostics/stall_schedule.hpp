@@ -16,9 +16,9 @@ namespace rueda::core {
 /// tensors are reported together, but not earlier than one warning time after the last report. After such a report, the
 /// intervals start again at one warning time.
 ///
-/// The caller passes the pending tensors to a copy of the schedule, and then formats the reports that are due according
-/// to the copy. Formatting needs memory and may fail. If formatting succeeds, the caller replaces the original schedule
-/// by the copy.
+/// Formatting a report needs memory and may fail. So the caller passes the pending tensors to a copy of the schedule,
+/// and formats the reports that are due according to the copy. Only if this succeeds, the caller replaces the original
+/// schedule by the copy.
 ///
 /// Threads: one.
 class StallSchedule {

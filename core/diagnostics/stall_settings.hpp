@@ -14,7 +14,7 @@ namespace rueda::core {
 
 /// The settings about stalled operations, in the units that the stall monitor uses.
 struct StallSettings {
-    /// on a busy machine, a thread that is able to run waits for a core for a shorter time than this
+    /// even on a busy machine, a thread that can run gets a core within this time
     static constexpr std::int64_t kShortestSilence = 2 * kSecond;
 
     explicit StallSettings(const base::Config& config)
@@ -45,7 +45,7 @@ struct StallSettings {
     bool enabled;
     double warning_seconds;
     double shutdown_seconds;        ///< 0: stalled operations never end the job
-    std::int64_t look_interval_ns;  ///< four looks per warning time, and at least one per second
+    std::int64_t look_interval_ns;  ///< the interval of the checks: four per warning time, and at least one per second
     std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for this time counts as not responding
     std::string host;               ///< this host's name in texts for people; "" if it is not known
 };

@@ -11,7 +11,8 @@
 
 namespace rueda::core {
 
-/// A waiting thread spins, then yields the core, and then sleeps on a futex. These are the times of the first two.
+/// A waiting thread first spins, then yields the core, and then sleeps on a futex. This struct has the durations of the
+/// first two steps.
 struct WaitPolicy {
     std::int64_t spin_ns = 20'000;    ///< how long the thread spins; 0 if another thread may need the same core
     std::int64_t yield_ns = 100'000;  ///< how long the thread calls sched_yield, after spinning

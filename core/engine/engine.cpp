@@ -27,10 +27,10 @@ namespace {
 /// rank when a place becomes free.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Returns the pause before the next look for messages from other hosts. `still` is the time in which no operation has
-/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. When
-/// `still` has become long, the pause is still/100, at most 10 ms. Each look takes about 40 µs; a leader with nothing
-/// to do uses 0.9 % of a core in its first ten seconds.
+/// Returns the pause before the next look for messages from other hosts. `still` is the time since an operation last
+/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. If `still`
+/// is long, the pause is still/100, but at most 10 ms. Each look takes about 40 µs, so a leader with nothing to do uses
+/// 0.9 % of a core in its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
@@ -228,7 +228,7 @@ void Engine::change(std::function<void()> make) {
     queue_change([this, make = std::move(make), &made] {
         try {
             make();
-        } catch (...) {  // the thread that requested the change must not wait for ever
+        } catch (...) {  // after a failure, the thread that requested the change must not wait for ever
             end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
         }
         // seq_cst: this thread announces its sleep in the wait below, and then reads `made`
@@ -282,8 +282,8 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-/// Throws nothing: the thread that drives progress works for all waiting threads, and all of them must learn of a
-/// failure. A failure therefore ends the job.
+/// This function throws nothing. The thread that drives progress works for all waiting threads, and all of them must
+/// learn of a failure. Therefore a failure ends the job.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -376,9 +376,9 @@ void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // includes operations that were submitted since leave_batches()
+    sets_.fail_all(failed_with_);  // this call also fails the operations that were submitted since leave_batches()
     messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads it before failed_with_
+    failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads `failed_` before `failed_with_`
     lock_.tell_waiters();
 }
 
@@ -416,9 +416,9 @@ void Engine::leave_batches() noexcept {
     }
 }
 
-/// After an abort: whether another rank may still write to this rank's memory. A rank that has left its batches or the
-/// job, or has died, does not write. /proc is read too, because the abort may come before any rank has noticed the
-/// death. For example, a connection to another host may break first.
+/// Returns whether another rank may still write to this rank's memory after an abort. A rank that has left its batches
+/// or the job, or has died, does not write. /proc is read too, because the abort may come before any rank has noticed
+/// the death. For example, a connection to another host may break first.
 bool Engine::may_write(std::uint32_t member) const {
     const base::RankBlock& other = control_.ranks[member];
     const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
@@ -596,7 +596,7 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
 /// Called after a submit, with the progress lock held. Returns true if the operation ended at once; `completion` is
 /// then done if the operation has a result. Otherwise drives progress until the operation has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
-    // 200 looks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
+    // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
@@ -611,7 +611,8 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 /// rank when the mailbox has a free place again, so the wait looks again every kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death, the negotiation's tables may be incomplete, so nothing is posted
+    // an abort may follow a death that left the negotiation's tables incomplete, so nothing is posted then
+    if (!aborted()) {
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
@@ -662,7 +663,8 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    attend();  // this thread may have released the progress lock although there was work left
+    // this thread may have released the progress lock although work was left, so another thread must drive it
+    attend();
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
@@ -671,7 +673,8 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
-    constexpr int kSpins = 200;  // about as long as the background thread needs for one step on a small batch
+    // this number of spins takes about as long as the background thread's step on a small batch
+    constexpr int kSpins = 200;
     lock_.wait_until_free(done, no_longer_than(look_again_, deadline), kSpins);
 }
 
@@ -702,7 +705,8 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            look_after_others_in_time();  // many turns may follow each other without a pause, for seconds
+            // turns may follow each other for seconds without a pause, and other ranks must be checked meanwhile
+            look_after_others_in_time();
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;
         }
@@ -763,7 +767,7 @@ void Engine::look_after_others() noexcept {
     try {
         look(now);
     } catch (const std::bad_alloc&) {
-        static_cast<void>(now);  // the next check may find enough memory
+        static_cast<void>(now);  // there was no memory for this check; the next check may find enough
     } catch (...) {
         end_job_of_failure(ErrorCode::internal, "a rank could not watch the other ranks");
     }
@@ -804,7 +808,8 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    stack_responder_.look();  // after the requests above, so that this rank's own request is answered soon
+    // this call comes after the requests above, so that this rank's own request is answered soon
+    stack_responder_.look();
 }
 
 /// Writes a finding to the log. The line is written before the abort, because a program that learns of the abort may
@@ -859,7 +864,7 @@ void Engine::warn_about_files(const std::optional<std::string>& complaint) noexc
         try {
             logger_.warning("RUEDA_DIAGNOSTICS_DIR: {}", *complaint);
         } catch (...) {
-            // There is no memory for the warning. The job needs neither the warning nor the files.
+            // There is no memory for the warning. The job goes on, because it needs neither the warning nor the files.
         }
     }
 }

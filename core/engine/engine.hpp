@@ -234,9 +234,10 @@ private:
     StallFile stall_file_;
     StackResponder stack_responder_;
     RequestedStacks requested_stacks_;
-    std::atomic<bool> offers_stacks_{false};  // release: offer_stacks(); acquire: the background thread
+    // offer_stacks() stores it with release; the background thread loads it with acquire
+    std::atomic<bool> offers_stacks_{false};
     const std::atomic<std::uint32_t>& pending_;
-    std::mutex changes_mutex_;  // a thread that holds this mutex takes no other lock
+    std::mutex changes_mutex_;  // protects the queued changes; a thread that holds this mutex takes no other lock
     std::vector<std::function<void()>> changes_;
     // seq_cst: change() sets this flag and then wakes the driving thread. A thread that is about to sleep marks itself
     // as asleep and then reads this flag.

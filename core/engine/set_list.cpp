@@ -91,8 +91,8 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    // A thread that has released the progress lock may call this after the end of the job, when the arenas are
-    // unmapped.
+    // After the end of the job, when the arenas are unmapped, a thread that has released the progress lock may still
+    // call this function.
     return !released_ && has_unread();
 }
 
@@ -141,7 +141,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // the resident heap closes the descriptor of the world's arena
+        if (attended.set != world_) {  // the world's arena is left out, because the resident heap closes its descriptor
             attended.arena->close_descriptor();
         }
     }
@@ -178,7 +178,7 @@ bool SetList::reports_stalls_of_world(std::int64_t now_ns) const {
 WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {
     WaitReport report;
     const std::lock_guard lock(mutex_);
-    if (released_) {  // the arenas are unmapped, and all operations have ended
+    if (released_) {  // after the release, the arenas are unmapped and all operations have ended
         return report;
     }
     for (const Attended& attended : sets_) {
@@ -186,7 +186,7 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
         if (awaited.empty()) {
             continue;
         }
-        // A join is pending in several sets with the same completion; the first set's account is enough.
+        // A join is pending in several sets with the same completion; the account of the first set is enough.
         report = attended.stall_monitor->account_of(awaited, now_ns);
         report.elsewhere = attended.set->ranks_elsewhere();
         break;

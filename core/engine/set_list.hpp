@@ -74,7 +74,7 @@ public:
     // Any thread may call the following functions, except where a comment says otherwise.
     /// Describes what the ranks of this host are doing, for a stall report.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// Whether this rank prints the reports about stalled operations of all ranks.
+    /// Whether this rank prints the stall reports for the set of all ranks.
     [[nodiscard]] bool reports_stalls_of_world(std::int64_t now_ns) const;
     /// Returns what the operation of `completion` waits for, in any set. Returns nothing for a send or a receive.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
@@ -95,7 +95,7 @@ public:
         // For the file of stall reports:
         std::shared_ptr<const StallReport> report = {};  ///< empty: nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
-        std::string ends_job = {};                       ///< the reason for the end of the job, if the job must end
+        std::string ends_job = {};                       ///< the reason, if the job must end; else ""
         std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);

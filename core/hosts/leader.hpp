@@ -50,7 +50,7 @@ public:
         bool log = false;     ///< ranks that wait for a log entry must be woken
         bool served = false;  ///< requests were handled, so joined members must look for new announcements
     };
-    /// Does all work that is possible now. A failure ends the job.
+    /// Does all work that is possible now. A failure must end the job.
     Result<Moved> turn();
 
     /// Returns true once no host needs this leader any more: all ranks of the job have shut down, and the hosts below
@@ -162,7 +162,8 @@ private:
     std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // stays in memory if MPI still has posted receives
+    // the neighbours stay in memory if MPI still has posted receives
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;

@@ -16,9 +16,9 @@ constexpr std::chrono::milliseconds kCopyLimit{1000};
 
 }  // namespace
 
-/// Begins an operation, unless it is a send that must wait for a copy: its own, or that of an earlier send with the
-/// same peer, tag and process set. Messages with the same of all three arrive in the order of the calls. Other sends do
-/// not wait, because the copy may wait for what their receivers do.
+/// Begins an operation. A send whose tensor is still being copied must wait. A send must also wait if an earlier send
+/// with the same peer, tag and process set waits, because such messages arrive in the order of the calls. Other sends
+/// do not wait, because the copy may depend on what their receivers do.
 void Messenger::begin_in_order(MessageOperation& operation) {
     const MessageRequest& request = operation.request;
     const MessageOperation* const earlier = request.sends && !held_.empty() ? held_before(request) : nullptr;
@@ -30,7 +30,7 @@ void Messenger::begin_in_order(MessageOperation& operation) {
     }
 }
 
-/// The send in held_ which a send with this request must not overtake. Null if there is none.
+/// Returns the send in held_ that a send with this request must not overtake; null if there is none.
 const MessageOperation* Messenger::held_before(const MessageRequest& request) const {
     const auto found = std::find_if(held_.begin(), held_.end(), [&](const MessageOperation* earlier) {
         return earlier->request.keeps_order_with(request);
@@ -43,8 +43,8 @@ void Messenger::note_gpu(MessageOperation& operation, int gpu) {
     operation.waits_for_gpu = gpu;
 }
 
-/// A failure ends the job, as any other failure of a step: the other rank waits for the message, and must not get a
-/// later one in its place.
+/// A failure of a copy ends the job, like any other failure of a step. Otherwise the other rank, which waits for this
+/// message, would get a later message in its place.
 Status Messenger::step_copies(bool& moved) {
     if (!held_.empty()) {
         RUEDA_RETURN_IF_FAILED(begin_held(moved));
@@ -52,8 +52,8 @@ Status Messenger::step_copies(bool& moved) {
     return copies_to_device_.empty() ? Status() : step_copies_to_device(moved);
 }
 
-/// Begins all sends whose copy is done, and that must not wait for an earlier send. All copies go on. After a failure
-/// the other sends stay in the list, so that fail_all() waits for their copies.
+/// Continues all copies. Then begins each send whose copy is done and that need not wait for an earlier send. After a
+/// failure the other sends stay in the list, so that fail_all() waits for their copies.
 Status Messenger::begin_held(bool& moved) {
     Status failed;
     std::vector<MessageOperation*> held;
@@ -100,9 +100,9 @@ Status Messenger::step_copies_to_device(bool& moved) {
     return failed;
 }
 
-/// Waits until the device uses no tensor of the messages of one process set, or of all sets, any more. A copy to the
-/// device can stand behind the program's work, so the wait is limited; the program may then get its memory back too
-/// early, as after the abort of other operations on a device.
+/// Waits until the device no longer uses the tensors of the messages of one process set, or of all sets. A copy to the
+/// device may have to wait for the program's work, so this wait has a limit. After the limit, the program may get its
+/// memory back too early, as after an abort of other operations on a device.
 void Messenger::settle_copies(std::optional<std::int32_t> set) noexcept {
     const auto limit = std::chrono::steady_clock::now() + kCopyLimit;
     for (const std::vector<MessageOperation*>* list : {&held_, &copies_to_device_}) {

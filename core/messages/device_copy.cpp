@@ -24,7 +24,7 @@ DeviceCopy::DeviceCopy(Direction direction, std::shared_ptr<const DeviceUse> use
 
 DeviceCopy::~DeviceCopy() {
     if (is_in_use()) {
-        // Another message must not get this memory while the device may still use it, so it is never given back.
+        // The device may still use this memory. So the memory is never given back, and no other message can get it.
         keep_for_ever(memory_.release());
     }
 }
@@ -45,7 +45,8 @@ Result<bool> DeviceCopy::step() {
         if (!is_ready.is_ok() || (leaves && !is_ready.value())) {
             return is_ready;
         }
-        // A copy that need not wait must not stand behind copies that wait for the program's work.
+        // This copy need not wait for the program's work. So it uses another stream than the copies that wait for that
+        // work.
         auto end = leaves ? use_->runtime->copy(device(), memory_->memory.get(), tensor_, bytes_, nullptr)
                           : use_->runtime->copy(device(), tensor_, memory_->memory.get(), bytes_,
                                                 is_ready.value() ? nullptr : use_->ready);
@@ -55,7 +56,7 @@ Result<bool> DeviceCopy::step() {
     return end_->is_done();
 }
 
-/// After an error of the device nothing works on memory any more.
+/// After an error of the device, no work uses the memory any more.
 bool DeviceCopy::is_in_use() noexcept try {
     if (end_ == nullptr) {
         return false;

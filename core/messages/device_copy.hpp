@@ -16,16 +16,17 @@ namespace rueda::core {
 /// The copy between a tensor in device memory and memory of the host. A send or a receive of such a tensor works on the
 /// memory of the host.
 ///
-/// A copy to the host is put into a stream when the tensor is ready, so that no message waits behind another one there.
-/// A copy to the device is put into a stream at once. If its tensor is not ready, it waits there, and copies for other
-/// tensors that are not ready wait behind it. No event wakes a thread, so the thread that drives progress polls.
+/// A copy to the host is put into a stream only when the tensor is ready, so no message waits in the stream behind
+/// another one. A copy to the device is put into a stream at once. If its tensor is not ready, this copy waits in the
+/// stream, and delays later copies for other tensors that are not ready. The end of a copy wakes no thread, so the
+/// thread that drives progress polls.
 ///
 /// Threads: make() in the caller's thread; later one thread at a time, which drives progress.
 class DeviceCopy {
 public:
     enum class Direction : std::uint8_t { to_host, to_device };
 
-    /// Takes memory of the host for the tensor.
+    /// Allocates memory of the host for the tensor.
     [[nodiscard]] static Result<std::shared_ptr<DeviceCopy>> make(Direction direction,
                                                                   std::shared_ptr<const DeviceUse> use,
                                                                   std::byte* tensor, std::uint64_t bytes);
@@ -39,13 +40,13 @@ public:
     [[nodiscard]] int device() const { return use_->stream.device; }
     /// The memory of the host.
     [[nodiscard]] std::byte* memory() const { return memory_->memory.get(); }
-    /// Goes on with the copy. Returns whether it is done. Does not wait. For a copy to the device, the memory must
-    /// contain the message.
+    /// Continues the copy without waiting, and returns whether the copy is done. For a copy to the device, the memory
+    /// must contain the message.
     [[nodiscard]] Result<bool> step();
     /// The event after the copy; null until the copy was put into a stream.
     [[nodiscard]] const collectives::DeviceEventPtr& end() const { return end_; }
-    /// Waits until the device does not use the tensor and the memory any more, or until the limit. Call this before an
-    /// operation ends although its copy is not done.
+    /// Waits until the device no longer uses the tensor and the memory, but not beyond the limit. Call this before an
+    /// operation ends whose copy is not done.
     void settle(std::chrono::steady_clock::time_point limit) noexcept;
 
 private:

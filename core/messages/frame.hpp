@@ -19,7 +19,7 @@ enum class FrameKind : std::uint32_t {
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
-    kept = 6,      ///< a whole message is kept here until its receive is called, so the sender need not wait
+    kept = 6,      ///< the receiver keeps the whole message until its receive is called, so the sender need not wait
     refused = 7,   ///< the matching receive expects another type or size: its `dtype` and `bytes`
     dropped = 11,  ///< for a message in the sender's resident memory: this rank is not reading the message, and will
                    ///< not read it

@@ -54,8 +54,8 @@ void HostLink::knock() {
     if (!region_.door(member_).step.knock(own_)) {
         return;
     }
-    // Pairs with Attention::set(). Before a rank sleeps, it calls Attention::set() and then checks its door, which says
-    // which ranks have knocked. A rank without pending operations is not woken; it checks its door when it has a
+    // Pairs with Attention::set(). Before a rank sleeps, it calls Attention::set(), and then checks its door: the flags
+    // of the ranks that have knocked. A rank without pending operations is not woken; it checks its door when it has a
     // pending operation again.
     auto& attention = arena_->blocks().of(member_).attention;
     if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
@@ -75,7 +75,7 @@ Result<std::optional<Link::Received>> HostLink::front() {
     }
     Received received;
     std::memcpy(&received.frame, record.value()->data(), sizeof(Frame));
-    // the compiler must use the checked value, and must not read it again
+    // keeps the compiler from reading the value again after the check
     std::atomic_signal_fence(std::memory_order_seq_cst);
     received.payload = record.value()->subspan(sizeof(Frame));
     return std::optional(received);
@@ -83,8 +83,8 @@ Result<std::optional<Link::Received>> HostLink::front() {
 
 void HostLink::pop() {
     if (in_.pop()) {
-        // the other rank waits for space in the ring. It is notified in the same way as of a new frame, and then checks
-        // what it still has to send to this rank.
+        // the other rank waits for space in the ring. It is now notified in the same way as of a new frame, and then
+        // checks what it still has to send to this rank.
         knock();
     }
 }

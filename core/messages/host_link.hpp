@@ -32,7 +32,7 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     collectives::MessageRegion region_;
     std::uint32_t own_;
-    std::uint32_t member_;  // member number of the other rank
+    std::uint32_t member_;  // the number of the other rank among the members
     collectives::MessageRingWriter<base::StdAtomics> out_;
     collectives::MessageRingReader<base::StdAtomics> in_;
     bool has_sent_ = false;

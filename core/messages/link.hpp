@@ -18,7 +18,7 @@ class Link {
 public:
     struct Received {
         Frame frame;
-        std::span<const std::byte> payload;  ///< may point to shared memory; valid until pop()
+        std::span<const std::byte> payload;  ///< the bytes may be in shared memory; they are valid until pop()
     };
 
     Link() = default;

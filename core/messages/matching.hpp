@@ -26,8 +26,9 @@ struct MessageArrival {
     bool is_whole = false;
     bool is_resident = false;  ///< for an offer: the bytes are at `place` in the sender's resident memory
     std::uint64_t place = 0;
-    std::unique_ptr<std::byte[]> payload = nullptr;  ///< the bytes of a whole message that waits for its receive
-    bool sender_goes_on = false;                     ///< the sender knows that the message is kept here
+    /// the bytes, if the whole message is kept here until its receive is called
+    std::unique_ptr<std::byte[]> payload = nullptr;
+    bool sender_goes_on = false;  ///< the sender knows that the message is kept here
 };
 
 /// Finds the receive for a message, and the message for a receive. A message and a receive match if their tag, process
@@ -68,7 +69,7 @@ public:
 
 private:
     struct Box {
-        // both lists are in order, and no receive here matches an arrival here
+        // both lists are in the order of the calls and arrivals; no receive in them matches an arrival in them
         std::list<MessageOperation*> receives;
         std::list<MessageArrival> arrivals;
     };

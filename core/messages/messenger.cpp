@@ -34,7 +34,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         return {refuses_->code(), fmt::format("{}: {}", request.describe(), refuses_->message())};
     }
     if (submitted_.size() == submitted_.capacity()) {
-        // this comes first, before anything is pending, because it may throw
+        // this call may throw, so it comes before anything is pending
         submitted_.reserve(2 * submitted_.size() + 1);
     }
     {
@@ -56,7 +56,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);
-    // pairs with begin_submitted(), and with the check before a sleep
+    // seq_cst pairs with begin_submitted(), and with the check before a sleep
     has_submitted_.store(true, std::memory_order_seq_cst);
     return {};
 }
@@ -126,8 +126,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // The other ranks' senders whose messages are kept here are told so only while a caller of this rank is blocked. So
-    // this rank stays active while it keeps messages whose senders were not told.
+    // If this rank has stored a message before its receive is called, the sender may learn this, but only while a
+    // caller of this rank is blocked. Until this rank has told all such senders, it stays active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -303,7 +303,7 @@ void Messenger::complete(MessageOperation& operation, const Status& status, int 
         operation.sender = sender;
         copies_to_device_.push_back(&operation);
         note_gpu(operation, copy->device());
-        // The peer may have shut down when the copy is done, and this must not matter any more.
+        // The peer may shut down before the copy is done. The receive must then still succeed.
         remote_waits_ -= std::exchange(operation.is_remote, false) ? 1U : 0U;
         return;
     }
@@ -314,7 +314,7 @@ void Messenger::end(MessageOperation& operation, const Status& status, int sende
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
     if (completion.is_on_device() && !completion.is_launched()) {
-        completion.fail(status);  // wait_on_stream() finds the failure after launched()
+        completion.fail(status);  // wait_on_stream() returns after launched(), and then finds the failure
         completion.launched(nullptr);
     }
     recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);
@@ -399,8 +399,8 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// Tells the ranks of this host that this rank has shut down: it sets a flag in its door. It does so only after it has
-/// written all its frames to the rings.
+/// Tells the ranks of this host that this rank has shut down, by a flag in this rank's door. Sets the flag only after
+/// all frames of this rank are in the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;

@@ -45,7 +45,7 @@ public:
     /// result arrives through `completion`, which must stay valid until the result is there.
     Status submit(MessageRequest request, Completion& completion);
 
-    /// Whether a step may find work, or must look for it.
+    /// Whether a step may find work, or must check whether there is work.
     [[nodiscard]] bool needs_turn() const {
         return active_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody() || (transport_ != nullptr && probe_is_due());
@@ -60,7 +60,7 @@ public:
 
     struct Step {
         bool moved = false;
-        bool is_transferring = false;  ///< the next bytes will arrive soon
+        bool is_transferring = false;  ///< a message is being transferred, so its next bytes will arrive soon
         bool has_to_poll = false;
     };
     /// Does the work that is possible now, but transfers at most a few chunks. `somebody_waits` means that a caller of
@@ -174,8 +174,9 @@ private:
     std::vector<MessagePeer*> busy_;
     std::vector<MessagePeer*> remote_;  // peers on other hosts
     Matching matching_;
-    /// Sends that have not begun: a send from a device whose copy to the host is not done, and later sends with its
-    /// peer, tag and process set, which must not overtake it. In the order of the calls.
+    /// Sends that have not begun, in the order of the calls. Some wait for the copy of their tensor from a device to
+    /// the host. Others have the same peer, tag and process set as an earlier send in this list, and must not overtake
+    /// it.
     std::vector<MessageOperation*> held_;
     std::vector<MessageOperation*> copies_to_device_;  // receives whose message has arrived
     std::unordered_set<std::int32_t> forgotten_;       // process sets that were removed

@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // equal to the size of a part of a message on one host
+constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // a message on one host is sent in parts of the same size
 constexpr std::size_t kUnderWay = 4;                         // one frame is sent while others are filled and received
 
 }  // namespace
@@ -59,7 +59,7 @@ Result<bool> NetworkLink::send(const Frame& frame, std::span<const std::byte> pa
     return true;
 }
 
-/// Also true for a message whose transfer was never started.
+/// Whether the transfer of the message has ended. Also true if it was never started.
 Result<bool> NetworkLink::has_ended(Message& message) {
     if (!message.under_way) {
         return true;

@@ -25,7 +25,7 @@ struct MessageRequest {
     std::shared_ptr<const SetIdentity> set;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::byte* memory = nullptr;  ///< only read if this is a send
+    std::byte* memory = nullptr;  ///< the send only reads this memory; the receive writes it
     /// If the tensor is in device memory: the copy between it and `memory`. Otherwise null.
     std::shared_ptr<DeviceCopy> device{};
     bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this
@@ -50,7 +50,7 @@ struct MessageOperation {
     bool is_remote = false;      ///< the operation has begun, and the other rank is on another host
     /// if this is a failure: the send ends with this failure as soon as the receiver no longer reads the send's memory
     Status ends_with;
-    int sender = -1;  ///< of a receive whose message is being copied to the device
+    int sender = -1;  ///< the sender of the message, for a receive whose message is being copied to the device
     /// The GPU of this rank whose work the operation waits for; -1: none. Messenger::operations_mutex_ guards it,
     /// because Messenger::for_each_pending() shows it to other threads.
     int waits_for_gpu = -1;

@@ -37,7 +37,8 @@ struct SendingMessage {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
     std::uint64_t sent_bytes = 0;  ///< for a message that is sent in parts
-    std::uint64_t charge = 0;      ///< for a whole message: the number of bytes that it adds to MessagePeer::unanswered
+    /// for a whole message: the number of bytes that were added to MessagePeer::unanswered for it
+    std::uint64_t charge = 0;
 };
 
 /// A message for which this rank has asked a peer.
@@ -55,13 +56,13 @@ struct ReceivingMessage {
 struct MessagePeer {
     int rank = 0;
     std::unique_ptr<Link> link;
-    NetworkLink* network = nullptr;  ///< the same link if the peer is on another host; otherwise null
+    NetworkLink* network = nullptr;  ///< points to `link` if the peer is on another host; otherwise null
 
     std::uint64_t last_id = 0;        ///< the last number of a message to the peer
     std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< sent before any frames of messages
+    std::deque<Frame> replies;           ///< these answers are sent before any frames of messages
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
     std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
@@ -70,7 +71,7 @@ struct MessagePeer {
 
     bool has_unread = false;  ///< more frames have arrived than one step handles
     bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
-    bool holds_job = false;   ///< the unsent replies to this peer count as one pending operation of this rank
+    bool holds_job = false;   ///< true while unsent replies to this peer count as one pending operation of this rank
     bool is_leaving = false;  ///< the peer has shut down; what it wrote before must still be read
     bool is_gone = false;
     bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down

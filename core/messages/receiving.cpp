@@ -20,8 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// How often this rank looks for messages of other hosts while it waits for none. It must look, because a sender there
-/// may wait until it learns that its message is kept.
+/// How often this rank looks for messages of other hosts while it waits for none. The sender of such a message may wait
+/// until it learns that this rank keeps the message.
 constexpr std::int64_t kProbeNs = 5'000'000;
 /// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
 /// it shuts down.
@@ -204,12 +204,12 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // not needed on the same host, where the peer learns this from the door
+            reply(peer, FrameKind::gone, 0);  // a peer on the same host learns this from the door, so it needs no frame
         }
         return {};
     }
     MessageArrival arrival = arrival_of(peer.rank, frame);
-    if (forgotten_.contains(frame.set)) {  // the sender forgets the message, too
+    if (forgotten_.contains(frame.set)) {  // the set was removed here, and the sender forgets the message, too
         if (arrival.is_resident) {
             reply(peer, FrameKind::dropped, frame.id);
         }
@@ -271,7 +271,7 @@ bool Messenger::read_resident(MessagePeer& peer) {
     const std::uint64_t id = peer.readings.front();
     ReceivingMessage& message = peer.receiving.at(id);
     const std::uint64_t bytes = std::min(4 * kBytesPerStep, message.bytes - message.received_bytes);
-    // If a rank sends to itself, the message and the receive may overlap in memory.
+    // This copy allows overlaps: if a rank sends to itself, the message and the receive may overlap in memory.
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
@@ -380,7 +380,7 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     return {};
 }
 
-/// Called when this rank has read everything that the leaving peer had written.
+/// Completes the departure of a peer. Called when this rank has read everything that the peer wrote before it left.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
         // The peer waits for the answers about its resident messages. If the ring has no space for these answers, the

@@ -20,7 +20,8 @@ struct OperationMetrics {
     double executing_seconds = 0;  ///< the times of execution, summed over the operations
 };
 
-/// The size of an array with one element for each base::RecordKind (the kind of an operation).
+/// The number of values of base::RecordKind (the kind of an operation). Arrays with one element for each kind have this
+/// size.
 inline constexpr std::size_t kOperationKinds = base::RecordKind::kReduce + 1;
 
 /// The metrics of one rank at one moment. docs/metrics.md explains the numbers.

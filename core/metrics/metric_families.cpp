@@ -88,8 +88,8 @@ std::string name_of_kind(std::size_t kind) {
     return std::string(base::name_of_record_kind(static_cast<std::uint8_t>(kind)));
 }
 
-/// Whether there are metrics for this kind of operation. There are none for join(), because the flight recorder does
-/// not record it.
+/// Whether there are metrics for this kind of operation. join() has no metrics, because the flight recorder does not
+/// record it.
 constexpr bool is_counted(std::size_t kind) { return kind != base::RecordKind::kJoin; }
 
 /// Returns whole numbers as JSON integers, so that Python reads them as int.

@@ -8,7 +8,7 @@
 
 namespace rueda::core {
 
-/// The position in the log at which a batch could end now, for a given position at which the batch begins.
+/// The end that a batch could have now, if it begins at a given position of the log.
 struct BatchEnd {
     std::uint64_t end = 0;
     /// the batch cannot grow any more: the next entry is of another kind, or the threshold is reached

@@ -10,9 +10,9 @@
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 
-/// Counts an announcement, and turns a complete count into a call in the log. Also records how far a rank has read the
-/// log (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue
-/// lock; advance_cursor() and end_announcements() run in the thread that drives progress.
+/// Counts the announcements of an operation. When all members are counted, appends the call to the log. Also records
+/// how far a rank has read the log (docs/design/0001-negotiation.md). Threads: the functions that count or append run
+/// under the rank's enqueue lock; advance_cursor() and end_announcements() run in the thread that drives progress.
 namespace rueda::core {
 
 /// The order of the steps in the product. An interleaving test passes a type with a wrong order, to show that the test
@@ -49,7 +49,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
     return position;
 }
 
-/// Says which announcement of this rank is to be counted.
+/// Describes the announcement of this rank that has to be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
     std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this one (≥ 1)
@@ -65,7 +65,7 @@ enum class Counted {
     log_full,    ///< the log had no free entry, which cannot happen if all ranks are correct
 };
 
-/// A call that may be appended at once.
+/// A call that may be appended to the log at once.
 template <class Atomics>
 struct ReadyCall {
     typename Log<Atomics>::Entry entry;

@@ -13,7 +13,7 @@
 #include "core/negotiation/metadata.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
-/// A claim says what some ranks announced about a tensor. It contains the tensor's metadata and the numbers of these
+/// A claim states what some ranks announced for a tensor. It contains the tensor's metadata and the numbers of these
 /// ranks. The leaders merge claims on the way up the tree; the root compares them.
 namespace rueda::core {
 

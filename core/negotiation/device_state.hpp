@@ -9,7 +9,8 @@ namespace rueda::core {
 /// What a member of a process set does with its GPU at present, in the word Cursor::device. Stall reports of all ranks
 /// of the host read the word.
 struct DeviceState {
-    /// How far the batch is that this member has begun and not launched.
+    /// The phases of a batch. Up to `launching`, the member has begun the batch and not launched it; the later phases
+    /// are those of the launched work.
     enum class Phase : std::uint8_t {
         idle,              ///< no batch is being launched
         offering,          ///< gave its offer to the other members, and waits for their offers

@@ -21,13 +21,13 @@ enum class DirectState {
 /// The value of `last_position` in look_at_direct() if no log entry ends the announcements.
 inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
-/// Reads what the other members announced in `generation`, a use of `slot`. `rank` has announced this generation
+/// Reads the other members' announcements in `generation`, a use of `slot`. `rank` has announced this generation
 /// directly. `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has
 /// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
-/// All members get the same final result, because it depends only on facts that no longer change. A member overwrites
-/// its announcement only after it has completed the operation. A member that has read the entry at `last_position` does
-/// not announce.
+/// If the result is `complete` or `counted`, all members get the same result, because it depends only on facts that no
+/// longer change. A member overwrites its announcement only after it has completed the operation. A member that has
+/// read the entry at `last_position` does not announce.
 ///
 /// Threads: the thread that drives progress.
 template <class Atomics>

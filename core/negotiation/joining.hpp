@@ -36,9 +36,9 @@ template <class Atomics>
     return memory.header().joined.load(std::memory_order_seq_cst);
 }
 
-/// Like joined_to_tell(), for use after the registrar's writes, which are only release. The read-modify-write of
-/// `joined` orders these writes. A member whose set_joined() comes later sees the writes. A member whose set_joined()
-/// came earlier is in the returned mask.
+/// Like joined_to_tell(), but for use after the registrar's writes, which have only release order. The
+/// read-modify-write of `joined` orders these writes: a member sees them if its set_joined() comes later. If its
+/// set_joined() came earlier, the member is in the returned mask.
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell_of_posts(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.fetch_or(0, std::memory_order_seq_cst);

@@ -41,10 +41,10 @@ struct NegotiationExtent {
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    /// per slot: the number of refused names that can be remembered. Names are refused, and the table for them uses
-    /// memory, only after all slots were taken.
+    /// per slot: the number of refused names that the table of refusals can remember. Names are refused only after all
+    /// slots were taken, and only then the table uses memory.
     std::uint32_t refusals_per_slot = 4;
-    /// This many slots, counted from the first one, have a payload buffer for tensors larger than kInlineBytes.
+    /// The number of slots, from the first one on, that have a payload buffer for tensors larger than kInlineBytes.
     std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< the size of a payload buffer, in bytes; a multiple of the cache line
     std::uint32_t attachments = 0;    ///< buffers for data that log entries refer to; 0 in a set on one host
@@ -61,7 +61,7 @@ struct NegotiationExtent {
     /// is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
-        // the log also needs space for the entries of the kinds `wanted` and `all_joined`
+        // on several hosts, the log also needs space for the entries of the kinds `wanted` and `all_joined`
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
@@ -125,7 +125,7 @@ struct alignas(base::kCacheLine) Place {
     std::int64_t first_dimension = 0;  ///< for an operation of variable size: the first dimension of this rank's input
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
-    std::uint64_t signature = 0;  ///< signature_of(metadata); only for unnamed operations
+    std::uint64_t signature = 0;  ///< the result of signature_of(metadata); only for unnamed operations
 
     /// Reads each field once.
     [[nodiscard]] PlaceContent content() const {
@@ -150,7 +150,7 @@ struct alignas(base::kCacheLine) Place {
         metadata = content.metadata;
         signature = content.signature;
         announced_ns.store(content.announced_ns, std::memory_order_relaxed);
-        // Release: the stall monitor reads the stamp (acquire) and then the time.
+        // The store is a release: the stall monitor loads the stamp with acquire, and then reads the time.
         stamp.store(content.stamp, std::memory_order_release);
     }
 };
@@ -164,7 +164,7 @@ inline constexpr std::size_t kSiteBytes = 128;
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
 public:
-    using Text = std::array<char, kSiteBytes>;  ///< ends with a zero byte, or fills the array
+    using Text = std::array<char, kSiteBytes>;  ///< the text ends with a zero byte, or fills the array
 
     void write(const Text& text) {
         for (std::size_t i = 0; i < kWords; ++i) {
@@ -203,9 +203,10 @@ struct alignas(base::kCacheLine) ArrivalWord {
 };
 
 enum class EntryKind : std::uint32_t {
-    call = 1,          ///< all members have announced the tensor of `slot`: execute the operation
-    first_call = 2,    ///< like `call`; also, `slot` is now bound to the name in its record
-    changed_call = 3,  ///< like `call`, but with the metadata that the members announced this time; `slot` is retired
+    call = 1,        ///< all members have announced the tensor of `slot`: execute the operation
+    first_call = 2,  ///< like `call`; also, `slot` is now bound to the name in its record
+    /// like `call`, but the operation has the metadata that the members announced this time; `slot` is retired
+    changed_call = 3,
     /// the members' metadata differ, or the operation is impossible for all; a named slot is retired
     mismatch = 4,
     failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
@@ -228,10 +229,10 @@ enum class EntryKind : std::uint32_t {
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    /// position + 1; from the claim to the publication, also the bit kClaimed and the number of the claiming member
-    /// (Log)
+    /// position + 1. From the claim to the publication, the word also contains the bit kClaimed and the number of the
+    /// claiming member (see Log).
     typename Atomics::template Atomic<std::uint64_t> sequence{0};
-    /// if greater than the position: the end of the batch that begins at this entry
+    /// if greater than the entry's position: the end of the batch that begins at this entry
     typename Atomics::template Atomic<std::uint64_t> end{0};
     std::uint32_t kind = 0;
     std::uint32_t slot = kNoSlot;
@@ -422,9 +423,9 @@ struct MailboxHeader {
     // The member writes the following fields for the stall monitor. If the mailbox is full, the member keeps further
     // announcements in its own memory (deferred announcements).
 
-    /// A record becomes free when all members have read the log up to this position. 0: the member does not wait for
-    /// this. The field is not part of the protocol that the interleaving tests explore: only the stall monitor reads
-    /// it. It is therefore a plain number that is accessed by atomic_ref.
+    /// A record becomes free when all members have read the log up to this position. The value is 0 if the member does
+    /// not wait for this. The field is not part of the protocol that the interleaving tests explore: only the stall
+    /// monitor reads it. It is therefore a plain number that is accessed by atomic_ref.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
     typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first deferred announcement was made
     SlotLabel<Atomics> deferred;  ///< the name of the first deferred announcement, if the state is first_sight
@@ -435,11 +436,11 @@ struct MailboxHeader {
 template <class Atomics>
 struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
-    /// For the stall monitor, because no counter shows direct announcements: the slot + 1 of the member's last direct
-    /// announcement; 0: none.
+    /// The slot + 1 of the member's last direct announcement; 0: none. The stall monitor needs this word, because no
+    /// counter shows direct announcements.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
-    /// A ProtocolStep, for the stall monitor. A plain number like MailboxHeader::reads_awaited; accessed by set_step()
-    /// and step_of().
+    /// The member's present ProtocolStep, for the stall monitor. Like MailboxHeader::reads_awaited, this is a plain
+    /// number. Only set_step() and step_of() access it.
     std::uint32_t step = ProtocolStep::kNone;
 
     // For the stall monitor: the operation that the member finished last. The lower 32 bits hold the slot + 1, the
@@ -453,7 +454,7 @@ struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> device{0};  ///< a DeviceState
     /// The oldest batch that the member's GPU still works on: the batch's position in the log + 1; 0: none.
     typename Atomics::template Atomic<std::uint64_t> launched{0};
-    typename Atomics::template Atomic<std::int64_t> launched_ns{0};  ///< CLOCK_MONOTONIC: when it was launched
+    typename Atomics::template Atomic<std::int64_t> launched_ns{0};  ///< when this batch was launched (CLOCK_MONOTONIC)
 };
 inline constexpr int kFinishedSlotBits = 32;
 

@@ -139,8 +139,8 @@ public:
         if (!is_published(position)) {
             return std::nullopt;
         }
-        // Acquire: pairs with the release stores in write(). If these loads see a later entry's values, the check below
-        // sees that entry's claim.
+        // Acquire pairs with the release stores in write(). If these loads see values of a later entry, the check below
+        // sees the claim of that entry.
         const Entry entry{
             static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
             std::atomic_ref(place.slot).load(std::memory_order_acquire),
@@ -179,8 +179,8 @@ private:
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
-    /// If the entry is claimed or published for position p, or for a position in a later round of the ring, the result
-    /// is greater than p. If the entry is free for p, the result is at most p.
+    /// Returns a number that is greater than p if the entry is claimed or published for position p, or for a position
+    /// in a later round of the ring. If the entry is free for p, the number is at most p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) {
         return sequence & ((std::uint64_t{1} << kClaimantShift) - 1);
     }
@@ -209,14 +209,14 @@ private:
         // its last append.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
-        // The number of entries passed. If a whole round of the ring has no free entry, the log is damaged, or other
-        // ranks append faster than this loop runs.
+        // The number of entries that this loop has passed. If a whole round of the ring has no free entry, the log is
+        // damaged, or other ranks append faster than this loop runs.
         std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
             // Acquire: before this rank overwrites the entry, all ranks must have read the entry's previous content.
-            // They have: each rank announced a later call after it read the entry. The member that appended this later
-            // call saw these announcements, and this rank sees the entry of the later call here.
+            // All ranks have read it, because each rank announced a later call after it had read the entry. The member
+            // that appended the later call saw these announcements, and this load sees the entry of the later call.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

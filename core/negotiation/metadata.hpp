@@ -68,8 +68,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// The kind of batch that may contain an operation. Operations of one kind may share a batch, except those that are
-/// `alone`.
+/// Which operations may share a batch: operations with the same value, except those with `alone`.
 enum class Fusion : std::uint32_t {
     alone = 0,
     allreduces = 1,         ///< allreduces without adasum

@@ -62,7 +62,8 @@ public:
 
     /// The registrar gets these functions and values from outside the arena.
     struct Environment {
-        /// Whether the tables may use this many additional bytes of memory. Called before the memory is first written.
+        /// Asks whether the tables may use this many additional bytes of memory. Called before the memory is first
+        /// written.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
         /// The member's number in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
@@ -159,8 +160,8 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            // `fusion` and `bytes` are not filled in, because only the choice of a batch's end needs them, and the end
-            // of this batch is already known.
+            // This function does not fill in `fusion` and `bytes`. They only help to choose the end of a batch, and the
+            // end of this batch is known already.
             batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
@@ -214,7 +215,8 @@ public:
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        header.first_shut_down.store(rank, std::memory_order_relaxed);  // relaxed: the next store publishes this one
+        // relaxed: the store to `shut_down` below publishes this store
+        header.first_shut_down.store(rank, std::memory_order_relaxed);
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
         fail_incomplete_slots();
@@ -255,9 +257,9 @@ public:
 private:
     // The value of a removed entry in a name bucket. 0 means an empty bucket; other values are slot + 1.
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
-    // slots that one reclaim() may retire; limits how long a single announcement is delayed
+    // the number of slots that one reclaim() may retire; it limits how long a single announcement is delayed
     static constexpr std::uint32_t kReclaimAtOnce = 16;
-    // slots that one reclaim() checks in make_room(), for the same reason
+    // the number of slots that one reclaim() checks in make_room(), for the same reason
     static constexpr std::uint32_t kLookAtOnce = 128;
 
     enum class Handled { done, waits };
@@ -490,8 +492,8 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // `nothing_idle_at` is the log position at which no idle slot was found. The refusal that was just appended
-        // makes no slot idle, so `nothing_idle_at` moves past the refusal.
+        // The new log entry would let the next search run again, but a refusal makes no slot idle. So
+        // `nothing_idle_at`, the log position at which no idle slot was found, moves past this entry.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -501,8 +503,8 @@ private:
     /// for this host for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // the setting allows more slots, but grow() could not get the memory
-                                                // for them
+        // true if the setting allows more slots, but grow() could not get the memory for them
+        const bool may_be_more = slots < most;
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -608,7 +610,8 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            // The last arriver left the call to the registrar, because a member has joined or the tensor has no name.
+            // No metadata changed. The last arriver left the call to the registrar because a member has joined or the
+            // tensor has no name.
             ++appended_;
             core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
             return {};
@@ -630,7 +633,7 @@ private:
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {
-            return {};  // the entry *closing* has ended the joins
+            return {};  // a *closing* entry has ended the joins already
         }
         const std::uint64_t all = all_members(memory_.extent().members);
         // Acquire: pairs with the seq_cst stores of the members in set_joined().
@@ -748,7 +751,7 @@ private:
         }
         if (first) {
             header.closing = 1;
-            // relaxed: the store to `shut_down` publishes it
+            // relaxed: the store to `shut_down` publishes this value
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
         // Ranks read `shut_down` when they enqueue. If a rank reads it before this store, the rank's announcement comes
@@ -988,8 +991,8 @@ private:
             superior_->retired(slot);
         }
     }
-    /// Marks all arrivals of a complete slot as called, before the call is appended. This order is safe only in sets
-    /// with a leader, because there the same thread appends calls and retires slots.
+    /// Marks all arrivals of a complete slot as called, although the call is appended only later. This order is safe
+    /// only in sets with a leader, because in these sets the same thread appends calls and retires slots.
     void note_called(std::uint32_t slot) {
         ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
         arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
@@ -1021,7 +1024,7 @@ private:
     }
     void insert(std::uint32_t slot) {
         if (memory_.header().tombstones > memory_.extent().name_buckets() / 4) {
-            rebuild_names();  // also inserts `slot`, whose state is already first_sight
+            rebuild_names();  // rebuild_names() also inserts `slot`, whose state is already first_sight
         } else {
             place_in_bucket(slot);
         }
@@ -1060,12 +1063,12 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    bool leader_serves_;  // requests wait for the leader; the posting member does not handle them
+    bool leader_serves_;  // true if requests wait for the leader; the posting member then does not handle them
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // scratch space of append_calls()
-    Status no_memory_;                                 // allocated before memory can run out
+    Status no_memory_;                                 // the failure for lack of memory, allocated in advance
     bool is_damaged_ = false;
-    std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox were found free again
+    std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox have become free again
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;

@@ -547,9 +547,9 @@ std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBy
 }  // namespace
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
-    // The longest part of a message is an announcement. Such an announcement has a name, and kMostClaims claims of less
-    // than 200 bytes each. Each rank adds at most 8 bytes of rank ranges. A rank that is alone on its host also adds 16
-    // bytes of first dimensions.
+    // The longest part of a message is an announcement. The longest announcement has a name and kMostClaims claims, of
+    // less than 200 bytes each. Each rank adds at most 8 bytes of rank ranges. A rank that is alone on its host also
+    // adds 16 bytes of first dimensions.
     constexpr std::size_t kLongestHead = 32 * 1024;
     constexpr std::size_t kPerRank = 24;
     constexpr std::size_t kLeast = 64 * 1024;

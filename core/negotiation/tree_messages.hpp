@@ -24,7 +24,7 @@ struct RankRange {
     [[nodiscard]] bool operator==(const RankRange&) const = default;
 };
 
-/// What some ranks announced about a tensor: its metadata, or nothing if it is the metadata of the last call.
+/// The metadata that some ranks announced for a tensor; empty if it is the same as in the last call.
 struct Claim {
     std::optional<Metadata> metadata;
     std::vector<RankRange> ranks;  ///< ascending, disjoint
@@ -49,7 +49,7 @@ struct TensorKey {
     [[nodiscard]] bool operator==(const TensorKey&) const = default;
 };
 
-/// Says that all ranks of a host, or of a subtree of hosts, have announced a tensor.
+/// The announcement that all ranks of a host, or of a subtree of hosts, have announced a tensor.
 struct Announcement {
     TensorKey key;
     std::vector<Claim> claims;   ///< the claims of all these ranks; empty if all their metadata equal
@@ -61,7 +61,7 @@ struct Announcement {
     std::vector<RankRange> uncounted = {};  ///< an average does not count these ranks
 };
 
-/// Says that this many hosts had an id and no longer use it.
+/// A notification that this many hosts had an id and no longer use it.
 struct Release {
     std::uint64_t id = 0;
     std::uint32_t hosts = 0;
@@ -99,7 +99,7 @@ enum class DecisionKind : std::uint8_t {
     impossible = 9,
 };
 
-/// The value in `Decision::rows` for a rank that has joined.
+/// The number in `Decision::rows` for a rank that has joined.
 inline constexpr std::int64_t kJoinedRows = -1;
 
 /// A decision of the root. Every host gets the decisions in the same order. A host on which all ranks have joined also
@@ -109,7 +109,7 @@ struct Decision {
     bool ends_batch = false;            ///< for a call: this is the last call of its batch
     std::uint64_t id = 0;               ///< the number of a named tensor; 0: the tensor never got a number
     std::string name;                   ///< set only if some host announced the tensor by its name
-    std::optional<std::uint64_t> call;  ///< number of an operation without a name
+    std::optional<std::uint64_t> call;  ///< the number of an operation without a name
     std::uint8_t operation = 0;         ///< for a call: collectives::Operation
     std::uint64_t bytes = 0;            ///< for a call: bytes_of(metadata)
     /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: the
@@ -136,7 +136,7 @@ struct AbortMessage {
     std::string text;
 };
 
-/// Says that the sending leader is alive. Sent after some time without another message.
+/// A message that says only that its sender is alive. A leader sends it if it has sent no other message for some time.
 struct HeartbeatMessage {};
 
 using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;

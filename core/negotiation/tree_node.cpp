@@ -364,7 +364,8 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
     return {};
 }
 
-/// Returns the key under which announcements by id and by name are gathered: the name.
+/// Returns the key under which the node gathers the announcements of a tensor. Announcements by id and by name both get
+/// the name as their key.
 Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
     if (announced.call || announced.id == 0) {
         return announced;
@@ -458,7 +459,7 @@ std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t con
     return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
-/// The whole subtree has announced the tensor: reports this to the parent; on the root, to the TreeRoot.
+/// Called when the whole subtree has announced the tensor. Reports this to the parent, or on the root to the TreeRoot.
 Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     Announcement whole;
     if (key.call) {
@@ -680,8 +681,8 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        if (!entry.who.empty()) {  // no contributor has announced the tensor: this subtree was only asked to announce
-                                   // it
+        // an entry without contributors exists only because this subtree was asked to announce the tensor
+        if (!entry.who.empty()) {
             in_order.emplace(entry.order, pending_of(name, entry));
         }
     };

@@ -79,7 +79,7 @@ public:
     /// decisions in between. A decision of kind `wanted` contains a name or a call number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
-    /// For the stall report: a tensor that this host or its subtree has announced and that the root has not decided on.
+    /// A tensor that this host or its subtree has announced and that the root has not decided on, for stall reports.
     /// `missing_hosts` are the hosts that have not announced it. If a child has not announced the tensor, all hosts of
     /// the child's subtree are listed, because only the child knows which of these hosts have announced it.
     struct Pending {
@@ -190,9 +190,9 @@ private:
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not received yet
     std::uint64_t first_decision_ = 0;  ///< position of decisions_.front()
-    std::uint64_t whole_ = 0;           ///< the position after the last decision that ends a batch or is not a call
+    std::uint64_t whole_ = 0;           ///< the position after the last decision that ends a batch or is no call
     std::uint64_t handed_out_ = 0;
-    bool within_batch_ = false;  ///< this host has received only a part of a batch
+    bool within_batch_ = false;  ///< true if this host has received only a part of a batch
     std::deque<Wanted> wanted_;  ///< requests to this host
     std::vector<Child> children_;
     bool closing_ = false;

@@ -22,7 +22,7 @@ std::vector<RankRange> joined_in(const Announcement& announcement) {
     return united(std::move(joined));
 }
 
-/// The number of an operation without a name, counted from 1, for texts. 0 for an operation with a name.
+/// The number of an operation without a name, counted from 1, for texts; 0 if the operation has a name.
 std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call + 1 : 0; }
 
 }  // namespace
@@ -131,7 +131,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-/// The numbers of members of the groups that some ranks announced under this name, each number once.
+/// Returns the numbers of members of the groups that ranks announced under this name, each number once.
 std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
                                                     const std::optional<Metadata>& last_called) const {
     std::vector<RankRange> of_groups;

@@ -123,7 +123,7 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// Copies where the tensors are. The caller of make_…() adds Request::device.
+/// Copies the information on which device the tensors are. The caller of make_…() adds Request::device.
 Status take_device(const rueda_options& options, Metadata& metadata) {
     if (options.device == nullptr) [[likely]] {
         return {};
@@ -296,8 +296,8 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            // The error names the index and not a rank: splits are in the order of the set's ranks, and the number of
-            // such a rank in the job may differ from the index.
+            // The error names the index of the split, not a rank. Splits are in the order of the set's ranks, and a
+            // rank's number in the job may differ from its index.
             return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
                            splits[i]);
         }
@@ -502,7 +502,7 @@ Status make_barrier(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// No version will have options that are longer than this, in bytes.
+/// The limit of the size of options, in bytes. No version will have longer options.
 constexpr std::size_t kLargestOptions = 4096;
 
 /// Reads the caller's options. This library does not know the options that a newer version has added, so these must be

@@ -22,7 +22,7 @@ namespace rueda::core {
 // this code is on the fast path.
 [[nodiscard]] Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options,
                                     Request& request);
-/// Whether make_allreduce() would return the request `last` for these arguments. `last` may come from any make_
+/// Whether make_allreduce() would make the request `last` from these arguments. `last` may come from any make_
 /// function. If the result is true, the arguments need no further check.
 [[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
                                      const rueda_options& options);

@@ -104,7 +104,7 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// The largest number of positions that a tensor may have. It has a limit because each position is converted to a
+/// The largest number of positions that a tensor may have. The limit exists because each position is converted to one
 /// number of 64 bits.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
@@ -287,7 +287,7 @@ Status SparseAllreduce::check_possible() const {
 /// Checks the gathered data, which come from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
     const auto most = static_cast<std::int64_t>(
-        // make() has checked that the product does not overflow
+        // this product cannot overflow, because make() has checked it
         *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
@@ -319,8 +319,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // The number of values for one position. The product cannot overflow: the caller gave as many values for each of
-    // its own positions.
+    // The number of values for one position. The product cannot overflow, because the caller gave this many values for
+    // each of its positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);

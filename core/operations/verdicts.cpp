@@ -24,7 +24,8 @@ constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) -
 /// size. In an infinity and in a NaN, all bits of `exponent` are set. In a NaN, bits of the mantissa are set too.
 template <class Word>
 std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word exponent) {
-    constexpr std::uint64_t kBlock = 1024;  // a block is checked without a branch per element
+    // the elements of one block are checked together, without a branch for each element
+    constexpr std::uint64_t kBlock = 1024;
     constexpr auto kMagnitude = static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1)));
     const auto magnitude = [&](std::uint64_t i) {
         Word word = 0;
@@ -118,7 +119,7 @@ std::string name_of_check(std::string_view name) {
     const std::string whole = fmt::format("…{:016x}{}", XXH3_64bits(name.data(), name.size()), kSuffix);
     std::size_t length = RUEDA_MAX_NAME - whole.size();
     while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80) {
-        --length;  // does not cut a UTF-8 character in two
+        --length;  // moves the end of the name so that no UTF-8 character is cut
     }
     return fmt::format("{}{}", name.substr(0, length), whole);
 }

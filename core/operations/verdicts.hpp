@@ -22,8 +22,8 @@ struct Verdict {
     enum class Kind : std::uint8_t {
         checksum = 0,      ///< `value` is the checksum of the result; 0 if results are not compared
         changed = 1,       ///< the input has changed since the announcement; `value` is 0
-        not_a_number = 2,  ///< the first element of the input that is not finite is a NaN; `value` is its position
-        infinite = 3,  ///< the first element of the input that is not finite is an infinity; `value` is its position
+        not_a_number = 2,  ///< the first non-finite element of the input is a NaN; `value` is its position
+        infinite = 3,      ///< the first non-finite element of the input is an infinity; `value` is its position
     };
     Kind kind = Kind::checksum;
     std::uint64_t value = 0;  ///< below 2^kValueBits

@@ -95,7 +95,8 @@ void CallbackThread::run() {
             oldest = std::exchange(left, next);
         }
         while (oldest != nullptr) {
-            QueuedCall* const next = oldest->next_;  // the call may destroy the object
+            // the link is read before the call, because the call may destroy the object
+            QueuedCall* const next = oldest->next_;
             oldest->call();
             oldest = next;
         }

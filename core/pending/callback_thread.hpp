@@ -24,7 +24,8 @@ public:
 
 private:
     friend class CallbackThread;
-    QueuedCall* next_ = nullptr;  // link of the queue; written before the push, read by the thread that takes the queue
+    // the link to the next call of the queue; written before the push, read by the thread that takes the queue
+    QueuedCall* next_ = nullptr;
 };
 
 /// Calls the functions that the program has registered for the end of operations, in the order of the ends, in a thread

@@ -70,9 +70,9 @@ public:
     }
     /// Whether expect_launches() was called.
     [[nodiscard]] bool is_on_device() const { return is_on_device_; }
-    /// The work of a member has been given to the device, and `end` stands after it. The last event covers all members,
-    /// also those of earlier batches (DeviceCommunicator::end()). Null if the member has failed before; fail() must
-    /// have been called then.
+    /// Call this when the work of a member has been given to the device. `end` is the event after this work. The last
+    /// event covers all members, also those of earlier batches (DeviceCommunicator::end()). Null if the member has
+    /// failed before; fail() must have been called then.
     void launched(const collectives::DeviceEventPtr& end) {
         if (end != nullptr) {
             device_end_ = end;
@@ -111,11 +111,12 @@ public:
     [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
     /// for an alltoall or a gather: the number of rows that came from each member
     std::vector<std::int64_t> received_splits;
-    std::int32_t joined_last = -1;  ///< for a join: the job's rank that joined last
-    std::int32_t sender = -1;       ///< for a receive: the job's rank that sent the message
+    std::int32_t joined_last = -1;  ///< for a join: the number, in the job, of the rank that joined last
+    std::int32_t sender = -1;       ///< for a receive: the number, in the job, of the rank that sent the message
     /// for a send or a receive: the number of its record in the flight recorder
     std::uint64_t message_record = base::RecorderWriter::kNone;
-    bool is_join = false;  ///< a join: the waiting thread takes part in progress only for other ranks (Engine::Haste)
+    /// true for a join, whose waiting thread drives progress only for other ranks (see Engine::Haste)
+    bool is_join = false;
 
 private:
     Output output_;

@@ -24,9 +24,9 @@ public:
     /// Registers the callback, after claim() and after the callback was written; the callback thread must run. Returns
     /// false if the operation has ended and the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
-        // seq_cst on both sides: this thread stores `armed` and then reads the count; complete_one() decrements the
-        // count and then reads the state in take_at_end(). At least one side sees the other's store. If both do, the
-        // exchange decides.
+        // seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one() decrements the
+        // count and then reads the state in take_at_end(). At least one of the threads sees the store of the other. If
+        // both do, the exchange decides which of them makes the call.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }

@@ -47,7 +47,7 @@ struct Request {
     Metadata metadata;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    /// the number of elements; for an operation of variable size, of one row
+    /// the number of elements; for an operation of variable size, the number of elements of one row
     std::uint64_t count = 0;
     std::int64_t first_dimension = 0;  ///< for an operation of variable size: the number of rows of the input
     std::vector<std::int64_t> splits;  ///< for an alltoall or a scatter: the number of rows for each member
@@ -55,8 +55,8 @@ struct Request {
     /// allocates the output.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< for a member of a group: the index of its output in the Completion
-    /// The compression in the caller's options. The metadata hold the compression that applies; the setting may have
-    /// chosen it.
+    /// The compression in the caller's options. The metadata hold the compression that is used. It may come from the
+    /// setting instead.
     std::int32_t asked_compression = 0;
     bool is_refused = false;  ///< the operation is impossible (is_possible()) and has no elements; it is announced
                               ///< so that all ranks get the error
@@ -88,13 +88,14 @@ struct TensorEntry {
     /// If `stands_in`: other hosts announced the operation. It is possible that no other rank of this host has
     /// announced it.
     bool asked_for = false;
-    bool in_full = false;         ///< the operation is announced by name, and the log has not answered yet
+    bool in_full = false;         ///< true while the operation is announced by name and the log has not answered
     TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
     /// the operation is a member of a group, and waits until the log has called the operation that announces the number
     /// of members
     bool is_held = false;
-    /// The operation that announces a group's number of members has here the group's first member with is_held set.
+    /// For the operation that announces a group's number of members: the first member of the group for which is_held is
+    /// set.
     TensorEntry* held = nullptr;
 
     /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads
@@ -124,7 +125,7 @@ struct TensorEntry {
     // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members, but
     // `finding` is also written at submit, together with `request`.
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
-    /// if set: this operation compares the ranks' findings about the operation of the entry behind this pointer
+    /// if set, this operation compares the ranks' findings about another operation, to whose entry this pointer points
     TensorEntry* checks = nullptr;
     /// the completion of this comparing operation; when it is done, the checked operation ends
     std::unique_ptr<Completion> checked;
@@ -211,7 +212,8 @@ private:
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    std::vector<std::uint32_t> free_tickets_;  // has room for all tickets, so that forgetting a name needs no memory
+    // has capacity for all tickets, so that forgetting a name needs no memory
+    std::vector<std::uint32_t> free_tickets_;
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

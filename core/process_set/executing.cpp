@@ -61,7 +61,7 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
             payloads[member] == nullptr) {
-            return false;  // run_batch() executes the batch, or reports what is wrong
+            return false;  // run_batch() will execute this batch, or report the error
         }
     }
     waking_.wake_others();
@@ -176,7 +176,7 @@ TensorEntry* BatchRunner::called_entry(const Called& called) {
         if (entry->stands_in && !join_.take_called(*entry, called.slot, 0).is_ok()) {
             return nullptr;
         }
-        announcer_.table().bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on this metadata
+        announcer_.table().bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on these metadata
     } else {
         announcer_.table().unbind(*entry);
     }
@@ -207,8 +207,8 @@ void BatchRunner::finish_batch() {
     }
 }
 
-/// The device has got the work of the batch. The lock keeps other threads from submitting a name between the end of its
-/// operation and its removal.
+/// Called when the device has got the work of the batch. The lock keeps other threads from submitting a name after its
+/// operation has ended and before the name is removed.
 void BatchRunner::finish_on_device() {
     const std::lock_guard lock(announcer_.enqueue_mutex());
     devices_.finish(batch_.entries());

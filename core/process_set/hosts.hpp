@@ -142,7 +142,7 @@ public:
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;  // on one host, null after release_memory()
+    std::unique_ptr<collectives::Communicator> communicator_;  // null after release_memory(), on one host
     std::variant<std::monostate, OneHost, SeveralHosts> hosts_;
 };
 

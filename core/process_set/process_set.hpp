@@ -99,8 +99,8 @@ public:
     Status claim_device(std::int32_t device);
     [[nodiscard]] bool has_claimed_device() const { return device_.load(std::memory_order_relaxed) >= 0; }
 
-    /// Disconnects from the other members' devices, for which all members must come here within two seconds. This rank
-    /// may then use NCCL in another set. Only when the engine does not drive this set any more.
+    /// Disconnects from the other members' devices. All members must call this within two seconds. Afterwards this rank
+    /// may use NCCL in another set. Call this only when the engine no longer drives this set.
     void disconnect_devices() { runner_.disconnect_devices(); }
 
     /// Keeps the name's entry in the table until unpin(), for a TensorSlot.
@@ -117,22 +117,21 @@ public:
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
     /// Announces that this rank starts no operations until all members have joined. When all have joined, `completion`
-    /// ends. Before that, submit() fails, and the rank takes part in the others' operations without contributing data.
-    /// With `counted`, averages still count this rank. Fails with InvalidArgument if a join is in progress. See
-    /// docs/design/0005-join.md.
+    /// ends. Before that, submit() fails, and the rank takes part in the operations of the other ranks without
+    /// contributing data. With `counted`, averages still count this rank. Fails with InvalidArgument if a join is in
+    /// progress. See docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted) { return join_.announce(completion, counted); }
     /// Records the source line of the next call of join, for stall reports. Call this before announce_join(). Does
     /// nothing if call sites are not recorded.
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
     /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
-    /// directly announced operation can be completed. True: the operation has ended; the completion is marked as done
-    /// only if it holds a part of the result (for an operation of variable size). False: the operation is pending, and
-    /// the caller must drive progress.
+    /// directly announced operation can be completed. Returns true if the operation has ended. The completion is then
+    /// marked as done only if it holds a part of the result (for an operation of variable size). Returns false if the
+    /// operation is pending, and the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
-        // If this rank has other work, the operation is not checked, and the caller must drive progress. If
-        // finish_at_once() completed the operation all the same, a loop of such calls would leave the other work
-        // undone.
+        // If this rank has other work, finish_at_once() does not check the operation, and the caller must drive
+        // progress. Otherwise a loop of such calls would leave the other work undone.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
@@ -203,7 +202,7 @@ public:
     [[nodiscard]] std::vector<AwaitedTensor> awaited_by(const Completion& completion);
 
 private:
-    // The parts, in the order of their use: each part uses only parts above it.
+    // The parts of the set. Each part uses only parts that are declared above it.
     SetIdentity identity_;
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationMemory<Atomics> memory_;

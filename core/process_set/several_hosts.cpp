@@ -71,8 +71,8 @@ bool SeveralHosts::turn_leader() {
         waking_.announced_more(Urgency::driving);
     }
     if (moved.value().served) {
-        // A joined member can see a new name only after the leader has handled the request. The wake-up by the rank
-        // that posted the request may have come too early.
+        // A joined member can see a new name only after the leader has handled the request. The rank that posted the
+        // request also woke the joined members, but perhaps before the leader had handled the request.
         joined_.tell_of_posts();
     }
     if (moved.value().anything) {

@@ -50,7 +50,7 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             Result<Bytes> received = receive(rank);
             if (!received.is_ok()) {
                 failed = received.status();
-                continue;  // continues, because the other members wait for an answer
+                continue;  // this loop continues after a failure, because the other members wait for an answer
             }
             theirs = std::move(received).value();
         }

@@ -20,7 +20,7 @@ namespace rueda::core {
 
 using collectives::Bytes;
 
-/// Everything that a set needs, for as long as a thread holds the set. `set` is the last member, so it is destroyed
+/// Everything that a set needs. It lives as long as a thread holds the set. `set` is declared last, so it is destroyed
 /// first.
 struct ProcessSets::Joined {
     collectives::LocalGroup group;
@@ -368,7 +368,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
     std::vector<collectives::RankFacts>
-        facts;  // facts from the beginning of the job: which ranks share a host does not change
+        facts;  // the facts are from the beginning of the job, because the ranks of a host do not change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }

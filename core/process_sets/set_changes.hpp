@@ -17,7 +17,7 @@ namespace rueda::core {
 
 enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
 
-/// `numbers`: the ranks of the set to add, or the id of the set to remove.
+/// `numbers` contains the ranks of the set to add, or the id of the set to remove.
 [[nodiscard]] collectives::Bytes encode(SetChange change, std::span<const int> numbers);
 
 /// Describes what a rank has requested, for example "add_process_set([0, 2])". The bytes come from that rank, and may

@@ -297,7 +297,7 @@ Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_
     }
     RUEDA_RETURN_IF_FAILED(engine_.wait_until_launched(completion, timeout_seconds));
     if (completion.has_failed()) {
-        return engine_.wait(completion, timeout_seconds);  // the failure can be read when all members have ended
+        return engine_.wait(completion, timeout_seconds);  // the failure can be read only when all members have ended
     }
     return completion.device_end()->make_wait({stream.index, stream.stream});
 }
@@ -495,7 +495,8 @@ void Runtime::abort(std::string_view reason) {
 
 void Runtime::let_the_cause_end_first() const {
     constexpr std::chrono::milliseconds kPatience{2000};
-    constexpr std::chrono::milliseconds kHeadStart{300};  // launchers check for ended processes every 100 ms
+    // longer than the 100 ms after which launchers check again for ended processes
+    constexpr std::chrono::milliseconds kHeadStart{300};
     constexpr std::chrono::milliseconds kPause{5};
     const base::ControlBlock& block = arena_->control();
     const auto has_ended_job = [](const base::RankBlock& rank) {
@@ -570,7 +571,7 @@ Status Runtime::leave_job() {
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // the later steps need no memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // from here on no step needs memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {

@@ -98,7 +98,8 @@ public:
     /// the result must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
-    /// The same for a send or a receive, which may use any device. Takes memory of the host for the message.
+    /// Like the function above, but for a send or a receive, which may use any device. Also allocates memory of the
+    /// host for the message.
     [[nodiscard]] Status use_device(const rueda_device_stream& given, MessageRequest& request);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
     /// for the operation's end. For an operation in the CPU's memory, waits for its end.
@@ -117,7 +118,8 @@ public:
     /// ProcessSet::announce_join().
     Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
                       std::int32_t source_line = 0);
-    /// Whether `completion` is done. If no other thread drives progress, this function first drives one turn.
+    /// Whether `completion` is done. Before it answers, this function drives one turn if no other thread drives
+    /// progress.
     [[nodiscard]] bool poll(const Completion& completion);
 
     Result<void*> allocate(std::uint64_t bytes);
@@ -232,12 +234,12 @@ private:
     ProgramScopes scopes_;
     int pid_;
 
-    std::mutex recorder_mutex_;  // while holding it, a thread locks only the heap's mutex
+    std::mutex recorder_mutex_;  // a thread that holds this mutex locks no other mutex except the heap's
     /// Held while metrics are read from the arena, and while has_metrics_ is cleared before the arena is released. A
     /// thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
     bool has_metrics_ = true;  // under metrics_mutex_
-    // its threads use this object, so leave_job() destroys the endpoint
+    // the endpoint's threads use this Runtime, so leave_job() destroys the endpoint
     std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
     std::mutex busy_mutex_;
     std::vector<BusyScope> busy_;

@@ -81,7 +81,8 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.refusals_per_slot = 0;
     using Memory = NegotiationMemory<base::StdAtomics>;
     return Memory::bytes(extent) -
-           Memory::splits_bytes(extent);  // not counted, because only alltoalls and scatters touch the splits
+           // the table of splits is not counted, because only alltoalls and scatters touch it
+           Memory::splits_bytes(extent);
 }
 
 /// The address space to reserve for a rank's resident tensors: the configured limit, or the size of the machine's

@@ -16,7 +16,7 @@ namespace {
 
 struct CoreFacts {
     cpu_set_t mask;
-    double quota;  ///< in cores; infinity without a quota
+    double quota;  ///< the CPU quota in cores; infinity if there is none
 };
 static_assert(std::is_trivially_copyable_v<CoreFacts>);
 

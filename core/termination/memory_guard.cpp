@@ -72,7 +72,7 @@ struct MemoryWatch {
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS};
 
-/// Release: the thread that links a note, or prepares a watch. Acquire: the handlers.
+/// A thread that links a note, or prepares a watch, stores the pointer with release. The handlers load it with acquire.
 std::atomic<MemoryNote*> first_note{nullptr};
 std::atomic<const MemoryWatch*> memory_watch{nullptr};
 

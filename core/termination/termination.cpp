@@ -43,7 +43,8 @@ struct Watch {
     std::vector<Member> others;
 };
 
-/// Null: no ranks are watched. Release: the thread that has prepared the watch. Acquire: the handler.
+/// Null if no ranks are watched. The thread that has prepared the watch stores it with release; the handler loads it
+/// with acquire.
 std::atomic<const Watch*> current{nullptr};
 /// The previous handler. This file's handler reads it, so it is written before this file's handler is installed.
 struct sigaction before {};

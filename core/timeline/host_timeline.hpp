@@ -36,8 +36,8 @@ public:
     /// Ends the timeline, if one is on. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
     /// Ends the timeline, and lets no other timeline be started. Returns whether no thread of a timeline is left
-    /// behind. A thread that is left behind waits for a file system, and reads the arena when it goes on, so the arena
-    /// must then stay mapped.
+    /// behind. A thread that is left behind waits for a file system, and reads the arena when the wait has ended. In
+    /// this case the arena must therefore stay mapped.
     [[nodiscard]] bool end() noexcept;
     /// For each timeline of this job, merges the parts of all hosts into one file. Only the lowest rank of the first
     /// host calls this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most.
@@ -61,9 +61,10 @@ private:
     base::Logger logger_;
     std::atomic<bool> is_on_{false};
 
-    std::mutex mutex_;           // while a thread holds this mutex, it takes no other lock than a recording's
-    std::string path_;           // under mutex_, as the rest
-    std::string absolute_path_;  // of the file `path_`; the program may change its folder before the merge
+    std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
+    std::string path_;  // under mutex_, as the rest
+    // the absolute path of the file `path_`, because the program may change its folder before the merge
+    std::string absolute_path_;
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
     std::thread thread_;
     std::vector<std::string> written_;  // timelines that have ended; only in a job on several hosts

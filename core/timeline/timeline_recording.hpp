@@ -50,8 +50,8 @@ public:
     void stop();
     /// Waits until the thread is done, for `patience` at most. Returns false if the thread is not done by then.
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
-    /// The failure of the recording, if there was one, and what was written. Call these two functions only when the
-    /// recording is done.
+    /// result() returns the failure of the recording, or success. end() returns what was written. Call these two
+    /// functions only when the recording is done.
     [[nodiscard]] const Status& result() const { return result_; }
     [[nodiscard]] const base::TimelineEnd& end() const { return end_; }
 

@@ -118,7 +118,7 @@ private:
         std::size_t bytes = 0;
         if (__builtin_mul_overflow(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), &bytes) ||
             __builtin_mul_overflow(bytes, sizeof(typename Plain::Scalar), &bytes)) {
-            throw std::bad_alloc();  // Eigen also throws this for a matrix that is too large
+            throw std::bad_alloc();  // Eigen also throws std::bad_alloc for a matrix that is too large
         }
         return bytes;
     }

@@ -34,9 +34,9 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
     }
 }
 
-/// What tensor_of() needs to know from a description of oneDNN memory: dtype, shape, and the number of elements before
-/// the first element. This number matters for a submemory, because the data handle of a submemory points to the
-/// beginning of the whole memory.
+/// The facts that tensor_of() needs from a description of oneDNN memory: dtype, shape, and the number of elements
+/// before the first element. This number matters for a submemory, whose data handle points to the beginning of the
+/// whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;

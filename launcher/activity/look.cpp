@@ -18,8 +18,9 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A look searches this many of the newest records for an operation that has not ended. The number must be greater than
-/// 17: while a timeline is on, an operation that is being executed may be followed by 17 records of its parts.
+/// The number of newest records in which a look searches for an operation that has not ended. The number must be
+/// greater than 17: while a timeline is on, an operation that is being executed may be followed by 17 records of its
+/// parts.
 constexpr std::size_t kLookedAtOperations = 64;
 
 /// The maximum number of threads of a process that a look reads. Each of them costs about 10 us of processor time.
@@ -35,7 +36,7 @@ bool is_pending(const base::RecordedOperation& operation) {
 
 bool runs(char state) { return state != 'S' && state != 'D'; }
 
-/// Whether one of the oldest threads, except the main thread, runs on a core or waits for a core.
+/// Whether one of the oldest threads runs on a core or waits for a core. The main thread does not count.
 bool has_running_thread(std::int32_t pid) {
     const std::string main_thread = fmt::format("{}", pid);
     std::error_code error;

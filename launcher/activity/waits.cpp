@@ -49,7 +49,7 @@ bool is_call(const RecordedOperation& operation) {
            operation.kind == base::RecordKind::kStep;
 }
 
-/// When a rank announced an operation. `index` is the rank's position in the list of ranks.
+/// The time when a rank announced an operation. `index` is the rank's position in the list of ranks.
 struct Announcement {
     std::size_t index = 0;
     std::int64_t ns = 0;
@@ -110,15 +110,16 @@ public:
 
 private:
     /// Returns the time in which the rank waited for the peer of a message. `started` is the moment when the rank knew
-    /// that the peer had called its side. A small message is complete without this moment.
+    /// that the peer had called its side. A small message has no such moment; its wait lasts until the message has
+    /// ended.
     [[nodiscard]] WaitSpan message_span(const RecordedOperation& message) const {
         const std::int64_t end = message.started_ns ? *message.started_ns : message.ended_ns.value_or(to_ns_);
         return {message.announced_ns, end, message.message.peer >= 0 ? message.message.peer : kAnyRank};
     }
 
     /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
-    /// order and without overlaps. If the rank calls Rueda during such a message, another thread of the rank waits for
-    /// the message, so from this call on the message does not block the rank.
+    /// order and without overlaps. If the rank calls Rueda during such a message, then only another thread of the rank
+    /// waits for the message. From this call on, the message does not block the rank.
     [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
         std::vector<WaitSpan> spans;
         std::int64_t next_call_ns = to_ns_;
@@ -210,9 +211,9 @@ private:
         });
     }
 
-    /// Whether the rank `index` has announced `operation`. The rank `other` has announced this operation, and has not
-    /// started it. The newest operation with this name on rank `index` may be an earlier operation, which both ranks
-    /// have completed.
+    /// Whether the rank `index` has announced `operation`. The rank `other` has announced this operation and not
+    /// started it. On rank `index`, the newest operation with this name may be an earlier one that both ranks have
+    /// completed; in that case the result is false.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -292,7 +293,7 @@ private:
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };
 
-/// The part of the window that the list has for `whom`.
+/// The part of the window in which the rank waited for `whom`, according to the list.
 double share_in(const std::vector<Wait>& waits, std::int32_t whom, std::int64_t window_ns) {
     const auto wait = std::find_if(waits.begin(), waits.end(), [whom](const Wait& w) { return w.whom == whom; });
     return window_ns > 0 && wait != waits.end() ? static_cast<double>(wait->ns) / static_cast<double>(window_ns) : 0;

@@ -21,7 +21,7 @@ struct RecordedRank {
 /// on other hosts.
 inline constexpr std::int32_t kOtherHosts = -2;
 
-/// Another such value. It means that the rank waited in a receive that accepts a message from any rank.
+/// Another value of Wait::whom. It means that the rank waited in a receive that accepts a message from any rank.
 inline constexpr std::int32_t kAnyRank = -1;
 
 /// How long a rank waited for another rank.
@@ -31,11 +31,11 @@ struct Wait {
 };
 
 struct RankWaits {
-    std::int64_t window_ns = 0;  ///< the part of the interval for which the recorder still has records
+    std::int64_t window_ns = 0;  ///< the length of the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
-    /// The same time, by the ranks that caused the waits. A rank that another rank waits for may itself have been
-    /// blocked in a send or a receive. Then the peer of this message caused the wait, or the rank at the end of a chain
-    /// of such messages. If the ranks of a chain waited for each other in a circle, the time is left out.
+    /// The time of `waits`, attributed to the ranks that caused the waits. The awaited rank may itself have been
+    /// blocked in a send or a receive. In that case, the peer of this message caused the wait, or the rank at the end
+    /// of a chain of such messages. If the ranks of a chain waited for each other in a circle, the time is left out.
     std::vector<Wait> causes;
     [[nodiscard]] std::int64_t total_ns() const;
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.

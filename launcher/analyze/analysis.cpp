@@ -111,7 +111,7 @@ private:
             }
         }
         const base::RecordedCounters& counters = recording.counters;
-        // The rank may have counted a message when the file was written, and not yet its record.
+        // When the file was written, the rank may have counted a message that it had not yet recorded.
         const std::uint64_t others = counters.steps + counters.scopes + counters.messages + counters.parts;
         LastOfRank last{.rank = recording.rank,
                         .host = recording.host,
@@ -139,7 +139,7 @@ private:
     };
     struct Found {
         PendingOperation pending;
-        std::vector<Count> counts;  // of the ranks that have called the operation, ordered by rank
+        std::vector<Count> counts;  // the counts of the ranks that have called the operation, ordered by rank
     };
 
     /// Operations are matched by generation: if one rank has begun a batch and another rank has not seen it, the other
@@ -149,8 +149,9 @@ private:
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // If other ranks have ended the operation and no rank is missing, this rank was about to end it. That the
-            // job ended before is no finding. A GPU that has worked for a long time is one.
+            // If other ranks have ended the operation and no rank is missing, the pending rank was about to end the
+            // operation when the job ended. Such an operation is no finding, unless the rank's GPU has worked on it for
+            // a long time.
             if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
                 !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
@@ -240,7 +241,7 @@ private:
         return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    /// For a rank that does not wait for the operation: whether it has called the operation nevertheless.
+    /// Returns, for a rank that does not wait for the operation, whether it has called the operation nevertheless.
     static bool has_called(const Recording& recording, const Found& found) {
         return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
     }
@@ -251,7 +252,7 @@ private:
         });
     }
 
-    /// Whether the ring of the rank still has everything that the rank has called since the other ranks began to wait.
+    /// Whether the rank's ring still has all operations that the rank has called since the other ranks began to wait.
     [[nodiscard]] bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
         if (recording.counters.announced <= recording.operations.size() || recording.operations.empty()) {
             return true;

@@ -18,7 +18,7 @@ namespace rueda::launcher {
 struct PendingCall {
     std::int32_t rank = 0;
     std::uint64_t ordinal = 0;   ///< the operation's number among all operations that the rank called in this set
-    std::int64_t waited_ns = 0;  ///< from the call until the operation failed or the file was written
+    std::int64_t waited_ns = 0;  ///< the time from the call until the operation failed or the file was written
     bool is_executing = false;   ///< all ranks had called the operation, and it was being executed
     bool is_launched = false;    ///< the rank's GPU had got the work of the operation, and had not done it
 };
@@ -26,10 +26,10 @@ struct PendingCall {
 struct PendingOperation {
     std::int32_t set_id = 0;
     OperationText what;
-    std::vector<PendingCall> calls;     ///< in the order of the ranks
+    std::vector<PendingCall> calls;     ///< the calls in the order of the ranks
     std::vector<std::int32_t> missing;  ///< members that have not called the operation
-    std::vector<std::int32_t> unknown;  ///< members that have no file, or whose ring has already lost this part of the
-                                        ///< past
+    /// members that have no file, or whose ring no longer has the operations of that time
+    std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest ordinal of the calls
     /// A GPU that has worked for longer than this, while the other ranks' GPUs have ended, is a finding.
@@ -61,8 +61,8 @@ struct Lateness {
     std::int64_t awaited_ns = 0;  ///< how long the other ranks waited for this rank alone, over all these operations
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait
-    static constexpr std::int64_t kLateNs = 100'000;  ///< without work between their operations, the ranks of one host
-                                                      ///< differ by less than this
+    /// the ranks of one host differ by less than this, unless they do other work between their operations
+    static constexpr std::int64_t kLateNs = 100'000;
 };
 
 /// The last things that a rank did.

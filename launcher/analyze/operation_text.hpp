@@ -15,7 +15,7 @@ struct OperationText {
     std::string kind;                         ///< "allreduce"
     std::string name;                         ///< "" for an operation without a name
     std::uint32_t generation = 0;             ///< for an operation without a name: the number of the call
-    std::optional<base::MessageEnd> message;  ///< only for a send or a receive
+    std::optional<base::MessageEnd> message;  ///< set only for a send or a receive
     /// Returns, for example, "allreduce 'x'", "allreduce without a name (call 17)" or "receive from rank 0, tag 7".
     [[nodiscard]] std::string describe() const;
 };

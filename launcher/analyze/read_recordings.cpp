@@ -49,7 +49,8 @@ using RankFiles = std::vector<std::pair<std::int32_t, fs::path>>;
 /// files cannot be read, returns the failure of the lowest of their ranks.
 Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings) {
     std::vector<Status> results(files.size());
-    std::atomic<std::size_t> next{0};  // relaxed: each thread uses only the elements whose indices it took
+    // the index of the next file; relaxed, because each thread uses only the elements whose indices it took
+    std::atomic<std::size_t> next{0};
     const auto work = [&] {
         for (std::size_t i = next.fetch_add(1, std::memory_order_relaxed); i < files.size();
              i = next.fetch_add(1, std::memory_order_relaxed)) {
@@ -71,7 +72,7 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
             try {
                 others.emplace_back(work);
             } catch (const std::system_error&) {
-                break;  // the limit of processes is reached; the threads that run can read all files
+                break;  // the limit of processes is reached; the threads that exist already can read all files
             }
         }
         work();

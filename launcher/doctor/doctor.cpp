@@ -110,7 +110,8 @@ private:
             const std::string problem = !plugin.problem.empty()  ? plugin.problem
                                         : plugin.is_for_open_mpi ? "it is for Open MPI"
                                                                  : "it is for MPICH";
-            const bool says_its_name = problem.starts_with(plugin.file);  // texts of the system's loader have this form
+            // the texts of the system's loader begin with the name of the file
+            const bool says_its_name = problem.starts_with(plugin.file);
             text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
         }
         return text;
@@ -129,7 +130,8 @@ private:
         } else {
             fine("cores", cores);
         }
-        // The load is an average over the last minute. The start of this program contributes to it.
+        // The load is an average over the last minute. The start of this program adds to it, so a load of up to half of
+        // the cores is no finding.
         if (facts_.load > 0.5 * facts_.cores_in_mask) {
             warn("load", fmt::format("{:.1f} on {:.3g} cores", facts_.load, facts_.cores_in_mask),
                  "other programs use the cores; a rank that they hold up holds up all ranks");
@@ -220,8 +222,8 @@ private:
     }
 
     void look_at_huge_pages() {
-        const std::string& all = facts_.huge_pages_shared;  // has the form "always within_size [advise] never deny
-                                                            // force"
+        // the text has the form "always within_size [advise] never deny force"
+        const std::string& all = facts_.huge_pages_shared;
         const std::size_t begin = all.find('[');
         const std::size_t end = all.find(']', begin == std::string::npos ? 0 : begin);
         if (begin == std::string::npos || end == std::string::npos) {

@@ -59,7 +59,7 @@ struct DoctorFacts {
     double usable_cores = 1;
     double cores_in_mask = 1;
     double cores_online = 1;
-    double load = 0;  ///< number of running processes, as an average over the last minute
+    double load = 0;  ///< the number of running processes, as an average over the last minute
     std::string governor;
     int numa_nodes = 1;
     std::optional<base::MemoryLimits> memory;

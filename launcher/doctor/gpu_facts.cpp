@@ -36,8 +36,8 @@ std::string version_in_name(const fs::path& file) {
     return is_version ? version : "";
 }
 
-/// Returns the version of pip's package that owns nvidia/nccl/lib: the folder nvidia_nccl_cu13-2.28.9.dist-info beside
-/// the folder nvidia has it in its name.
+/// Returns the version of pip's package that owns nvidia/nccl/lib. Beside the folder nvidia lies a folder whose name
+/// contains the version: nvidia_nccl_cu13-2.28.9.dist-info.
 std::string version_of_package(const fs::path& file) {
     const fs::path packages = file.parent_path().parent_path().parent_path().parent_path();
     constexpr std::string_view kBegin = "nvidia_nccl_";
@@ -127,7 +127,7 @@ GpuFacts look_for_gpus(const Environment& environment) {
     facts.visible = base::visible_gpus(variable == environment.end() ? std::nullopt : std::optional(variable->second),
                                        facts.machine.gpus);
     if (facts.machine.gpus.empty()) {
-        return facts;  // without a GPU, nothing needs the libraries
+        return facts;  // without a GPU, no program needs the libraries
     }
     const std::string cache = output_of({"/sbin/ldconfig", "-p"}, environment);
     std::vector<std::string> folders;

@@ -8,8 +8,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The shortest time between two looks. The driver averages over 1/6 s to 1 s, so more frequent looks would see the
-/// same values.
+/// The shortest time between two readings. The driver averages over 1/6 s to 1 s, so more frequent readings would give
+/// the same values.
 constexpr std::int64_t kLookNs = 100'000'000;
 
 }  // namespace

@@ -17,7 +17,7 @@ struct GpuUse {
     std::optional<double> utilization;  ///< the part of the time in which the GPU executed something, from 0 to 1
     std::optional<std::uint64_t> used_bytes;
     std::optional<std::uint64_t> total_bytes;
-    std::vector<std::int32_t> pids;  ///< the processes that compute on the GPU
+    std::vector<std::int32_t> pids;  ///< the numbers (pids) of the processes that compute on the GPU
 };
 
 /// Watches the GPUs of this host through NVML, NVIDIA's management library. Threads: only one thread may use an object.
@@ -26,11 +26,11 @@ public:
     /// Loads NVML, which may take a second. If NVML cannot be loaded or finds no GPU, take() returns an empty list.
     explicit Gpus(const char* library = base::Nvml::kLibrary);
 
-    /// Reads how busy the GPUs are, unless the last look is very recent. `now_ns` is the current time in
+    /// Reads how busy the GPUs are, unless it has read them very recently. `now_ns` is the current time in
     /// CLOCK_MONOTONIC.
     void look(std::int64_t now_ns);
-    /// Looks again and returns the GPUs, ordered by number. The utilization is the average of all looks since the last
-    /// call of take().
+    /// Reads the GPUs once more and returns them, ordered by number. The utilization is the average of all readings
+    /// since the last call of take().
     [[nodiscard]] std::vector<GpuUse> take(std::int64_t now_ns);
 
 private:

@@ -118,8 +118,8 @@ Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment) {
     RUEDA_RETURN_IF_FAILED(ranks.status());
     HostList list;
     for (std::size_t i = 0; i < expanded.value().size(); ++i) {
-        // With `salloc -N 2 --exclusive`, each host has one task, but the user has all its cores. So -np may ask for
-        // more ranks than there are tasks.
+        // With `salloc -N 2 --exclusive`, Slurm plans one task for each host, but the user owns all cores of the hosts.
+        // So -np may ask for more ranks than there are tasks.
         const int most = places.value().empty() ? 0 : std::max(slots.value()[i], places.value()[i]);
         list.hosts.push_back({expanded.value()[i], slots.value()[i], most});
     }

@@ -26,7 +26,8 @@ struct Host {
 /// The hosts that a job may use, in the order in which they get ranks.
 struct HostList {
     std::vector<Host> hosts;
-    std::string origin;              ///< where the list comes from: "-H", "hosts.txt", "the Slurm allocation 17"
+    /// the source of the list, for example "-H", "hosts.txt" or "the Slurm allocation 17"
+    std::string origin;
     std::optional<int> ranks;        ///< the number of ranks of the job, if the source of the list says so
     std::optional<int> cores;        ///< the number of cores of each host, if the source of the list says so
     std::optional<std::string> own;  ///< the name of this host in the list, if the source of the list says so

@@ -60,7 +60,8 @@ bool are_recorders_inside(const Head& head) {
             head.members * head.recorder_bytes <= head.total_bytes - head.recorder_offset);
 }
 
-/// Makes the StackBlocks writable, and with them the rest of their first and last page.
+/// Makes the StackBlocks writable. Only whole pages can be made writable, so the rest of the first and of the last page
+/// becomes writable too.
 Status allow_questions(void* memory, std::uint32_t members) {
     constexpr std::uint64_t kBegin = offsetof(base::ControlBlock, stacks);
     const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -16,7 +16,7 @@ namespace rueda::launcher {
 /// What a program does with the shared memory of a job.
 enum class ArenaUse {
     look,  ///< the program only reads
-    ask,   ///< the program also asks the ranks for their stacks
+    ask,   ///< the program reads the memory, and also asks the ranks for their stacks
 };
 
 /// Maps the control block and the flight recorders of a running job. They are parts of the arena, the shared memory of

@@ -63,7 +63,7 @@ std::optional<Holder> holder_of(std::int32_t pid) {
 void add(std::vector<FoundArena>& arenas, const Holder& holder, const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {
-        return;  // the process has closed the file since
+        return;  // the process has closed the file in the meantime
     }
     auto arena = std::find_if(arenas.begin(), arenas.end(),
                               [&status](const FoundArena& known) { return known.inode == status.st_ino; });

@@ -257,7 +257,8 @@ private:
         const bool ends_in_equals = is_long && has_value && equals + 1 == word.size();
         taken.push_back(ends_in_equals ? name : word);
         if (ends_in_equals) {
-            taken.emplace_back();  // an empty value; otherwise CLI11 would take the next argument as the value
+            // adds the empty value, because CLI11 would otherwise take the next argument as the value
+            taken.emplace_back();
         } else if (takes_value && !has_value) {
             if (arguments.size() < 2) {
                 return failure(ErrorCode::invalid_argument, "{} needs a value after it; see ruedarun --help",
@@ -400,7 +401,7 @@ private:
         const std::string name = word.substr(0, word.find('='));
         std::string_view nearest = base::nearest_name(name, candidates);
         if (nearest.empty()) {
-            nearest = base::nearest_name("-" + name, candidates);  // names with one hyphen, such as -verbose
+            nearest = base::nearest_name("-" + name, candidates);  // also finds names with one hyphen, such as -verbose
         }
         const std::string advice =
             nearest.empty() ? "see ruedarun --help"

@@ -42,7 +42,7 @@ std::vector<OutputPiece> LineSplitter::feed(std::string_view bytes) {
 
 std::vector<OutputPiece> LineSplitter::finish() {
     std::vector<OutputPiece> pieces;
-    // A progress bar that erased itself leaves only blanks; this line is not printed.
+    // If a progress bar has erased itself, only blanks are left. Such a line is not printed.
     const bool wiped = (rewritten_ || return_seen_) && line_.find_first_not_of(' ') == std::string::npos;
     if (!line_.empty() && !wiped) {
         end_line(pieces);

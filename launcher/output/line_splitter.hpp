@@ -38,8 +38,9 @@ private:
 
     std::string line_;
     std::string shown_progress_;
-    bool return_seen_ = false;  ///< the last character was '\r': the next one replaces the line, unless it is a newline
-    bool rewritten_ = false;    ///< whether the program has already replaced this line
+    /// the last character was '\r', so the next character replaces the line, unless it is a newline
+    bool return_seen_ = false;
+    bool rewritten_ = false;  ///< whether the program has already replaced this line
 };
 
 }  // namespace rueda::launcher

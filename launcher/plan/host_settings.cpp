@@ -46,7 +46,7 @@ std::vector<EnvironmentChange> host_settings(const Environment& environment, dou
     add_threads(changes, environment, threads_of_a_rank(cores, ranks_of_the_host));
     const bool is_open_mpi = environment.contains("OMPI_COMM_WORLD_RANK");
     if (is_open_mpi && !environment.contains(kYieldVariable)) {
-        // The variable is set whether or not the ranks have to yield. Without it, ranks of Open MPI would always yield,
+        // This variable is set even if the ranks need not yield. Without it, ranks of Open MPI would always yield,
         // because ruedarun uses --oversubscribe.
         changes.push_back({kYieldVariable, ranks_of_the_host > cores ? "1" : "0"});
     }

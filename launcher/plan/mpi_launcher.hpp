@@ -18,7 +18,7 @@ enum class MpiKind { open_mpi, mpich, intel_mpi };
 struct MpiLauncher {
     std::string path;
     MpiKind kind = MpiKind::open_mpi;
-    std::string version;  ///< for messages, for example "Open MPI 4.1.4"
+    std::string version;  ///< the MPI's name in messages, for example "Open MPI 4.1.4"
     int major = 4;        ///< the major version
 };
 
@@ -28,9 +28,10 @@ struct MpiLauncher {
 /// Everything that determines the arguments of mpirun.
 struct MpiRequest {
     int ranks = 1;
-    std::vector<HostShare> shares;                      ///< empty: all ranks are on this host
-    std::optional<bool> more_ranks_than_cores = false;  ///< empty: the supervisors (parents of ranks) find it out on
-                                                        ///< each host (host_settings.hpp)
+    std::vector<HostShare> shares;  ///< empty: all ranks are on this host
+    /// whether a host has more ranks than cores; if empty, the supervisors (parents of ranks) find this out on each
+    /// host (host_settings.hpp)
+    std::optional<bool> more_ranks_than_cores = false;
     bool as_root = false;
     std::vector<std::string> interfaces;  ///< network interfaces to use; if empty, MPI chooses
     std::optional<int> ssh_port;

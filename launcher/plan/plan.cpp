@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment. They may
-/// come from another job, and every rank of this job would then take itself for the same rank of that other job.
+/// come from another job, and then every rank of this job would believe to be the same rank of that other job.
 constexpr std::array<std::string_view, 11> kIdentityVariables = {
     "RUEDA_RANK",         "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK",       "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
@@ -357,7 +357,8 @@ private:
 
     void choose_threads() {
         if (user_set(kThreadVariables.front())) {
-            say("{} is left as you set it", kThreadVariables.front());  // MKL and OpenBLAS follow this variable
+            // one note is enough, because MKL and OpenBLAS follow this variable
+            say("{} is left as you set it", kThreadVariables.front());
             return;
         }
         for (const std::string_view name : kThreadVariables) {
@@ -405,8 +406,8 @@ private:
         }
     }
 
-    /// Divides the GPUs of this host among the ranks. If ranks run on other hosts, the GPUs are divided after all hosts
-    /// have reported theirs.
+    /// Divides the GPUs of this host among the ranks. If ranks run on other hosts, the GPUs are divided later, when all
+    /// hosts have reported their GPUs.
     Status divide_gpus() {
         if (plan_.gpus.per_rank == 0) {
             return {};

@@ -101,7 +101,7 @@ bool has_other_agent(const LaunchPlan& plan, const Options& options, const Envir
 
 struct UnknownHost {
     std::string name;
-    std::string reason;  ///< why the resolver finds no address
+    std::string reason;  ///< the reason why the resolver finds no address
 };
 
 std::string left_to_mpirun(const UnknownHost& host) {

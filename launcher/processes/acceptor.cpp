@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds kFirstPause{10};
 /// The longest pause after a failed accept. Supervisors wait much longer for an answer, so the pause does no harm.
 constexpr std::chrono::milliseconds kLongestPause{1000};
 
-/// Whether accept4() failed because descriptors or memory are used up. The only remedy is to wait until some of them
-/// are released.
+/// Whether accept4() failed because descriptors or memory are used up. In that case, ruedarun can only wait until some
+/// of them are released.
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 std::string what_is_short(int error) {

@@ -64,7 +64,7 @@ public:
     CapturedRun finish() && {
         run_.end = std::chrono::system_clock::now();
         if (!run_.in_time) {
-            ::kill(-pid_, SIGKILL);  // signals the whole process group, because mpirun has child processes
+            ::kill(-pid_, SIGKILL);  // this call signals the whole process group, because mpirun has child processes
         }
         ::waitpid(pid_, &run_.wait_status, 0);
         return std::move(run_);

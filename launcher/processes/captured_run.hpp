@@ -22,8 +22,8 @@ struct CapturedRun {
 
 struct CaptureTimes {
     std::chrono::milliseconds each;
-    std::chrono::milliseconds all;  ///< time limit for all programs together; when it has passed, running programs are
-                                    ///< ended and no others are started
+    /// the time limit for all programs together; after it, running programs are ended and no others are started
+    std::chrono::milliseconds all;
 };
 
 /// Runs programs that read no input and write little, at most `at_once` at the same time. Ends each program when its

@@ -82,7 +82,8 @@ void restore_signals() {
         ::setpgid(0, 0);
     }
     ::prctl(PR_SET_PDEATHSIG, child.spec.death_signal);
-    if (::getppid() != child.parent) {  // the parent died before the prctl() call, so no signal will come
+    // if the parent died before the prctl() call, no signal will come, so the child ends itself
+    if (::getppid() != child.parent) {
         ::_exit(127);
     }
     place_descriptor(child, child.spec.stdin_fd, STDIN_FILENO);
@@ -177,7 +178,8 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::vector<pid_t> children_of_this_process() {
     std::vector<pid_t> children;
-    // The file /proc/<pid>/task/<tid>/children would be simpler to read, but not every kernel has it.
+    // This code reads the parents of all processes. The file /proc/<pid>/task/<tid>/children would be simpler to read,
+    // but not every kernel has it.
     std::error_code error;
     std::filesystem::directory_iterator entry("/proc", error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {

@@ -29,8 +29,8 @@ Status SignalInbox::open(std::initializer_list<int> signals) {
             sigaddset(&wanted, number);
         }
     }
-    // If the parent process ignores SIGCHLD, this process inherits this setting. Without the next lines, the kernel
-    // would discard the exit status of ranks, and ruedarun could not find out how they ended.
+    // If the parent process ignores SIGCHLD, this process inherits this setting. The next lines restore the default.
+    // Otherwise the kernel would discard the exit status of ranks, and ruedarun could not find out how they ended.
     ::signal(SIGCHLD, SIG_DFL);
     if (const int error = ::pthread_sigmask(SIG_BLOCK, &wanted, &original_mask_); error != 0) {
         return system_failure(ErrorCode::internal, "pthread_sigmask", error);

@@ -18,7 +18,7 @@ struct JobStacks {
     /// the kernel says about the thread.
     std::vector<std::string> texts;
 
-    /// Whether there is a stack for every rank.
+    /// Whether the stacks of all ranks were taken.
     [[nodiscard]] bool are_complete() const;
 };
 

@@ -201,7 +201,8 @@ private:
                 program_.signal(frame.value);
                 break;
             case FrameKind::rank_ended:
-                program_.notify(frame.payload);  // forwarded unchecked, because the program checks it
+                // the notification is forwarded unchecked, because the program checks it
+                program_.notify(frame.payload);
                 break;
             case FrameKind::stop_output:
                 pump_.close_stream(frame.value == kStandardError);
@@ -272,7 +273,8 @@ private:
         spec.file = words_.front();
         spec.words = words_;
         spec.environment = changed_environment(environment_for_this_host(), variables_);
-        spec.environment.erase(kControlVariable);  // only the supervisor talks to ruedarun
+        // the program does not get this variable, because only the supervisor talks to ruedarun
+        spec.environment.erase(kControlVariable);
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
@@ -323,7 +325,7 @@ private:
                 launcher_ends_it_ = launcher_ends_it_ || ends_program;
                 program_.signal(number);
             } else if (ends_program) {
-                done_ = true;  // mpirun ends the job before the program was started, or after it has ended
+                done_ = true;  // no program runs, so mpirun ended the job before the program's start or after its end
                 exit_status_ = ended_ ? exit_status_ : 128 + number;
             }
         }
@@ -343,12 +345,14 @@ private:
         RankEnd end = program_.end(rank_.value_or(0), wait_status);
         end.by_launcher = launcher_ends_it_;
         if (link_.is_open()) {
-            pump_.drain(link_);  // the program's last output must be printed before the line about its end
+            // sends the program's last output first, because it must be printed before the line about the program's end
+            pump_.drain(link_);
         }
         finish(exit_status_of(end));
         send(FrameKind::ended, wait_status, encode_report(end));
         if (!end.abort_reason.empty()) {
-            link_.expect_answers();  // the job is over, and this process must not wait long for an unreachable ruedarun
+            // the job is over, so this process must not wait long if ruedarun has become unreachable
+            link_.expect_answers();
         }
     }
 

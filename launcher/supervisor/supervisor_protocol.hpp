@@ -26,8 +26,9 @@ enum class FrameKind : std::uint32_t {
     output = 9,        ///< from the supervisor: output of the program; value: kStandardOutput or kStandardError
     more_output = 10,  ///< from ruedarun: the supervisor may send `value` more bytes of output
     stop_output = 11,  ///< from ruedarun: close the stream `value`, because it has no reader any more
-    descriptors = 12,  ///< from ruedarun on the same host, before `welcome`: descriptors for the program's standard
-                       ///< output and error; the supervisor then sends no `output`
+    /// from a ruedarun on the same host, before `welcome`: descriptors for the program's standard output and error. The
+    /// program writes to them directly, so the supervisor sends no `output`.
+    descriptors = 12,
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
@@ -41,7 +42,7 @@ inline constexpr std::int32_t kStandardError = 2;
 struct Greeting {
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
-    std::string host_key;           ///< equal for all ranks of one host (network.hpp)
+    std::string host_key;           ///< this text is equal for all ranks of one host (network.hpp)
     std::string gpus;               ///< the GPUs that this host shows (rank_gpus.hpp); empty if they are not divided
 };
 
@@ -50,10 +51,10 @@ struct Greeting {
 /// terminal are replaced.
 [[nodiscard]] Greeting parse_greeting(std::string_view text);
 
-/// Encodes by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.
+/// Encodes the members by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.
 [[nodiscard]] std::string encode_report(const RankEnd& end);
-/// Sets by_launcher, steps, oom_kills and abort_reason of `end` from the payload of an `ended` frame. Unknown lines are
-/// ignored.
+/// Sets the members by_launcher, steps, oom_kills and abort_reason of `end` from the payload of an `ended` frame.
+/// Unknown lines are ignored.
 void read_report(std::string_view text, RankEnd& end);
 
 }  // namespace rueda::launcher

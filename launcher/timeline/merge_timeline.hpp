@@ -11,7 +11,7 @@
 
 namespace rueda::launcher {
 
-/// The text of a timeline's file, and what a person wants to know about it.
+/// The text of a timeline's file, and facts about it to print for the user.
 struct MergedTimeline {
     std::string text;
     std::size_t ranks = 0;

@@ -10,7 +10,7 @@ namespace rueda::launcher {
 /// The exit status of `rueda timeline`.
 enum class TimelineExit : int {
     written = 0,
-    failed = 2,  ///< files that cannot be read or written
+    failed = 2,  ///< a file cannot be read or written
 };
 
 /// Runs `rueda timeline` with these arguments. Returns the exit status.

@@ -13,7 +13,7 @@ namespace rueda::launcher {
 
 /// What ruedarun has told the ranks of a job on several hosts (kJobVariable in plan.hpp).
 struct LaunchedJob {
-    std::string token;               ///< the same on all hosts of the job, and in no other job
+    std::string token;               ///< this token is the same on all hosts of the job, and belongs to no other job
     std::vector<std::string> hosts;  ///< at least two
 };
 

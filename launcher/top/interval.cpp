@@ -11,7 +11,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A short interval has about this many looks. A look at one rank takes about 35 us of processor time.
+/// A short interval has about this many looks (samples of the ranks' activities). A look at one rank takes about 35 us
+/// of processor time.
 constexpr std::int64_t kLooks = 20;
 constexpr std::int64_t kLongestLookNs = 100'000'000;
 

@@ -22,15 +22,17 @@ struct HostPicture {
     std::int64_t arrived_ns = 0;  ///< when the view arrived, by this host's CLOCK_MONOTONIC; before the first view:
                                   ///< when the host was first asked
     bool is_over = false;         ///< nothing more comes
-    std::string problem;          ///< why nothing more comes, or what is wrong with the host's last line; otherwise ""
+    /// why the host sends nothing more, or what is wrong with its last line; otherwise ""
+    std::string problem;
 };
 
 /// Puts the newest views of the hosts into one view. The rows of a host that does not answer stay, and say how old they
-/// are. A host from which nothing more comes has no rows. Pure.
+/// are. A host that sends nothing more has no rows. Pure.
 [[nodiscard]] TopView merge_pictures(std::span<const HostPicture> pictures, std::int64_t now_ns,
                                      std::int64_t interval_ns);
 
-/// Says why nothing more comes from a host: "Host b is not shown any more: job j17 has ended". Pure.
+/// Returns a text that says why a host sends nothing more, for example "Host b is not shown any more: job j17 has
+/// ended". Pure.
 [[nodiscard]] std::string describe_end(const HostPicture& picture);
 
 }  // namespace rueda::launcher

@@ -27,8 +27,8 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// A column that a narrow terminal does without if the column DOING would otherwise have less room than this number of
-/// columns of the terminal, and less than its longest text needs.
+/// A column that is left out on a narrow terminal. It is left out if the column DOING would otherwise be narrower than
+/// `room`, and also narrower than its longest text.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;
@@ -38,7 +38,7 @@ constexpr std::size_t kWholeText = 1000;
 /// "receive from rank 12" has this length.
 constexpr std::size_t kShortText = 20;
 
-/// The first one is left out first.
+/// The columns in the order in which a narrow terminal leaves them out.
 constexpr std::array<Dispensable, 4> kDispensable = {
     {{"BATCHES/S", kWholeText}, {"OPS/S", kWholeText}, {"BYTES/S", kShortText}, {"MEMORY", kShortText}}};
 
@@ -87,8 +87,8 @@ std::string waited_for(const RankRow& row) {
     return parts.size() == 1 ? name_of(row.waits.front().whom) : parts[0] + ", " + parts[1];
 }
 
-/// Whether the current step already takes much longer than earlier steps took. Then the time since it began is shown
-/// instead of the time of an earlier step.
+/// Whether the current step already takes much longer than the earlier steps. If so, the screen shows the time since
+/// the step began, instead of the time of an earlier step.
 bool is_in_long_step(const RankRow& row) {
     return row.in_step_seconds && row.step_seconds && *row.in_step_seconds > 2 * *row.step_seconds &&
            *row.in_step_seconds > 1;
@@ -208,7 +208,8 @@ std::vector<std::string> sums_of(const TopView& view) {
         base::format_bytes(memory),
         ""};
     if (view.has_gpus) {
-        cells.insert(cells.end() - 1, {"", ""});  // several ranks may share a GPU, so a sum would be wrong
+        // these two columns have no sum, because several ranks may share a GPU
+        cells.insert(cells.end() - 1, {"", ""});
     }
     if (has_hosts(view)) {
         cells.insert(cells.begin(), "");
@@ -216,7 +217,8 @@ std::vector<std::string> sums_of(const TopView& view) {
     return cells;
 }
 
-/// Says how much time the marked ranks lose: "Rank 1 waits: 84% of the time …", "Ranks 0-2 wait: at least 42% of …".
+/// Returns a text that says how much time the marked ranks lose, for example "Rank 1 waits: 84% of the time …" or
+/// "Ranks 0-2 wait: at least 42% of …".
 void add_loss(const TopView& view, bool RankRow::*mark, double (*share)(const RankRow&), const char* one,
               const char* several, std::vector<ScreenLine>& foot) {
     std::vector<std::int32_t> ranks;

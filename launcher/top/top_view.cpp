@@ -13,9 +13,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// First condition for a straggler: on average over the other ranks, a rank waited because of the straggler during at
-/// least this part of the interval. With a smaller limit, the small differences that every job has would mark ranks by
-/// chance.
+/// First condition for a straggler: on average, the other ranks waited because of it during at least this part of the
+/// interval. With a smaller limit, the small differences between ranks that every job has would mark ranks by chance.
 constexpr double kStragglerShare = 0.10;
 
 /// Second condition for a straggler: the time that the straggler itself waited is at most this part of the time that
@@ -124,7 +123,8 @@ void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> wait
             continue;  // the rank has not joined the job yet
         }
         const double lost = share_lost_to(index, rows, waits);
-        // The rank may wait for a rank that waits for a message from this rank. This rank causes this wait itself.
+        // This rank may wait for another rank that waits for a message from this rank. In that case this rank causes
+        // its own wait, which is left out.
         const double own = waits[index].share() - waits[index].share_caused_by(rank);
         rows[index].is_straggler = lost >= kStragglerShare && own <= lost * kStragglersOwnShare;
     }
@@ -147,8 +147,8 @@ void judge_input(RankRow& row) {
     // The rank may have slept because it waited for its GPU. The samples do not show when in the interval the GPU was
     // busy, so the code assumes that the GPU was busy only while the rank slept.
     row.idle_share = std::max(0.0, row.outside->sleeps - gpu_utilization(row).value_or(0));
-    // If a rank used no operation during the interval, the rank may be a server, for example, and its sleep means
-    // nothing.
+    // A rank that used no operation during the interval may be, for example, a server, whose sleep means nothing. So
+    // nothing is said about such a rank.
     if (row.operations_per_second.value_or(0) > 0) {
         row.seems_bound_by_input = *row.idle_share >= kInputShare;
         row.waits_for_own_threads = row.outside->threads_run >= kInputShare;

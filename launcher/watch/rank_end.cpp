@@ -128,7 +128,7 @@ void JobOutcome::interrupt(int signal_number) {
 
 int JobOutcome::exit_status() const {
     if (!cause_) {
-        return 0;  // also if the user sent a signal and all ranks then ended with exit status 0
+        return 0;  // this status is used even if all ranks ended with exit status 0 after the user's signal
     }
     if (interrupted_by_ != 0) {
         return kSignalBase + interrupted_by_;

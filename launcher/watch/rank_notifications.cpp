@@ -34,8 +34,8 @@ std::vector<RankNotifications::Item> RankNotifications::note(const std::vector<R
     });
     std::vector<Item> notifications;
     for (const RankEnd& end : ends) {
-        // A rank that reported an abort does not count as ended well, even if its exit status is 0, because an abort
-        // concerns all ranks.
+        // If a rank reported an abort, its end is a failure even with exit status 0, because an abort concerns all
+        // ranks.
         const bool well = ended_well(end) && end.abort_reason.empty();
         std::size_t& count = well ? well_ : failed_;
         if (end.rank == kLauncherRank || count == kMostOfAKind) {

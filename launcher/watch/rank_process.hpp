@@ -42,7 +42,8 @@ private:
     OomWatch oom_watch_;
     pid_t pid_ = 0;
     bool has_own_group_ = true;
-    bool kill_sent_ = false;  ///< whether this process has sent SIGKILL; a kill then does not mean that memory ran out
+    /// whether this process has sent SIGKILL; if so, a kill does not mean that memory ran out
+    bool kill_sent_ = false;
 };
 
 }  // namespace rueda::launcher

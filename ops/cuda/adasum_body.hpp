@@ -63,7 +63,7 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
         }
         return sums;
     }
-    // One source is left at most.
+    // At most one of the two sources is not null.
     const std::byte* const left = a != nullptr ? a : b;
     double square = 0;
     if (left != nullptr) {
@@ -78,7 +78,8 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
 /// The number of pairs (i, j) with i < j, or 1 if there is only one source: the pair of this source with itself.
 RUEDA_DEVICE std::uint64_t groups_of(std::uint32_t sources) { return sources == 1 ? 1 : pairs_of(sources - 1); }
 
-/// Each thread computes a pair of different sources. The threads of the pairs (i, i + 1) also compute the squares.
+/// Computes parts of the dot products of sources. Each thread works on a pair of different sources. The threads of the
+/// pairs (i, i + 1) also compute the products of a source with itself.
 template <class Element>
 RUEDA_DEVICE void adasum_products(const AdasumArguments& arguments, const Place& place) {
     const std::uint32_t sources = arguments.source_count;
@@ -184,7 +185,7 @@ private:
         return sum;
     }
     [[nodiscard]] RUEDA_DEVICE bool vanishes(Node a, double square) const {
-        constexpr double kVanishes = 0x1p-44;  // ops/adasum.cpp gives the reason
+        constexpr double kVanishes = 0x1p-44;  // ops/adasum.cpp gives the reason for this limit
         constexpr double kLargest = std::numeric_limits<double>::max();
         double reach = 0;
         for (std::uint32_t i = a.begin; i < a.end; ++i) {
@@ -198,7 +199,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // the weights stay unchanged, so the result is a + b
+            return;  // a sum counts as zero, so the weights stay unchanged and the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));

@@ -3,7 +3,7 @@
 #pragma once
 
 // The kernels that work on one tensor at a time: rueda_copy, rueda_scale_<dtype>, rueda_convert_<from>_<to> and
-// rueda_fill. Packing and unpacking are the same kernels: each item of a batch has both addresses.
+// rueda_fill. The same kernels pack and unpack tensors, because each item of a batch has both addresses.
 
 #include "ops/cuda/division.hpp"
 #include "ops/cuda/elements.hpp"
@@ -20,7 +20,7 @@ RUEDA_DEVICE void copy_unit(std::byte* destination, const std::byte* source) {
     }
 }
 
-/// Copies as many units as possible, and single bytes before the first aligned unit and after the last one.
+/// Copies as many aligned units as possible. Before the first and after the last of these units, copies single bytes.
 template <class Unit>
 RUEDA_DEVICE void copy_units(std::byte* destination, const std::byte* source, std::uint64_t bytes, const Place& place) {
     const std::uint64_t past = reinterpret_cast<std::uintptr_t>(destination) % sizeof(Unit);
@@ -111,7 +111,7 @@ RUEDA_DEVICE void fill(const FillArguments& arguments, const Place& place) {
     const std::uint64_t to_alignment = past == 0 ? 0 : kVectorBytes - past;
     const std::uint64_t head = to_alignment < arguments.count ? to_alignment : arguments.count;
     const std::uint64_t vectors = (arguments.count - head) / kVectorBytes;
-    std::uint64_t turned = 0;  // the pattern, beginning with the byte of the first vector
+    std::uint64_t turned = 0;  // the pattern, rotated so that it begins with the byte of the first vector
     RUEDA_UNROLL
     for (std::uint64_t i = 0; i < 8; ++i) {
         turned |= static_cast<std::uint64_t>(pattern_byte(arguments.pattern, head + i)) << (8 * i);

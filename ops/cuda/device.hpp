@@ -63,7 +63,8 @@ RUEDA_DEVICE Place this_place() {
 }
 
 // The loads and stores of vectors are written in PTX, because clang 14 otherwise divides them into four. The compiler
-// may move the load past stores to other addresses: a kernel never loads what one of its threads has stored.
+// may move the load past stores to other addresses. This does no harm, because no kernel loads data that one of its
+// threads has stored.
 RUEDA_DEVICE Vector load_vector(const std::byte* memory) {
     Vector v;
     asm("{ .reg .u64 at; cvta.to.global.u64 at, %4; ld.global.v4.u32 {%0, %1, %2, %3}, [at]; }"

@@ -22,8 +22,8 @@ constexpr std::uint32_t in_vector(std::size_t size) { return static_cast<std::ui
 
 class Division {
 public:
-    /// `memory` points to elements of `size` bytes, the narrowest of the kernel. This pointer decides where vectors
-    /// begin.
+    /// `memory` points to elements of `size` bytes, the size of the narrowest type of the kernel. Vectors begin where
+    /// this pointer is aligned.
     RUEDA_DEVICE Division(std::uint64_t count, const std::byte* memory, std::size_t size)
         : count_(count), length_(in_vector(size)) {
         const auto address = reinterpret_cast<std::uintptr_t>(memory);

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-// Sums for averages of integers. A sum is exact: it has room for all sources of a launch.
+// Sums for averages of integers. A sum is exact, because it has room for all sources of a launch.
 
 #include <cstdint>
 #include <type_traits>
@@ -67,8 +67,8 @@ RUEDA_DEVICE double as_double(const Sum128& sum) {
     const Magnitude128 m = magnitude_of(sum);
     double value = static_cast<double>(m.low);
     if (m.high != 0) {
-        // The upper 64 bits, beginning with the first that is set. The lowest of them also stands for all bits that do
-        // not fit. It is below the last bit of a double, so the conversion rounds correctly.
+        // The upper 64 bits, from the highest bit that is set. The lowest of these 64 bits is also set if any bit below
+        // them is set. This bit is below the last bit of a double, so the conversion rounds correctly.
         std::uint64_t top = m.high;
         std::uint64_t rest = m.low;
         double unit = 0x1p64;
@@ -99,7 +99,7 @@ RUEDA_DEVICE double as_double(const Sum64& sum) { return static_cast<double>(sum
 template <class T>
 using SumFor = std::conditional_t<sizeof(T) == 8, Sum128, Sum64>;
 
-/// Returns the result of an average. Without a factor the sum is divided as an integer.
+/// Returns the result of an average. If there is no factor, the sum is divided as an integer.
 template <class T>
 RUEDA_DEVICE T average_of(const SumFor<T>& sum, double after, std::int32_t divisor) {
     return after == 1.0 ? static_cast<T>(quotient_bits(sum, divisor)) : truncated<T>(as_double(sum) * after / divisor);

@@ -19,10 +19,10 @@ inline constexpr std::uint32_t kThreads = 256;
 /// The bytes that a thread loads or stores with one instruction if the pointers are aligned to as many bytes.
 inline constexpr std::size_t kVectorBytes = 16;
 
-/// The most sources that one launch of rueda_reduce_… or of an adasum kernel reads.
+/// The largest number of sources that one launch of rueda_reduce_… or of an adasum kernel reads.
 inline constexpr std::uint32_t kMostSources = 16;
 
-/// The most tensors that one launch copies.
+/// The largest number of tensors that one launch copies.
 inline constexpr std::uint32_t kMostItems = 160;
 
 /// The parameter of rueda_reduce_<dtype>. Element i of the destination becomes the combination of element i of all
@@ -38,7 +38,7 @@ struct ReduceArguments {
     ReduceOp op;           ///< every operation except adasum
 };
 
-/// One tensor of a batch. Any of its three members may be zero if `count` is zero.
+/// One tensor of a batch. If `count` is zero, the two addresses may be zero, too.
 struct BatchItem {
     const std::byte* source;
     std::byte* destination;

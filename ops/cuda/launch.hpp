@@ -19,14 +19,14 @@ struct Geometry {
 };
 
 /// Returns the number of blocks for this number of threads. Kernels accept any number of blocks, because each thread
-/// goes on until all elements are done. The number is limited to kMostBlocks.
+/// continues until all elements are done. The number is limited to kMostBlocks.
 [[nodiscard]] std::uint32_t blocks_for(std::uint64_t threads);
 
 /// The number of blocks that fills the largest GPU of 2026 (a B200 has 148 multiprocessors with up to 8 blocks of 256
 /// threads each) nearly twice.
 inline constexpr std::uint32_t kMostBlocks = 2048;
 
-/// What cuLaunchKernel needs: the kernel's name, the grid, and the address of the argument.
+/// The data for cuLaunchKernel: the kernel's name, the grid, and the address of the argument.
 template <class Arguments>
 struct Launch {
     const char* kernel = nullptr;
@@ -35,8 +35,8 @@ struct Launch {
 };
 
 // The functions below only compute launches; they touch no device and no memory of a tensor. Pointers may have any
-// alignment, but only if all pointers of a launch (or of an item of a batch) are equal modulo 16, or aligned to a
-// multiple of 16, does a kernel use its full speed. Threads: any thread may call these functions.
+// alignment. A kernel reaches its full speed only if all pointers of a launch (or of an item of a batch) are equal
+// modulo 16, or aligned to a multiple of 16. Threads: any thread may call these functions.
 
 /// A reduction of up to kMostSources sources, with the bits of ops::reduce(). `reduction` must be defined
 /// (is_defined()) and not be adasum.

@@ -4,7 +4,7 @@
 
 // The kernels rueda_reduce_<dtype>. Each thread combines a few elements of all sources in registers, in the order of
 // the sources, and stores the result. The operations on an element and their order do not depend on the grid or the
-// alignment, and neither do its bits.
+// alignment. So the bits of the result do not depend on them either.
 
 #include "ops/cuda/division.hpp"
 #include "ops/cuda/elements.hpp"
@@ -12,8 +12,9 @@
 
 namespace rueda::ops::cuda {
 
-// The operations on two elements. min and max give NaN if one operand is NaN, and −0 is less than +0. Equal numbers
-// have equal bits, except +0 and −0: `or` of their bits gives −0, `and` gives +0.
+// The operations on two elements. min and max give NaN if one operand is NaN, and −0 is less than +0. For equal
+// numbers, min computes the `or` of their bits and max the `and`. This changes nothing unless the numbers are +0 and
+// −0: then `or` gives −0, and `and` gives +0.
 
 RUEDA_DEVICE float either_bits(float a, float b) {
     return bits_as<float>(bits_as<std::uint32_t>(a) | bits_as<std::uint32_t>(b));
@@ -75,8 +76,8 @@ RUEDA_DEVICE T product_of(T a, T b) {
     }
 }
 
-/// Combines the elements of two slots. The operation is the same for all threads, so that selecting it here costs one
-/// branch per slot and source, and not one copy of the kernel for each operation.
+/// Combines the elements of two slots. The operation is the same for all threads. Therefore it is selected here, which
+/// costs one branch for each slot and source. Otherwise there would have to be a copy of the kernel for each operation.
 template <class T, std::uint32_t kLength>
 RUEDA_DEVICE void combine(ReduceOp op, T (&all)[kLength], const T (&one)[kLength]) {
     if (op == ReduceOp::min) {

@@ -36,7 +36,8 @@ int dtype_of(const char* format, Py_ssize_t itemsize) {
             return RUEDA_INT16;
         case 'I':
         case 'L':
-        case 'Q':  // a C long has eight bytes in native formats, and four bytes in standard formats
+        // 'l' and 'L' are a C long, which has eight bytes in native formats and four bytes in standard formats
+        case 'Q':
             return itemsize == 8 ? RUEDA_UINT64 : itemsize == 4 ? RUEDA_UINT32 : -1;
         case 'i':
         case 'l':

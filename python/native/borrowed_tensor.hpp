@@ -24,8 +24,8 @@ public:
     [[nodiscard]] bool borrow(PyObject* object, bool writable);
     void give_back();
     /// Like give_back(), but only if PyTorch has allocated the memory. PyTorch's allocator gives freed memory only to
-    /// later work of the stream for which it was allocated. Other libraries may use freed memory in other streams, at
-    /// once.
+    /// later work of the stream for which it was allocated. The allocators of other libraries may give freed memory to
+    /// other streams at once.
     void give_back_to_torch();
     [[nodiscard]] const rueda_tensor& tensor() const { return tensor_; }
     /// Returns the device in whose memory the tensor is, and the stream on which it is ready.

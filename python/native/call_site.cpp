@@ -49,7 +49,7 @@ Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages
 }
 
 /// Returns the frame to show as the caller. A frame of the user's program is preferred. If PyTorch makes the call on
-/// its own thread, there is none, and a frame of PyTorch is returned.
+/// its own thread, the program has no frame there, and a frame of PyTorch is returned.
 Ref calling_frame() {
     Ref caller = outside_of(Ref::to(reinterpret_cast<PyObject*>(PyEval_GetFrame())), {"rueda"});
     Ref of_program = outside_of(caller, {"rueda", "torch"});
@@ -80,7 +80,7 @@ CallSite calling_site() {
             site = {kept(name), line ? static_cast<std::int32_t>(PyLong_AsLong(line.borrow())) : 0};
         }
     }
-    PyErr_Clear();  // an attribute is missing: there is no call site, but this is no error
+    PyErr_Clear();  // if an attribute is missing, there is no call site; this is no error
     return site;
 }
 

@@ -28,12 +28,13 @@ PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t
 }
 
 void raise(int status, const std::string& text) {
-    // Ctrl-C interrupts all ranks. The first rank that ends because of it aborts the other ranks. If a rank has got
-    // both an Aborted and its own Ctrl-C, it reports the Ctrl-C.
+    // Ctrl-C interrupts all ranks, and the first rank that ends because of it aborts the other ranks. A rank that has
+    // got both the abort and its own Ctrl-C reports the Ctrl-C.
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }
-    // A borrowed reference. The reference is null, with an error set, if this package does not know the status code.
+    // Returns the exception class as a borrowed reference. Returns null, with an error set, if this package does not
+    // know the status code.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
         // The texts of the C interface may contain bytes that are not valid UTF-8.

@@ -148,8 +148,8 @@ PyObject* wait_on_stream_of_caller(PyObject* self, PyObject* const* arguments, P
     return wait_on_stream(self, given, 2);
 }
 
-/// Arguments: (stream, timeout). Like wait_on_stream(), but returns False if the time has passed, and raises no error
-/// of an operation that has failed.
+/// Arguments: (stream, timeout). Like wait_on_stream(), but returns False after the timeout, and does not raise the
+/// error of a failed operation.
 PyObject* try_to_wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     double seconds = -1;
     InFlight& operation = operation_of(self);

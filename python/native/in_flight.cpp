@@ -65,7 +65,8 @@ int InFlight::wait_on_stream(void* stream, double timeout_seconds) {
     return wait_in_slices(&waiting, timeout_seconds);
 }
 
-/// Waits on the host, or with a `stream` until this stream waits.
+/// Waits in short pieces. If `stream` is null, waits until the operation has ended. Otherwise only makes the stream
+/// wait for the operation, which is possible before the operation has ended.
 int InFlight::wait_in_slices(const rueda_device_stream* stream, double timeout_seconds) {
     if (is_in_callback() && !has_ended() && !may_wait()) {
         return kRaised;
@@ -169,7 +170,7 @@ PyObject* InFlight::arguments_of_output(std::size_t index) {
     if (status == RUEDA_INVALID_ARGUMENT) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
     }
-    if (status != RUEDA_OK) {  // this call makes the library prepare the output, and that failed
+    if (status != RUEDA_OK) {  // the call above makes the library prepare the output, and this preparation failed
         raise_last(status);
         return nullptr;
     }
@@ -262,8 +263,8 @@ std::unique_ptr<InFlight> take_interrupted_join() { return std::move(interrupted
 
 void forget_ended_join() {
     if (interrupted_join() != nullptr && interrupted_join()->has_ended()) [[unlikely]] {
-        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // the destructor may run Python code, so the
-                                                                          // join is taken out first
+        // the join is taken out before it is destroyed, because its destructor may run Python code
+        const std::unique_ptr<InFlight> ended = take_interrupted_join();
     }
 }
 

@@ -31,7 +31,7 @@ struct InFlight {
     std::size_t group_outputs = 0;  // the number of results of a group, if Rueda allocates them
     bool is_receive = false;        // if true, the result is the rank that sent the message
     bool is_join = false;           // if true, the result is the rank that joined last
-    std::int32_t join_average = 0;  // the rueda_join_average of a join
+    std::int32_t join_average = 0;  // for a join: its argument `average`, as a rueda_join_average
     /// The device of all tensors, and the stream of the call. With RUEDA_CPU the tensors are in the CPU's memory.
     rueda_device_stream device{RUEDA_CPU, 0, nullptr};
     // a slot for the operation's name
@@ -86,7 +86,8 @@ private:
 /// its tensors to other work while Rueda's stream uses it. (PyTorch's allocator gives freed memory to later work of the
 /// stream for which the memory was allocated, at once, and knows nothing of Rueda's stream.)
 void abandon(std::unique_ptr<InFlight> operation);
-/// Releases abandoned operations that have ended. If `all` is true, checks all abandoned operations, otherwise a few.
+/// Releases abandoned operations that have ended. Checks all abandoned operations if `all` is true, and otherwise only
+/// a few of them.
 void forget_ended(bool all);
 
 /// Stores a join whose wait was interrupted by a signal handler. This rank has joined nevertheless, and the next join()

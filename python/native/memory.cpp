@@ -75,7 +75,8 @@ PyObject* allocate(PyObject* /*module*/, PyObject* bytes) {
     void* data = nullptr;
     int status = RUEDA_OK;
     {
-        const WithoutGil without_gil;  // the first use of the memory takes long, so other threads may run
+        // the first use of the memory takes long, so this code lets other threads run meanwhile
+        const WithoutGil without_gil;
         status = rueda_allocate(wanted, &data);
     }
     if (status != RUEDA_OK) {

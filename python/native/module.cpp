@@ -139,12 +139,13 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
-/// Makes the process end with a status other than 0. This function is needed when the interpreter ends: if one of its
-/// last handlers raises an exception, the interpreter still ends with status 0.
+/// Makes the process end with a status other than 0. It is needed at the end of the interpreter: if one of its last
+/// handlers raises an exception, the interpreter still ends with status 0.
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
-            std::exit(1);  // glibc uses the status of the last exit(), as in core/c_interface/initialise.cpp
+            // calls exit() within exit(): glibc uses the status of the last call, as in core/c_interface/initialise.cpp
+            std::exit(1);
         }
     };
     ::on_exit(fail, nullptr);
@@ -237,7 +238,7 @@ PyObject* timeline_start(PyObject* /*module*/, PyObject* args) {
     int mark_cycles = 0;
     char* text = nullptr;
     if (PyArg_ParseTuple(args, "Op", &path, &mark_cycles) == 0 ||
-        PyBytes_AsStringAndSize(path, &text, nullptr) != 0) {  // fails for a path that contains a zero byte
+        PyBytes_AsStringAndSize(path, &text, nullptr) != 0) {  // this call fails for a path that contains a zero byte
         return nullptr;
     }
     int status = RUEDA_OK;

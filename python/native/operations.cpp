@@ -81,7 +81,7 @@ std::string place_of(const rueda_device_stream& device) {
     return device.type == RUEDA_CPU ? "in the CPU's memory" : "on CUDA device " + std::to_string(device.index);
 }
 
-/// Takes the device of a call from its tensors. `is_first` says whether the call has had no tensor yet. Returns false,
+/// Takes the device of a call from its tensors. `is_first` says whether this is the call's first tensor. Returns false,
 /// with a Python error set, if the tensor is not on the same device and stream as the tensors before it.
 bool take_device(Call& call, InFlight& operation, const BorrowedTensor& tensor, bool is_first) {
     rueda_device_stream& own = operation.device;
@@ -464,7 +464,8 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
-    if (call.name != nullptr && *call.name != '\0') {  // the C function takes a name only as a slot
+    // the C function has no argument for a name, so the name becomes a slot
+    if (call.name != nullptr && *call.name != '\0') {
         rueda_slot* slot = nullptr;
         if (const int status = rueda_slot_create_in(call.name, call.options.process_set, &slot); status != RUEDA_OK) {
             raise_last(status);

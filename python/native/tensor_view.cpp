@@ -148,8 +148,8 @@ int dtype_of(const dlpack::DataType& type) {
     }
 }
 
-/// Whether the tensor is dense and row-major. Null strides mean this too. The stride of a dimension with one element
-/// does not matter, and in a tensor without elements no stride matters.
+/// Whether the tensor is dense and row-major. Null strides also mean that the tensor is dense and row-major. The stride
+/// of a dimension with one element does not matter, and in a tensor without elements no stride matters.
 bool is_dense(const dlpack::Tensor& tensor) {
     if (tensor.strides == nullptr ||
         std::find(tensor.shape, tensor.shape + tensor.ndim, 0) != tensor.shape + tensor.ndim) {
@@ -203,7 +203,8 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
 }  // namespace
 
 std::size_t bytes_of(int dtype) {
-    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};  // indexed by the number of the dtype
+    // the size of an element, indexed by the number of the dtype
+    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};
     static_assert(std::size(kBytes) == kLastDType + 1);
     return dtype >= 0 && dtype <= kLastDType ? kBytes[dtype] : 0;
 }

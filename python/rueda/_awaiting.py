@@ -82,7 +82,7 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    self._thread = None  # this is set under the lock, so the next watch() starts a new thread
+                    self._thread = None  # the lock is held here, so the next watch() starts a new thread
                     return
                 hurries = hurries or self._stopping
             pending[0].handle._wait_a_while(_SLICE if hurries else 0)
@@ -105,7 +105,8 @@ def _with_callback(awaited: _Awaited) -> _Awaited:
     """Adds a callback that wakes the loop when the operation ends, even if this thread sleeps."""
     if awaited.has_callback:
         return awaited
-    with contextlib.suppress(RuedaError):  # if there is no thread for callbacks, the next check sees the end
+    # adding a callback fails if there is no thread for callbacks; the next check then sees the end
+    with contextlib.suppress(RuedaError):
         awaited.handle.add_done_callback(lambda _: _wake(awaited))
     return awaited._replace(has_callback=True)
 
@@ -119,12 +120,12 @@ def _wake_if_ended(awaited: _Awaited) -> bool:
 
 
 def _wake(awaited: _Awaited) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits in it
+    with contextlib.suppress(RuntimeError):  # raised if the loop is closed; no task waits in it then
         awaited.loop.call_soon_threadsafe(_set, awaited.future)
 
 
 def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():  # the task that waits may have been cancelled
+    if not future.done():  # the task may have been cancelled while it waited
         future.set_result(None)
 
 

@@ -375,7 +375,8 @@ def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
         last = joined.result()
     """
     joined = _native.join_async(_number_of_average(average))
-    forget_job()  # this rank may start no operation until the handle has completed
+    # this rank may start no operation until the handle has completed, so it forgets the names of its groups
+    forget_job()
     return joined
 
 

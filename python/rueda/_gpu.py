@@ -40,7 +40,7 @@ _DTYPES = {
 class _Here(threading.local):
     """The state of this thread."""
 
-    stream = 0  # the address of the stream of cuda_stream(); 0 is the default stream
+    stream = 0  # the address of the stream that cuda_stream() has set; 0 is the default stream
 
 
 _here = _Here()
@@ -77,7 +77,7 @@ def address_of_stream(stream: Any) -> int:
     if isinstance(address, ctypes.c_void_p):
         address = address.value or 0
     elif not isinstance(address, int | str | bytes | float) and hasattr(address, "__int__"):
-        address = int(address)  # a CUstream of NVIDIA's bindings, which Numba can use
+        address = int(address)  # converts a CUstream of NVIDIA's bindings, which Numba can use
     if not isinstance(address, int) or address < 0:
         raise TypeError(
             f"{type(stream).__name__} is no CUDA stream: expected a stream of CuPy, Numba or PyTorch, or its address"
@@ -161,7 +161,8 @@ def _device_of(address: int) -> int:
     device = ctypes.c_int(-1)
     if address == 0:
         status = _driver().cuCtxGetDevice(ctypes.byref(device))
-        return device.value if status == 0 else 0  # without a context, the runtime's current device is 0
+        # if the thread has no context, the current device of the CUDA runtime is device 0
+        return device.value if status == 0 else 0
     status = _driver().cuPointerGetAttribute(ctypes.byref(device), _DEVICE_ORDINAL, ctypes.c_ulonglong(address))
     if status != 0 or device.value < 0:
         raise InvalidArgument(

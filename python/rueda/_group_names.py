@@ -16,7 +16,7 @@ from rueda.errors import DuplicateName
 _NAMES = 64
 
 # For each process set, by its number: how many groups without a name were started. Each set has its own count, because
-# a member of one set may also belong to other sets, in which the other members are not.
+# two members of one set may belong to different other sets.
 _started: dict[int, int] = {}
 # A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks while a
 # thread holds the lock. The lock is reentrant, because a signal handler of this thread may start a group, too.
@@ -27,10 +27,10 @@ _lock = threading.RLock()
 def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
     """Yields the name for the group that is started in this scope.
 
-    If a group fails to start, perhaps only on this rank, the next group gets the same number. When all names have been
-    used once, they are used again. If the earlier group with this name is still pending, the new group is refused. This
-    function cannot wait for the earlier group, because such a wait could delay an operation that another rank waits
-    for.
+    If a group fails to start, the next group gets the same number, because the failure may have occurred only on this
+    rank. When all names have been used once, they are used again. If the earlier group with this name is still pending,
+    the new group is refused. This function cannot wait for the earlier group, because such a wait could delay an
+    operation that another rank waits for.
     """
     if given:
         yield given

@@ -199,9 +199,9 @@ def _leave() -> None:
     try:
         shutdown()
     except RuedaError:
-        _native.end_with_failure()  # the interpreter prints the error, but would end with status 0
+        _native.end_with_failure()  # the interpreter prints this error, but would end with status 0 without this call
         raise
-    except BaseException as interruption:  # for example Ctrl-C: the user wants this process to end
+    except BaseException as interruption:  # for example Ctrl-C, by which the user wants to end this process
         _native.end_with_failure()
         _abort_of(interruption)
         # A RuedaError here only reports the abort that this rank itself caused.
@@ -249,7 +249,8 @@ def _leave_worker() -> None:
 
 def _uncaught_exception() -> BaseException | None:
     if sys.flags.interactive or hasattr(sys, "ps1"):
-        return None  # in an interactive session, the last exception was only printed; it did not end the program
+        # in an interactive session, the last exception did not end the program, because the session only printed it
+        return None
     error = getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None
 
@@ -313,5 +314,5 @@ class busy:  # noqa: N801  (reads as the verb it is)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if is_initialized():  # after a shutdown inside the scope, there is nothing to end
+        if is_initialized():  # after a shutdown inside the scope, there is no scope to end
             _native.busy_end()

@@ -29,7 +29,8 @@ class _Pickled:
         self.failure: Exception | None = None
         try:
             data = pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
-        except Exception as failure:  # any exception: without a message the other ranks would wait forever
+        # every exception is caught, because without a message the other ranks would wait forever
+        except Exception as failure:
             self.failure = failure
             data = _words_of(failure).encode(errors="backslashreplace")
         self.bytes = np.frombuffer(data, np.uint8)
@@ -39,7 +40,7 @@ class _Pickled:
 def _words_of(failure: Exception) -> str:
     try:
         return f"{type(failure).__name__}: {failure}"
-    except Exception:  # the error has no text, but the other ranks need a message
+    except Exception:  # str() of the error failed, but the other ranks need a message
         return type(failure).__name__
 
 
@@ -125,7 +126,8 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
     elif isinstance(parameters, list | tuple) or (
         isinstance(parameters, Iterable)
-        and not isinstance(parameters, str)  # a string consists of strings, so the search would never end
+        # a string is not searched: it consists of strings, so the search would never end
+        and not isinstance(parameters, str)
         and not hasattr(parameters, "shape")
         and not has_buffer(parameters)
     ):
@@ -218,12 +220,13 @@ def broadcast_parameters(
     try:
         named = list(_named(parameters, name))
         _check_each(named, root_rank, process_set)
-    except Exception as failure:  # any exception: the other ranks must be told
+    except Exception as failure:  # every exception is caught, because the other ranks must be told
         unfit = failure
     _check_alike([path for path, _ in named], unfit, process_set)
     failures: list[Exception] = []
     handles = []
-    for path, tensor in named:  # if one fails, the others are started nevertheless, because other ranks also start them
+    # if one operation cannot be started, the others are started nevertheless, because other ranks start them too
+    for path, tensor in named:
         try:
             handles.append(_collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set))
         except Exception as failure:
@@ -236,6 +239,7 @@ def broadcast_parameters(
 def _failure_of(handle: _native.Handle[Any]) -> Exception | None:
     try:
         handle.wait()
-    except Exception as failure:  # all operations must end, because Rueda must not use the tensors afterwards
+    # an error does not end this loop: all operations must end, because Rueda must not use the tensors after the return
+    except Exception as failure:
         return failure
     return None

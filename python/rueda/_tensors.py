@@ -111,13 +111,13 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
 
 
 def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
-    # The producer makes this stream wait for the work that writes the memory. For memory of the CPU it is None.
+    # The producer makes this stream wait for the work that writes the memory. For memory of the CPU, `stream` is None.
     stream = stream_for_dlpack(tensor)
     options = {} if stream is None else {"stream": stream}
     try:
         try:
             capsule = tensor.__dlpack__(max_version=(1, 0), **options)
-        except TypeError:  # a producer that only knows version 0 of DLPack
+        except TypeError:  # raised by a producer that only knows version 0 of DLPack
             capsule = tensor.__dlpack__(**options)
         view = _native.view_of_dlpack(capsule, 0 if stream is None else current_stream())
     except BufferError as error:

@@ -29,7 +29,7 @@ def shown_by(library: str, nm: str) -> set[str]:
 
 
 def complaints(library: str, names: set[str], expected: set[str], where: str) -> list[str]:
-    """Returns one line for each difference, which also says what to do."""
+    """Returns one line for each difference. The line also says what the developer has to do."""
     added = [
         f"{library} shows {name}, which {where} does not list. Meant for programs: add the line there, and a note to "
         "CHANGELOG.md. Not meant: leave out RUEDA_API, or keep the library it comes from hidden (the version script)."

@@ -63,8 +63,8 @@ TEST_CASE("a container sees its own part of the hierarchy at the mount point", "
     CHECK(folders.version2 == std::vector<std::string>{"/my groups/worker", "/my groups"});
     CHECK(usable_cores(reader_of(files), 8) == 2.0);
 
-    // The mount shows only its own control group, but the process is in another one. So only the control group of the
-    // mount can be read.
+    // The mounted file system shows only its own control group, but the process belongs to another group. So only the
+    // mounted group's limits can be read.
     for (const char* elsewhere : {"0::/docker/abcdef\n", "0::/../outside\n", "0::/\n"}) {
         CAPTURE(elsewhere);
         files["/proc/self/cgroup"] = elsewhere;

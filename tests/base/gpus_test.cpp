@@ -61,7 +61,7 @@ TEST_CASE("a GPU that is listed twice empties the list", "[unit]") {
     CHECK(shown("GPU-0a,GPU-0a11").empty());
     CHECK(shown("MIG-7f,MIG-7f").empty());
     CHECK(visible_gpus("1,1", kFour).problem == "'1' is listed twice, and CUDA then shows no GPU");
-    CHECK(shown("0,x,0") == Entries{"0"});  // CUDA does not read the entries after the invalid one
+    CHECK(shown("0,x,0") == Entries{"0"});  // CUDA ignores an invalid entry and all entries after it
 }
 
 DeviceRequest request(int local_rank, int local_size, int gpus_per_rank = 0, bool share = false) {
@@ -85,7 +85,8 @@ std::string error_of(const DeviceRequest& of, const VisibleGpus& visible) {
 TEST_CASE("if every rank sees all GPUs, its device is its local rank", "[unit]") {
     CHECK(devices(4, visible_gpus({}, kFour)) == std::vector{0, 1, 2, 3});
     CHECK(devices(2, visible_gpus({}, kFour)) == std::vector{0, 1});
-    CHECK(devices(2, visible_gpus("3,1", kFour)) == std::vector{0, 1});  // positions in the list, as CUDA counts
+    // the numbers are positions in the list of visible GPUs, as in CUDA
+    CHECK(devices(2, visible_gpus("3,1", kFour)) == std::vector{0, 1});
     CHECK(devices(1, visible_gpus("2", kFour)) == std::vector{0});
 }
 
@@ -278,7 +279,8 @@ TEST_CASE("NVML lists the GPUs", "[unit]") {
     own["SLURM_GPUS_PER_TASK"] = "1";
     CHECK(device(own, 1) == 0);
     unsetenv("FAKE_NVML");
-    CHECK(find_machine_gpus(sources).gpus.size() == 1);  // this NVML finds no driver, so the list is from /proc
+    // this stand-in for NVML finds no driver, so the list comes from /proc
+    CHECK(find_machine_gpus(sources).gpus.size() == 1);
     unlink(file.c_str());
 }
 

@@ -200,7 +200,7 @@ TEST_CASE("any changed bit of a message is noticed", "[unit]") {
         text[at] = static_cast<char>(text[at] ^ 0x10);
         return text;
     };
-    for (std::size_t i = 0; i < messages.opening.size(); ++i) {  // a changed nonce gives an answer that does not fit
+    for (std::size_t i = 0; i < messages.opening.size(); ++i) {  // if a nonce was changed, the answer does not fit it
         Handshake one = connecting();
         Handshake other = accepting();
         if (other.receive(changed(one.take_output(), i)).is_ok()) {
@@ -241,7 +241,7 @@ TEST_CASE("a side does not accept its own messages", "[unit]") {
     const std::string opening = one.take_output();
     check_refused(one, opening + std::string(Handshake::kProofBytes, '\0'), "of the wrong side");
 
-    // The attacker sends back the proof that the accepting side has made, with the same nonce.
+    // The attacker sends the accepting side's own proof back to it, with the same nonce.
     Handshake other = accepting();
     REQUIRE(other.receive(opening).is_ok());
     const std::string answer = other.take_output();
@@ -268,7 +268,7 @@ TEST_CASE("another version, another program and a huge length are refused", "[un
     CHECK_THAT(early.message(), Catch::Contains("it is no process of Rueda"));
     CHECK(impatient.wanted() == 0);
 
-    // There is no length on the wire: after the bytes that it wants, a side has either finished or failed.
+    // The messages carry no length. A side that has received all bytes that it expects has either finished or failed.
     Handshake fourth = accepting();
     check_refused(fourth, std::string(fourth.wanted(), '\xff'), "it is no process of Rueda");
     std::string noise = connecting().take_output();

@@ -173,7 +173,7 @@ TEST_CASE("the merged operations know the last rank of all hosts", "[timeline]")
 TEST_CASE("operations that only one part has are held up to the limit", "[timeline]") {
     Parts files;
     const auto [of_a, of_b] = operations_of_two_hosts(100);
-    // The other host's part has only the last operation, as if its writer had begun late.
+    // In the other host's part, all operations except the last are missing, as if that host had begun to record late.
     std::vector<PartReader> parts;
     parts.push_back(files.open("t", part_of(header_of_part(0), of_a)));
     parts.push_back(files.open("t.host1", part_of(header_of_part(1), {of_b.back()})));

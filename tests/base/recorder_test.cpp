@@ -160,7 +160,7 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
         CHECK(pending[1].message == MessageEnd{3, 5});
         CHECK_FALSE(pending[1].is_blocking);
     }
-    CHECK(RecorderReader(*recorder.memory).pending().count == 0);  // these count only operations of process sets
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);  // pending() counts only operations of process sets
     const std::uint64_t announced = recorder.memory->operations[received].announced.load();
     recorder.writer.start(received, announced + 100);
     recorder.writer.end_message(received, announced + 150, ErrorCode::ok, 2);
@@ -179,7 +179,7 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
     const RecordedCounters counters = RecorderReader(*recorder.memory).counters();
     CHECK(counters.announced == 3);
     CHECK(counters.messages == 3);
-    // These are sums over operations of process sets only.
+    // The counters count only operations of process sets.
     CHECK(counters.failed == 0);
     CHECK(counters.ended == 0);
     CHECK(counters.bytes == 0);
@@ -209,7 +209,8 @@ TEST_CASE("parts of an execution are recorded when they are over", "[recorder]")
     CHECK(part.dtype == static_cast<std::uint8_t>(PartKind::wait));
     CHECK(part.message == MessageEnd{3, 12});
     CHECK(part.set_id == 7);
-    CHECK(part.bytes > 0);  // two readers convert the processor's counter a little differently
+    // each reader measures the rate of the processor's counter itself, so two readers differ a little
+    CHECK(part.bytes > 0);
     CHECK(part.bytes <= static_cast<std::uint64_t>(2 * RecorderReader(*recorder.memory).span_ns(1000)));
     CHECK(part.announced_ns <= *part.ended_ns);
     CHECK(RecorderReader(*recorder.memory).counters().parts == 1);
@@ -232,8 +233,9 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK(operations.back().ordinal == RankRecorder::kOperations + kMore);
     CHECK(recorder.read(3).front().ordinal == RankRecorder::kOperations + kMore - 2);
 
-    // An operation whose place in the ring was taken by a newer one ends. This must change nothing.
-    const std::uint64_t successor = RankRecorder::kOperations + 2;  // this operation has the place of operation 2
+    // An operation ends after a newer operation took its place in the ring. The end must not change the newer
+    // operation's record.
+    const std::uint64_t successor = RankRecorder::kOperations + 2;  // this newer operation has the place of operation 2
     recorder.writer.start(2, ticks_now(), 5);
     recorder.writer.end(2, ticks_now(), ErrorCode::ok);
     operations = recorder.read();
@@ -508,7 +510,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     message.status = static_cast<std::uint8_t>(ErrorCode::aborted);
     recording.operations.push_back(message);
     recording.counters.messages = 2;
-    Recording with_parts = recording;  // these are not in the file
+    Recording with_parts = recording;  // these parts of the recording are not in the file
     with_parts.operations.insert(with_parts.operations.begin(), with_parts.operations.front());
     with_parts.operations.front().kind = RecordKind::kPart;
     CHECK(format_recording(with_parts) == format_recording(recording));
@@ -518,7 +520,8 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     INFO(read.status().message());
     REQUIRE(read.is_ok());
     CHECK(read.value() == recording);
-    CHECK(text.find("\"version\":1") != std::string::npos);  // a reader of an earlier Rueda ignores the messages
+    // the version is still 1, because a reader of an earlier Rueda ignores the messages
+    CHECK(text.find("\"version\":1") != std::string::npos);
 
     std::string twice = text;
     twice.replace(twice.find("\"number\":100"), 12, "\"number\":0  ");

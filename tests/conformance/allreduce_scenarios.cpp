@@ -147,7 +147,7 @@ void scaled(Client& client) {
     int round = 0;
     for (const Residency residency : kResidencies) {
         std::vector<std::unique_ptr<Trial>> trials;
-        ++round;  // round 0 would use bool, which supports no factors
+        ++round;  // the rounds begin with 1, because round 0 would use bool, which supports no factors
         for (const Reduce& reduce : kFactors) {
             for (const DType dtype : dtypes_of_round(reduce.op, round)) {
                 for (const std::size_t elements : {5U, 300U}) {

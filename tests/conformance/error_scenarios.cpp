@@ -146,7 +146,7 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
     const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
     const std::string odd_text = text.substr(odd_at + odd.size());
-    // The message does not mention a factor that is 1, or a compression that is `none`.
+    // The message mentions no factors that are 1, and no compression that is `none`.
     RUEDA_RANK_CHECK(about.usual_text == "1" || about.usual_text == "none" ||
                      usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
@@ -360,7 +360,7 @@ void timeouts(Client& client) {
                              client.size() > 2);
             const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
             RUEDA_RANK_CHECK(waited >= 0.25);
-            RUEDA_RANK_CHECK(waited < 5);  // a wide margin for busy machines
+            RUEDA_RANK_CHECK(waited < 5);  // the limit is high, because the machine may be busy
             RUEDA_RANK_CHECK(!pending.ready());
         });
     }

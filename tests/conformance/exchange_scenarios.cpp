@@ -107,7 +107,7 @@ void allgathers(Client& client) {
 /// The memory for the result of an allgather: separate from the input, around the input, or allocated by Rueda.
 enum class Output { beside, in_place, of_rueda };
 
-/// Where the ranks choose different outputs, all of them give the memory if Rueda cannot allocate it.
+/// Returns `output`, or an output beside the input if Rueda is to allocate it and cannot do so in this client.
 Output possible_output(const Client& client, Output output) {
     return output == Output::of_rueda && !client.allocates_outputs() ? Output::beside : output;
 }

@@ -135,7 +135,7 @@ void numbers_of_members(Client& client) {
         };
         disagree(client, start, name, 2, 3);  // with a new name
         agree(3);
-        disagree(client, start, name, 3, 1);  // with a name that has a slot
+        disagree(client, start, name, 3, 1);  // the name now has a slot
         disagree(client, start, name, 1, 3);
         agree(1);
         agree(2);  // all ranks change the number of members at the same time, which is allowed

@@ -30,8 +30,8 @@ public:
         return {output.memory.get(), output.dtype, output.shape};
     }
     std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
-    /// Call this for an operation that was refused at once, or that a blocking call has ended. The runtime leaves the
-    /// completion of such an operation as it is.
+    /// Call this for an operation that was refused at once, or that a blocking call has ended. The runtime does not
+    /// complete the Completion of such an operation.
     void take_as_ended() {
         while (!completion_.done()) {
             completion_.complete_one({});
@@ -286,7 +286,7 @@ Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allo
 Status RuntimeClient::deallocate(void* memory) { return runtime_->deallocate(memory); }
 
 Status RuntimeClient::shutdown() {
-    // May report an earlier failure, but ends this rank's part of the job in any case.
+    // The shutdown may report an earlier failure. It ends this rank's part of the job in any case.
     static_cast<void>(runtime_->shutdown());
     return {};
 }

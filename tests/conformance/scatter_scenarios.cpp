@@ -21,7 +21,7 @@ constexpr std::array kOps = {ReduceOp::average, ReduceOp::sum, ReduceOp::min, Re
 enum class Output { beside, in_place, of_rueda };
 constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
 
-/// Where the ranks choose different outputs, all of them give the memory if Rueda cannot allocate it.
+/// Returns `output`, or an output beside the input if Rueda is to allocate it and cannot do so in this client.
 Output possible(const Client& client, Output output) {
     return output == Output::of_rueda && !client.allocates_outputs() ? Output::beside : output;
 }

@@ -44,7 +44,8 @@ std::uint16_t half_of(std::int64_t value) {
     const int sign = value < 0 ? 0x8000 : 0;
     int exponent = 0;
     const double fraction = std::frexp(std::fabs(static_cast<double>(value)), &exponent);  // in [0.5, 1)
-    const auto significand = static_cast<int>(std::ldexp(fraction, 11));  // 11 bits, of which the highest is set
+    // the fraction as an integer with 11 bits, of which the highest is set
+    const auto significand = static_cast<int>(std::ldexp(fraction, 11));
     return static_cast<std::uint16_t>(sign | (exponent + 14) << 10 | (significand & 0x3FF));
 }
 

@@ -30,7 +30,8 @@ enum class WorkKind : std::uint8_t {
     grouped_allreduce,
     grouped_allgather,
     grouped_reducescatter,
-    message,  ///< sent to the next member of the set and received from the previous member
+    /// the tensor is sent to the next member of the set, and another one is received from the previous member
+    message,
 };
 
 /// The ranks that run an operation: the job's or a process set's, on one or several hosts.
@@ -64,8 +65,8 @@ struct Work {
     [[nodiscard]] bool is_the_same_for_all() const;
 };
 
-/// Returns works of all kinds, with all types, reductions and sizes. `sets` is the number of Places. Every work is for
-/// the Place with index 0, and some works are also for another Place.
+/// Returns works of all kinds, with all types, reductions and sizes. `sets` is the number of Places, the groups of
+/// ranks that run operations. Every work is for the Place with index 0, and some works are also for another Place.
 [[nodiscard]] std::vector<Work> all_works(int sets);
 
 /// A work that this rank has started, with its memory.

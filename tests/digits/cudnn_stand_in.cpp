@@ -11,7 +11,7 @@
 
 #include "tests/support/gpu_stand_in/control.hpp"
 
-extern "C" int cuStreamSynchronize(void* stream);  // of the stand-in for the driver
+extern "C" int cuStreamSynchronize(void* stream);  // a function of the stand-in for the driver
 
 namespace {
 
@@ -32,7 +32,7 @@ struct Handle {
 Handle* of_handle(void* handle) { return static_cast<Handle*>(handle); }
 const Tensor& of_tensor(void* tensor) { return *static_cast<const Tensor*>(tensor); }
 
-/// Waits for the stream. The memory is then declared as read or written by the host.
+/// Waits for the stream. Then declares to the stand-in that the host reads or writes the memory.
 void access(void* handle, std::initializer_list<std::pair<const void*, std::size_t>> reads, void* written,
             std::size_t count) {
     cuStreamSynchronize(of_handle(handle)->stream);
@@ -155,7 +155,8 @@ int cudnnAddTensor(void* handle, const void* alpha, void* a_form, const void* a,
     access(handle, {{a, from.size()}}, c, to.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
         const std::size_t channel = i / static_cast<std::size_t>(to.h * to.w) % static_cast<std::size_t>(to.c);
-        const std::size_t at = from.size() == to.size() ? i : channel;  // equal forms, or a bias of each channel
+        // the two tensors have equal forms, or `from` has one bias for each channel
+        const std::size_t at = from.size() == to.size() ? i : channel;
         float& result = static_cast<float*>(c)[i];
         result = number(alpha) * static_cast<const float*>(a)[at] + number(beta) * result;
     }

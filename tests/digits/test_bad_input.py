@@ -83,7 +83,8 @@ class WrongData(DigitsTest):
             "more than 19500000 bytes of text",
             "at most 100000 lines",
         )
-        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)  # without the limit on the text's size: 535 MB
+        # the program must use less than 200 MiB; without a limit on the text's size it would use 535 MB
+        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)
 
     def test_missing_file_and_folder(self):
         self.refused(direct(2, self.program("run", data=self.path("none.csv"))), "none.csv", "No such file", "--data")

@@ -32,7 +32,7 @@ class Compression(DigitsTest):
                 self.assertLess(curve[-1], 0.1 * curve[0])
                 # The first loss is computed before any exchange of gradients, so it must be the same as without
                 # compression. The next losses must differ from those without compression: this shows that the gradients
-                # were compressed. But the differences must be no larger than the rounding of compression explains.
+                # were compressed. But the differences must not be larger than rounding to 16 bits can cause.
                 self.assertEqual(curve[0], plain[0])
                 self.assertNotEqual(curve[1:10], plain[1:10])
                 for step in range(1, 5):

@@ -21,7 +21,7 @@ def on_gpu(processes, program):
 
 class Devices(DigitsTest):
     def compare(self, run, other):
-        """The additions have another order on the GPU, so the losses differ by rounding, more with each step."""
+        """The GPU adds in another order. So the losses differ by rounding errors, which grow with each step."""
         for step, (loss, expected) in enumerate(zip(losses(self.path(run)), losses(self.path(other)))):
             self.assertLess(abs(loss - expected), 1e-3 * expected + 1e-4 * (step + 1), f"step {step}")
         accuracy, expected = (float(rows(self.path(name))[-1]["accuracy"]) for name in (run, other))

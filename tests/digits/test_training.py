@@ -27,7 +27,7 @@ from digits_job import (
     safetensors_reader,
 )
 
-DEADLINE = 60  # seconds for something that takes one second
+DEADLINE = 60  # the limit in seconds for something that usually takes one second
 
 
 def wait_until(condition, what):
@@ -192,7 +192,7 @@ class Results(DigitsTest):
         try:
             while piece := os.read(main, 65536):
                 shown += piece
-        except OSError:  # on Linux, read() fails with this error when the other end is closed
+        except OSError:  # on Linux, read() fails with this error when the other end of a terminal is closed
             pass
         os.close(main)
         self.assertEqual(job.wait(timeout=DEADLINE), 0)

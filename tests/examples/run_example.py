@@ -31,7 +31,7 @@ def check(command: list[str], ranks: int, line: Callable[[int, int], str]) -> No
     if ran.returncode != 0:
         sys.exit(f"exit status {ran.returncode}; expected 0")
     for rank in range(ranks):
-        # ruedarun writes the rank in brackets before each line.
+        # ruedarun may write the rank in brackets before each line.
         if not re.search(rf"^(\[\d+\] )?{line(rank, ranks)}$", ran.stdout, re.MULTILINE):
             sys.exit(f"no line matches {line(rank, ranks)!r}")
 

@@ -20,7 +20,7 @@ struct Work {
     std::int64_t elements = 4;
     bool by_adasum = false;
     Compression compression = Compression::none;
-    char joining = '-';  ///< the ranks of this host are in join() when the connection is cut
+    char joining = '-';  ///< the host whose ranks are in join() when the connection is cut
 };
 
 /// Reduces until the test cuts the connections of host b. Then all ranks must fail, and each error must name a host
@@ -307,7 +307,8 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             };
             if (client.rank() == 2) {
                 context.wait_for_phase(3, "away");
-                std::this_thread::sleep_for(50ms);  // now the operations for which host a waits are older than 50 ms
+                // after this sleep, the operations for which host a waits are older than 50 ms
+                std::this_thread::sleep_for(50ms);
             }
             if (client.rank() == 3) {
                 context.phase("away");

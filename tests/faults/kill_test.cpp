@@ -170,8 +170,8 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         context.report("text", status.message());
     };
     context.report("pid", ::getpid());
-    // The kill must come after this point. If a rank dies earlier, the other ranks cannot notice the death, and their
-    // start times out.
+    // The kill must not come before this point. If a rank dies earlier, the other ranks cannot notice the death, and
+    // their start times out.
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     context.phase(name_of(Moment::init));
@@ -189,7 +189,7 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         const Tensor tensor{&value, DType::float32, {1}};
         const std::string after =
             expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after");
-        if (moment != Moment::sets) {  // the error of a change of sets names no tensor
+        if (moment != Moment::sets) {  // if a change of process sets fails, the error names no tensor
             RUEDA_RANK_EQUAL(after, "tensor 'after': " + status.message().substr(status.message().find("rank ")));
         }
     }
@@ -249,7 +249,7 @@ double run_kill(Kill& kill) {
          }});
     INFO(result.text());
     const RankOutcome& dead = result.ranks[static_cast<std::size_t>(kill.victim)];
-    if (dead.end != RankEnd::killed) {  // the rank had finished before the kill
+    if (dead.end != RankEnd::killed) {  // in this case the rank had finished before the kill
         CHECK((kill.moment == Moment::init || kill.moment == Moment::shutdown));
         return 0;
     }
@@ -287,7 +287,8 @@ void copy_for_long(RankContext& context) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "a phase that never comes");
     }
-    while (!client.runtime().aborted()) {  // the background thread must notice the death
+    // the background thread must notice the death, because this thread makes no call
+    while (!client.runtime().aborted()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     context.report("aborted", fmt::format("{:.6f}", now_seconds()));

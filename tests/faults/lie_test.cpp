@@ -194,9 +194,9 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank must not end the job before the other ranks have read the log entry. This rank has no operation in
-        // the slot, so it ends the job when it reads the entry itself. While it waits here, only its background thread
-        // reads the log, and only a few times a second.
+        // This rank waits, so that the other ranks read the log entry first. It has no operation in the slot, so it
+        // ends the job as soon as it reads the entry itself. While it waits, only its background thread reads the log,
+        // and only a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }

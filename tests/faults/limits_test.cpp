@@ -61,7 +61,7 @@ void try_to_work(RankContext& context, const base::Config& config) {
     fill_input(tensor, ReduceOp::sum, context.rank(), 1);
     expect_ok(created.value()->allreduce("tensor", tensor, tensor, {ReduceOp::sum}), "an allreduce");
     check_allreduce(tensor, {ReduceOp::sum}, context.size(), 1, "an allreduce");
-    // No machine has this much memory. Only this call may fail.
+    // No machine has this much memory, so this call must fail. The job must go on.
     expect_failure(created.value()->allocate(std::size_t{1} << 50).status(), ErrorCode::resource_exhausted, "2^50");
     expect_ok(created.value()->shutdown(), "shutdown");
 }
@@ -89,11 +89,12 @@ TEST_CASE("a limit of address space", "[faults]") {
     const bool on_one_rank = GENERATE(false, true);
     int worked = 0;
     int refused = 0;
-    // The first malloc() of a thread may reserve an arena of malloc, before Rueda reserves its memory. The largest
-    // limit leaves enough memory for such an arena.
+    // The first malloc() of a thread may reserve memory (an arena of malloc) before Rueda reserves its own. The largest
+    // limit leaves enough memory for both.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
-        config.resident_limit_bytes = 0;  // 0 is the default: what the limit leaves decides the value
+        // 0 is the default: Rueda computes the value from the memory that the limit leaves
+        config.resident_limit_bytes = 0;
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {
                                                  if (!on_one_rank || context.rank() == 1) {

@@ -311,7 +311,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                     }
                     const double share = (processor_seconds() - used) / (now_seconds() - begin);
                     context.report("share of a core", share);
-                    RUEDA_RANK_CHECK(share < 0.4);  // waiting must not occupy a whole core; it needs a few per cent
+                    // a wait must not occupy a whole core; it usually needs a few per cent of one
+                    RUEDA_RANK_CHECK(share < 0.4);
                     context.phase("reported");
                     context.continue_rank(1);
                 });
@@ -392,7 +393,7 @@ void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     expect_part(text, "tensor 'third' has waited for rank 2 for ");
     expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (1.2); ready: rank");
     if (client.rank() == 0) {
-        RUEDA_RANK_CHECK(seconds >= 0.6);  // rank 1's wait may have begun earlier
+        RUEDA_RANK_CHECK(seconds >= 0.6);  // the wait of rank 1 may have begun earlier than this rank's
         RUEDA_RANK_CHECK(seconds < 1.2 + kPromiseSeconds);
         const std::string report = errors.text();
         RUEDA_RANK_CHECK(occurrences(report, kSentence) >= 1);

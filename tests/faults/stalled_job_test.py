@@ -136,7 +136,7 @@ class StalledJob(unittest.TestCase):
         job = self.run_job("sends")
         text = "ranks 0 and 1 are both in a send to each other, and neither receives; "
         self.assertIn("Probable cause: " + text, job.errors)
-        # Rank 0 reports the messages of both ranks.
+        # Rank 0 reports the messages of both ranks, so only its files exist.
         self.assertEqual(job.files, ["recorder-rank0.json", "recorder-rank1.json", "stall.rank.0.json"])
         last = job.reports()[-1]
         self.assertEqual(last["probable_causes"][0]["kind"], "sends_to_each_other", last)
@@ -180,13 +180,13 @@ class StalledJob(unittest.TestCase):
                 self.assertEqual(first["ranks"][0]["rank"], 1)
 
     def test_no_folder(self) -> None:
-        """If the folder cannot be created, each rank complains once, and the job ends as if RUEDA_DIAGNOSTICS_DIR were
-        not set."""
+        """If the folder cannot be created, each rank prints one line about it, and the job ends as if
+        RUEDA_DIAGNOSTICS_DIR were not set."""
         with tempfile.NamedTemporaryFile() as file:
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
             self.assertEqual(ranks.count("0"), 1, job.errors)
-            # Rank 1 complains only at the end of the job, and may be killed before that.
+            # Rank 1 prints this line only at the end of the job, and may be killed before.
             self.assertLessEqual(ranks.count("1"), 1, job.errors)
 
 

@@ -26,7 +26,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
                 fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
                 expect_ok(client.allreduce("tensor", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "a step");
                 check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, "a step");
-                // Rank 0's clock decides the number of steps for both ranks.
+                // Rank 0 decides by its clock whether both ranks make another step.
                 std::int64_t more = now_seconds() - begin < 2 ? 1 : 0;
                 const Tensor tensor{&more, DType::int64, {1}};
                 expect_ok(client.broadcast("more", tensor, 0), "more");
@@ -41,7 +41,8 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
              for (int i = 0; i < 3; ++i) {
                  std::this_thread::sleep_for(20ms);
                  running.stop_rank(1 - i % 2);
-                 std::this_thread::sleep_for(400ms);  // longer than the interval at which ranks look for dead ranks
+                 // this time is longer than the interval at which ranks look for dead ranks
+                 std::this_thread::sleep_for(400ms);
                  running.continue_rank(1 - i % 2);
              }
          }}));

@@ -316,8 +316,8 @@ public:
                 lie(*ranks_[0], input);
         }
     }
-    /// Steps both ranks until they make no progress. After these steps, an operation may still be pending only if the
-    /// input wrote wrong values, because such values can make a rank wait forever.
+    /// Steps both ranks until they make no progress. After these steps, an operation may be pending only if the input
+    /// wrote wrong values. Such values can make a rank wait forever.
     void finish() {
         constexpr int kTurns = 64;
         for (int i = 0; i < kTurns && !has_ended() && !(ranks_[0]->is_done() && ranks_[1]->is_done()); ++i) {
@@ -337,8 +337,8 @@ private:
 
 }  // namespace
 
-/// With these options, an allocation that is too large for the machine fails, and AddressSanitizer does not end the
-/// process. This is needed because the input may announce any size of a result.
+/// The input may announce a result of any size. With these options, an allocation that is too large for the machine
+/// fails, instead of ending the process.
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier): AddressSanitizer's name
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

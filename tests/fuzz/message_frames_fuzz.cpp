@@ -89,7 +89,7 @@ public:
     void lie(Input& input) {
         const auto length = input.take<std::uint8_t>();
         auto frame = input.take<Frame>();
-        if (length % 2 == 0) {  // makes the fields of the frame valid in most cases
+        if (length % 2 == 0) {  // gives the fields of the frame valid values in most cases
             frame.kind %= 13;
             frame.id %= 8;
             frame.tag &= 1;

@@ -57,8 +57,9 @@ public:
     bool tells_length = false;                ///< the next broadcast contains a length
     std::optional<std::uint64_t> message;     ///< the size of a message with a posted receive
     std::optional<MpiEnvelope> waiting;       ///< a message without a posted receive
-    bool has_strays = false;                  ///< whether the rest of the input is messages without a posted receive
-    /// How many messages the other ranks claim to have sent to this rank.
+    /// whether the rest of the input consists of messages for which no receive was posted
+    bool has_strays = false;
+    /// The number of messages that the other ranks claim to have sent to this rank.
     std::uint32_t expected = 0;
     std::deque<Bytes> of_rendezvous{};  ///< messages of the rendezvous
 

@@ -43,7 +43,8 @@ public:
     }
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
         expect(rank == kThere && port.channel == Channel::messages && !coming_.empty());
-        expect(room.size() == coming_.front().size());  // in MPI, a buffer of another size would be an error
+        // the buffer must have exactly the message's size, because MPI treats another size as an error
+        expect(room.size() == coming_.front().size());
         std::copy(coming_.front().begin(), coming_.front().end(), room.begin());
         coming_.pop_front();
         tickets_.push_back(room.size());
@@ -62,7 +63,7 @@ public:
 
 private:
     std::deque<Bytes> coming_;
-    std::vector<std::size_t> tickets_;  // the number of bytes of each message
+    std::vector<std::size_t> tickets_;  // the number of bytes of each message, indexed by its ticket
     bool holds_ = false;
 };
 

@@ -70,7 +70,7 @@ void be_a_member(std::span<const std::byte> input) {
     SetUpPlane plane(exchange, kSet, 2);
     const Result<std::vector<Bytes>> all = plane.allgather({});
     if (!all.is_ok()) {
-        return plane.give_up(all.status());  // only the first call has an effect
+        return plane.give_up(all.status());  // gives up a second time; only the first call has an effect
     }
     expect(all.value().size() == kSet.ranks.size());
     if (const Result<Bytes> one = plane.broadcast({}, 1); one.is_ok()) {

@@ -37,7 +37,7 @@ import rueda.torch as hvd
 import torch.distributed as dist
 from rueda import training
 
-faulthandler.dump_traceback_later(150, exit=True)  # a check that hangs shows where
+faulthandler.dump_traceback_later(150, exit=True)  # if a check hangs, this prints the place
 hvd.init()
 torch.cuda.set_device(hvd.local_device())
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -54,7 +54,7 @@ INTEGERS = [torch.int64, torch.int32, torch.uint8]
 
 
 class Skipped(Exception):
-    """A check that cannot run here."""
+    """Raised by a check that cannot run here."""
 
 
 def check(function: Callable[[], str | None]) -> Callable[[], str | None]:
@@ -227,7 +227,7 @@ def gradients_of_operations() -> None:
 @check
 def refusals() -> None:
     refuses("device 'meta'", lambda: hvd.allreduce(torch.ones(2, device="meta")), ValueError)
-    try:  # NCCL has no Adasum; ranks that share a GPU may have it
+    try:  # with NCCL, Adasum must be refused; ranks that share a GPU may support it
         got = hvd.allreduce(torch.ones(2, device=DEVICE), op=hvd.Adasum, name="adasum")
     except hvd.HorovodInternalError as error:
         assert "dasum" in str(error), error
@@ -280,7 +280,7 @@ def memory_is_not_reused_too_early() -> str:
         for index in range(4):
             mine = torch.full((1 << 14,), float(RANK + step + index), device=DEVICE)
             handles.append(hvd.allreduce_async(mine, op=hvd.Sum, name=f"reuse.{index}"))
-            del mine  # PyTorch would give this memory to the next tensor at once
+            del mine  # after this line, PyTorch would give the tensor's memory to the next tensor, unless Rueda kept it
             torch.full((1 << 14,), -1e9, device=DEVICE)
         results = [hvd.synchronize(handle) for handle in handles]
         for index, got in enumerate(results):
@@ -546,7 +546,7 @@ def plain_rueda_with_torch_tensors() -> None:
 
 
 class Interface:
-    """Memory of a GPU that only has __cuda_array_interface__, as arrays of Numba."""
+    """An array in the memory of a GPU that offers only __cuda_array_interface__, as Numba's arrays do."""
 
     def __init__(self, tensor: torch.Tensor, stream: int | None) -> None:
         self.tensor = tensor
@@ -611,7 +611,8 @@ def cupy() -> None:
 def jax() -> None:
     if importlib.util.find_spec("jax") is None:
         raise Skipped("JAX is not installed")
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # JAX would take most of the GPU's memory
+    # without this variable, JAX would reserve most of the GPU's memory
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     import jax.numpy as jnp
 
     mine = jnp.full(100, float(RANK), jnp.float32)

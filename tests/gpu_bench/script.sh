@@ -20,7 +20,7 @@ expect() {
     [[ $status == "$expected" ]] || fail "$* ended with $status and not with $expected; it printed: $printed"
 }
 
-# expect_text TEXT…: all texts were printed.
+# expect_text TEXT…: requires that all texts were printed.
 expect_text() {
     local text
     for text; do

@@ -106,7 +106,7 @@ TEST_CASE("Recording again does not change earlier waits", "[unit]") {
         fill(memory, 1, 16, first);
         record(event, first);
         wait_for(second, event);
-        record(event, third);  // does not concern the wait of the second stream
+        record(event, third);  // this second record must not affect the wait of the second stream
         fill(memory, 2, 16, second);
         release_device(0);
         synchronize(second);
@@ -157,7 +157,7 @@ TEST_CASE("The host program reads before the event", "[unit]") {
     const DeviceAddress memory = allocate(16);
     const CudaStream stream = make_stream();
     fill(memory, 6, 16, stream);
-    settle();  // the work has ended, but the program does not know it
+    settle();  // the work ends now, but the program does not know that
     (void)byte_at(memory);
     CHECK(has_violation("the host program reads bytes 0 to 1"));
 }

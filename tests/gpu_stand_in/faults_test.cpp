@@ -209,7 +209,7 @@ TEST_CASE("A registered kernel runs with the arguments of the call, and its acce
         CHECK(violations().empty());
         CHECK(launch(2000, stream) == kCudaInvalidValue);
         CHECK(launch(2, make_stream()) == kCudaSuccess);
-        CHECK(violations().empty());  // the download waited on the host
+        CHECK(violations().empty());  // download() waited on the host, so there is no race
         CHECK(launch(2, stream) == kCudaSuccess);
         CHECK(has_violation("Race: kernel scale"));
         clear_violations();

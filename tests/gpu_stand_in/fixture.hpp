@@ -103,7 +103,8 @@ DeviceAddress upload(const std::vector<T>& values, CudaStream stream) {
     MUST(cuda().copy_async(address, address_of(values.data()), values.size() * sizeof(T), stream) == kCudaSuccess);
     return address;
 }
-/// Copies values from device memory. The copy to pageable memory waits until it has ended.
+/// Copies values from device memory. The call returns when the copy has ended, because the destination is pageable
+/// memory.
 template <typename T>
 std::vector<T> download(DeviceAddress address, std::size_t count, CudaStream stream) {
     std::vector<T> values(count);

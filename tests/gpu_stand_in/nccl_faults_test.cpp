@@ -115,7 +115,7 @@ TEST_CASE("A group on non-blocking communicators, as it should be", "[unit]") {
 TEST_CASE("A kernel of NCCL waits for the other ranks, and occupies its stream", "[unit]") {
     reset(1, 2);
     const NcclUniqueId id = make_id();
-    std::atomic<bool> first_has_looked{false};  // release by rank 0, acquire by rank 1
+    std::atomic<bool> first_has_looked{false};  // rank 0 stores it with release; rank 1 loads it with acquire
     CHECK(run_ranks_on_devices(2, [&](int rank) {
               const NcclCommunicator communicator = connect_without_blocking(id, 2, rank);
               set_nccl_progress_calls(0);
@@ -212,7 +212,7 @@ int hanging_devices(bool one_at_a_time) {
                                               upload(std::vector<float>{1}, streams[1])};
               const int first = rank;
               all_reduce(values[first], 1, communicators[first], streams[first]);
-              settle();  // the device starts the first kernel before the second is there
+              settle();  // lets the device start the first kernel before the second one is launched
               both.arrive_and_wait();
               all_reduce(values[1 - first], 1, communicators[1 - first], streams[1 - first]);
               both.arrive_and_wait();
@@ -248,7 +248,8 @@ TEST_CASE("Aborts one by one wait for each other's kernels, and a group of abort
     set_nccl_progress_calls(0);
     set_one_nccl_kernel_at_a_time(false);
     const NcclUniqueId ids[] = {make_id(), make_id()};
-    std::atomic<bool> has_aborted{false};  // release by the aborting thread, acquire by the other
+    // the aborting thread stores it with release; the other thread loads it with acquire
+    std::atomic<bool> has_aborted{false};
     const OnDevice other_device(1);
     NcclCommunicator others[2];
     NcclConfig config = non_blocking();

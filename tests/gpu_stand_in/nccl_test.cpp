@@ -35,7 +35,7 @@ void check_reductions(NcclType type) {
               MUST(nccl().create_premultiplied_sum(&scaled, &factor, type, kNcclScalarHostImmediate, communicator) ==
                    kNcclSuccess);
               MUST(scaled > kNcclAverage);
-              factor = 50;  // the factor was read during the call
+              factor = 50;  // NCCL read the factor during the call, so this change has no effect
               MUST(reduce(scaled) == std::vector<T>(5, 12));
               MUST(nccl().destroy_reduction(scaled, communicator) == kNcclSuccess);
               MUST(nccl().destroy(communicator) == kNcclSuccess);

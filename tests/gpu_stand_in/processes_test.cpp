@@ -138,7 +138,7 @@ TEST_CASE("Memory and events of another process", "[unit]") {
                       fill(memory, 9, 64, stream);
                       record(event, stream);
                       board.barrier();
-                      board.barrier();  // the other process has used and closed the memory
+                      board.barrier();  // when this barrier ends, the other process has used and closed the memory
                       synchronize(stream);
                       MUST(violations().empty() || !with_wait);
                       MUST(cuda().memory_free(memory) == kCudaSuccess);

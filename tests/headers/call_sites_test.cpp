@@ -36,7 +36,7 @@ struct Call {
         [&] { static_cast<void>(expression); }, __LINE__ \
     }
 
-constexpr ProcessSet kNone{77};  // this process set was never added
+constexpr ProcessSet kNone{77};  // a number that belongs to no process set
 constexpr Options kOptions{.process_set = kNone};
 constexpr AllreduceOptions kReduction{.process_set = kNone};
 

@@ -42,7 +42,7 @@ TEST_CASE("layouts that other ranks may not have are refused") {
     CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nhwc)), InvalidArgument);
     CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nChw8c)), InvalidArgument);
     CHECK_THROWS_WITH(tensor_of(memory_of({2, 3, 4, 4}, Type::f32, Tag::nChw8c)), Catch::Contains("reorder"));
-    // With a single channel, the format nhwc also has the elements in row-major order.
+    // With a single channel, the elements are in row-major order in the format nhwc as well.
     CHECK(tensor_of(memory_of({2, 1, 4, 4}, Type::f32, Tag::nhwc)).shape().elements() == 32);
 }
 

@@ -61,7 +61,7 @@ class HostsTest(unittest.TestCase):
     files behind."""
 
     count = 3
-    rate = None  # the rate limit of each link, in the notation of tc
+    rate = None  # the rate limit of each link, in the notation of tc; None: no limit
     delay_ms = 0  # the delay of each packet in each direction
 
     @classmethod

@@ -173,7 +173,8 @@ int join_without_the_last(const std::filesystem::path& folder, bool after_a_job,
         rueda::shutdown();
     }
     if (rank == size - 1) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // within this time the other ranks begin to wait
+        // during this sleep, the other ranks begin to wait
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
         if (comes_late) {
             wait_for(folder / "done");
         }

@@ -46,7 +46,8 @@ class Digits(HostsTest):
         for name in ("curve.csv", "digits.safetensors"):
             self.assertEqual((first / name).read_bytes(), (again / name).read_bytes(), name)
         _, on_one_host = self.train("one", 4)
-        # Two hosts add (and round) in a different order than a single host, so the accuracies differ a little.
+        # Two hosts add in a different order than one host, so they round differently. Therefore the accuracies differ a
+        # little.
         self.assertAlmostEqual(accuracy, on_one_host, delta=0.01)
         self.assertGreater(accuracy, 0.9)
 

@@ -10,7 +10,7 @@ from hosts_job import HOSTS_RANK, HostsTest, main
 
 CONFORMANCE = os.environ["CONFORMANCE"]
 BITS_PER_BYTE = 8
-# The number of bytes that tc's token bucket (tbf in hosts.py) passes without a limit. In tc, k means 1024.
+# The number of bytes that tc's token bucket (tbf in hosts.py) lets pass at once. In tc, k means 1024.
 BURST = 256 * 1024
 # One scenario for each kind of exchange between hosts: small sums, large sums, streams, and messages between ranks.
 SCENARIOS = (

@@ -20,7 +20,7 @@ from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_wh
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
 GRACE = 5  # in seconds; ruedarun's default
-HOST_TIMEOUT = 3  # in seconds; the default of RUEDA_HOST_TIMEOUT
+HOST_TIMEOUT = 3  # the default of RUEDA_HOST_TIMEOUT, in seconds
 LIMIT = 1  # the longest time from the end of a rank to another rank's error, in seconds
 
 
@@ -187,7 +187,7 @@ class OneHost(NotificationTest):
             r"interrupted, so this process ends with exit status 1\n",
         )
         self.assertNotEqual(job.returncode, 0, output)
-        self.assertEqual(self.lines(1), [])  # mpirun ended rank 1, so Rueda wrote nothing about it
+        self.assertEqual(self.lines(1), [])  # mpirun ended rank 1 before Rueda could write a line
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())

@@ -38,7 +38,7 @@ class Shutdown(NotificationTest):
         self.wait_until(lambda: self.is_running(RANKS), job)
         pid = int(self.lines(RANKS - 1)[0].split()[1])
         os.kill(pid, signal.SIGSTOP)
-        self.addCleanup(self.kill, pid)  # needed only if the test fails
+        self.addCleanup(self.kill, pid)  # this cleanup is needed only if the test fails
         (self.folder / "go").write_text("")
         return pid
 

@@ -224,7 +224,7 @@ void run_all() {
                                      {"scatter", scatter_rows}};
     for (const Case& one : cases) {
         one.run();
-        barrier();  // each rank frees its memory before the next case allocates
+        barrier();  // after this barrier, all ranks have freed their memory, so the next case may allocate
         if (rank() == 0) {
             fmt::print("{}: right\n", one.name);
             std::fflush(stdout);

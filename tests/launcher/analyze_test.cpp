@@ -155,7 +155,7 @@ TEST_CASE("a GPU that does not end an operation is named", "[analyze]") {
                    "rank 1; it had ended on ranks 0, 2\n"));
     CHECK(nlohmann::json::parse(format_analysis_json(analysis))["pending"][0]["calls"][0]["launched"] == true);
 
-    // A GPU that was still at work when the job ended is no finding.
+    // If a GPU was still at work when the job ended, this is no finding.
     Job other(2);
     other.call(0, "w", 100, 120).is_launched = true;
     RecordedOperation& aborted = other.call(1, "w", 100, 130);
@@ -370,7 +370,7 @@ TEST_CASE("the rank that is last is late", "[analyze]") {
         job.call(rank, "c", 50, 51);
         job.call(rank, "d", rank == 0 ? 60 : 61, 62);  // ranks 1 and 2 are both last, so neither is a straggler
     }
-    job.call(0, "e", 70, 71);  // only one rank has this operation
+    job.call(0, "e", 70, 71);  // only one rank has recorded this operation, so it is not compared
     const Analysis analysis = analyze(job.ranks);
     REQUIRE(analysis.lateness.size() == 3);
     CHECK(analysis.lateness[0].last == 0);

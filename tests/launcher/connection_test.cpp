@@ -175,7 +175,8 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     const auto begin = std::chrono::steady_clock::now();
     auto connection = connect_to_ruedarun(
         {kSecret, {silent.endpoint(), closing.endpoint(), other_job.endpoint(), ruedarun.endpoint()}});
-    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // the time limits for a silent address are longer
+    // the search must not wait for the silent addresses, whose time limits are longer
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);
     REQUIRE(connection.is_ok());
     {
         FrameLink link(std::move(connection).value());
@@ -185,7 +186,7 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     CHECK(ruedarun.received == "hello from rank 3");
     other_job.stop();
     CHECK(other_job.received.empty());
-    silent.stop();  // the supervisor may have found its ruedarun before it sent an opening here
+    silent.stop();  // the supervisor may have found its ruedarun before it sent anything to this address
     CHECK(silent.received.size() <= base::Handshake::kOpeningBytes);
     CHECK(silent.received.find(kSecret.substr(0, 6)) == std::string::npos);
 }
@@ -218,7 +219,7 @@ TEST_CASE("without ruedarun, the error lists the addresses and what each of them
     CHECK_THAT(message, Catch::Contains(web.endpoint() + ": it is no process of Rueda"));
     CHECK_THAT(message, Catch::Contains(unused + ": Connection refused"));
     CHECK_THAT(message, Catch::Contains("not.an.address:1: this is no address"));
-    // An address that closes the connection with unread bytes resets it.
+    // If a process closes a connection while bytes are unread, the kernel resets the connection.
     CHECK_THAT(message,
                Catch::Contains(closing.endpoint() + ": it closed the connection without a proof") ||
                    Catch::Contains(closing.endpoint() + ": the connection has ended: Connection reset by peer"));
@@ -330,7 +331,8 @@ TEST_CASE("a frame that was changed, repeated, left out, reflected or invented c
             CodedLinks links;
             std::string bytes = links.sent(FrameKind::deliver, "text");
             bytes[i] = static_cast<char>(bytes[i] ^ 1);
-            bytes += std::string(400, '\0');  // in case that the changed byte is part of the length
+            // these bytes complete the frame if the changed byte makes its length larger
+            bytes += std::string(400, '\0');
             CHECK(links.pass(bytes).empty());
             CHECK_FALSE(links.receiver.is_open());
         }

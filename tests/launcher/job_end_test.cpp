@@ -198,7 +198,7 @@ TEST_CASE("the grace after an abort has a length of its own", "[unit]") {
     ending.job_aborted(start + milliseconds(100));  // a second report does not restart the grace period
     CHECK(ending.deadline() == start + milliseconds(200));
     CHECK(ending.advance(start + milliseconds(200)) == SIGTERM);
-    ending.rank_failed(start + milliseconds(201));  // too late: the ranks already got SIGTERM
+    ending.rank_failed(start + milliseconds(201));  // this failure comes too late: the ranks have already got SIGTERM
     CHECK(ending.deadline() == start + milliseconds(200) + JobEnding::kTerminateTime);
 }
 

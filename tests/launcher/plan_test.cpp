@@ -125,7 +125,8 @@ TEST_CASE("the variables of torchrun", "[unit]") {
     around.environment["ROLE_ARN"] = "the user's";
     SECTION("those of an outer job are replaced or removed") {
         const LaunchPlan plan = planned(options, around);
-        CHECK(variable(plan, around, "RANK") == "(none)");  // later each rank gets its own value
+        // the old value is removed; later each rank gets its own value
+        CHECK(variable(plan, around, "RANK") == "(none)");
         for (const char* const name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLE_NAME"}) {
             CHECK(variable(plan, around, name) == "(none)");
             CHECK(says(plan, fmt::format("{} was set in the environment and is removed", name)));
@@ -679,7 +680,7 @@ TEST_CASE("other hosts get settings of MPI, but no names of hosts and no variabl
     }
     const std::string reason = "RUEDA_HOSTNAME stays on this host: it says what this one is called";
     CHECK(std::count(plan.reasons.begin(), plan.reasons.end(), reason) == 1);
-    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // the user names the variable explicitly
+    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // a variable that the user names is sent
     const LaunchPlan asked = planned(options, around);
     CHECK(travels(asked, "RUEDA_HOSTNAME"));
     CHECK(std::count(asked.reasons.begin(), asked.reasons.end(), reason) == 0);
@@ -749,7 +750,7 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     environment["OMP_NUM_THREADS"] = "1";
     CHECK(found("OMP_NUM_THREADS") == "(none)");
     environment["PMIX_RANK"] = "2";
-    CHECK(found("RUEDA_RANK") == "(none)");  // MPI numbers the ranks, so ruedarun must not
+    CHECK(found("RUEDA_RANK") == "(none)");  // MPI gives the ranks their numbers, so ruedarun must not set them
     environment["SLURM_STEP_NUM_NODES"] = "2";
     CHECK(found("RUEDA_CONTROL_PLANE") == "(none)");
     environment.erase("PMIX_RANK");
@@ -803,7 +804,7 @@ TEST_CASE("the shell of srun --pty is not treated as a task", "[unit]") {
     CHECK(plan.notes == std::vector<std::string>{
                             "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of '4' ranks: ruedarun "
                             "starts the ranks itself, as anywhere in an allocation"});
-    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // like `srun --pty bash` with one task
+    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // this is like `srun --pty bash` with one task
     CHECK(planned(options, around).notes.empty());
 }
 

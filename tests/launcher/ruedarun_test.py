@@ -619,7 +619,7 @@ class BothWays:
         code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + self.WRITE_PID
         process = self.start([*self.way, "-np", 2, *python(code + "while True: print('y' * 100)")])
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # gives all pipes time to fill up; does not synchronise
+        time.sleep(0.5)  # this sleep lets all pipes fill up; the result does not depend on its length
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(timeout=TIMEOUT), (143, 130))
@@ -696,7 +696,7 @@ class BothWays:
             ]
         )
         pids = self.pids_in("pid.0", "pid.1")
-        time.sleep(0.5)  # gives all pipes time to fill up; does not synchronise
+        time.sleep(0.5)  # this sleep lets all pipes fill up; the result does not depend on its length
         process.send_signal(signal.SIGTERM)
         self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in pids)))
         process.send_signal(signal.SIGTERM)
@@ -1203,7 +1203,7 @@ class Mpirun(BothWays, LauncherTest):
             with socket.socket(socket.AF_UNIX) as stranger:
                 stranger.settimeout(TIMEOUT)
                 stranger.connect(b"\0" + name[1:])
-                # The one that knows the secret names a rank that is already connected.
+                # The stranger that knows the secret names a rank that is already connected.
                 self.assertEqual(handshake.greet(stranger, known), expected)
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
@@ -1466,8 +1466,8 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.err), (0, ""))
 
     def test_a_listener_that_is_not_ruedarun_gets_no_secret(self):
-        """Both hosts have a network 172.17.0.0/16 of their own, as docker0 is. On the other host, an attacker listens at
-        the address that ruedarun has in its own one."""
+        """Each host has its own network 172.17.0.0/16, like that of docker0. On the other host, an attacker listens at
+        the address that ruedarun has in the network of its own host."""
         ports = (47000, 47149)  # the ports that the first host's kernel may give to ruedarun
         for host in range(2):
             for words in (

@@ -133,8 +133,8 @@ Node join(const Matrix& dots, Node a, const Node& b) {
     return a;
 }
 
-/// First combines pairs at the front until the number of items is a power of two. Then repeatedly combines all items in
-/// pairs, until one item is left.
+/// First combines pairs at the front of the list until the number of items is a power of two. Then combines all items
+/// in pairs, again and again, until one item is left.
 template <class T, class Join>
 T by_tree(std::vector<T> items, Join&& combine) {
     std::size_t even = 1;

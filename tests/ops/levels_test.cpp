@@ -60,7 +60,8 @@ TEST_CASE("levels: every dtype and operation, as the definition says", "[levels]
         for (const DType dtype : kDTypes) {
             for (const ReduceOp op : ops_of(dtype)) {
                 for (const bool scaled : {false, dtype != DType::boolean}) {
-                    const std::size_t count = 2077;  // odd, so that elements remain after the last full vector
+                    // the count is odd, so that elements remain after the last full vector
+                    const std::size_t count = 2077;
                     std::vector<Bytes> sources;
                     for (std::size_t i = 0; i < members; ++i) {
                         sources.push_back(random_elements(dtype, count, random));

@@ -12,7 +12,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// Inserts the neutral source before, between and after the other sources.
+/// Inserts a source of neutral elements before, between and after the other sources.
 TEST_CASE("a source of neutral elements changes no bit of the result of the other sources") {
     std::mt19937_64 random(11);
     constexpr std::size_t kCount = 700;

@@ -31,8 +31,8 @@ void append(Bytes& bytes, T value) {
 
 // Integers ------------------------------------------------------------------------------------------------------------
 
-/// Converts like the library. The comparison with the limits is exact, because x87's long double represents every
-/// integer.
+/// Converts a double to an integer as the library does. The comparison with the limits is exact, because x87's long
+/// double represents every 64-bit integer.
 template <class T>
 Int128 cut(double value) {
     if (std::isnan(value)) {
@@ -236,7 +236,8 @@ Bytes expected_in_groups(const Reduction& r, const std::vector<Bytes>& sources, 
                          std::size_t count) {
     if (r.dtype != DType::float16 && r.dtype != DType::bfloat16 && r.dtype != DType::float32 &&
         r.dtype != DType::float64) {
-        return expected(r, sources, count);  // for integers and bool, the order of the sources does not matter
+        // for integers and bool, levels make no difference, because the order of the sources does not matter
+        return expected(r, sources, count);
     }
     const bool adds = r.op == ReduceOp::sum || r.op == ReduceOp::average;
     const bool small = r.dtype == DType::float16 && adds;

@@ -76,7 +76,7 @@ TEST_CASE("integer scale factors multiply in double and truncate twice") {
     const Reduction after{.dtype = DType::int32, .op = ReduceOp::sum, .postscale = 0.5};
     CHECK(reduced<std::int32_t>(after, {3, 6}) == 4);
     const Reduction average{.dtype = DType::int32, .op = ReduceOp::average, .postscale = 3.0, .divisor = 2};
-    // 4.5 is truncated once; truncating the average first would give 1 × 3.
+    // The exact result 4.5 is truncated once. If the average were truncated first, the result would be 1 × 3.
     CHECK(reduced<std::int32_t>(average, {3, 0}) == 4);
     const Reduction large{.dtype = DType::int64, .op = ReduceOp::max, .prescale = 1e300};
     CHECK(reduced<std::int64_t>(large, {1, 2}) == std::numeric_limits<std::int64_t>::max());
@@ -143,7 +143,7 @@ TEST_CASE("bool: every byte but 0 is true, and results are 0 and 1, of one sourc
             }
             REQUIRE(reduced<std::uint8_t>(any, {0, value, 0}) == truth);
             REQUIRE(reduced<std::uint8_t>(all, {128, value, 255}) == truth);
-            // Multiplied as numbers, 2 * 128 would wrap around to 0.
+            // If bools were multiplied as numbers, 2 * 128 would wrap around to 0.
             REQUIRE(reduced<std::uint8_t>(times, {2, value, 128}) == truth);
         }
     });
@@ -211,14 +211,15 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
         // float16 can represent 2048 + 1 + 1, but not 2048 + 1. Rounding after the first addition would give 2048.
         CHECK(reduced<std::uint16_t>(sum16, {0x6800, 0x3C00, 0x3C00}) == 0x6801);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 + 65504 is infinite
-        // Intermediate sums are float32, so 65504 + 65504 − 65504 is 65504.
+        // Intermediate sums are float32 and do not overflow, so 65504 + 65504 − 65504 is 65504.
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF, 0xFBFF}) == 0x7BFF);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);  // 65504 + 15.99 is rounded to 65504
         // 65504 + 16 is halfway between 65504 and the next number, 65536. Rounding to even gives 65536, which is
         // infinity.
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);
-        CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);          // subnormals
-        CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);          // the sum becomes a normal number
+        CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);  // subnormals
+        // the sum of these subnormals is a normal number
+        CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);
         CHECK(reduced<std::uint16_t>(sum16, {0xFE01, 0x0001}) == 0x7E00);          // NaN
         CHECK(reduced<std::uint16_t>(sum_b, {0x4380, 0x3F80, 0x3F80}) == 0x4381);  // 256 + 1 + 1
         CHECK(reduced<std::uint16_t>(sum_b, {0x7F7F, 0x7F7F}) == 0x7F80);

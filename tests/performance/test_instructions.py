@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Notices when an operation becomes more expensive: callgrind counts its instructions from enqueue to completion.
+"""Checks that no operation becomes more expensive. callgrind counts the instructions of an operation from enqueue to
+completion.
 
 Two runs differ only in the number of rounds, so the difference of their counts leaves out everything that happens once.
 The limits are the counts of a g++ 12 build with the checks of the preset "ci", plus one seventh for other compilers and

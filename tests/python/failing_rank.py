@@ -37,7 +37,7 @@ def fail(way: str) -> None:
             os.write(1, b"<1: KeyboardInterrupt>\n")
             raise
     if way == "exit":
-        ctypes.CDLL(None).exit(5)  # ends like main() of a C++ program, without Python's exit handlers
+        ctypes.CDLL(None).exit(5)  # ends the process like main() of a C++ program, without Python's exit handlers
     raise ValueError("bad\nbatch")
 
 
@@ -53,7 +53,8 @@ try:
     if rueda.rank() == 1:
         fail(sys.argv[1])
     if rueda.rank() == 2:
-        time.sleep(float(sys.argv[2]))  # rank 2 computes during this time, and does not look for failures
+        # the sleep stands for a computation, during which rank 2 does not check for failures
+        time.sleep(float(sys.argv[2]))
     rueda.allreduce(np.ones(1000), "x")
 except rueda.Aborted as error:
     heard(error)

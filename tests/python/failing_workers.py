@@ -33,7 +33,7 @@ def work(rank: int, way: str, name: str) -> None:
 
 if __name__ == "__main__":
     start, way = sys.argv[1:]
-    if way == "raise":  # in this mode, the starting program itself was a rank of an earlier job
+    if way == "raise":  # in this mode, the program that starts the workers was itself a rank of an earlier job
         rueda.init()
         rueda.shutdown()
     context = multiprocessing.get_context(start)

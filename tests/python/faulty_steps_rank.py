@@ -16,7 +16,8 @@ import time
 import numpy as np
 import rueda
 
-SIZES = (7, 5_000, 100_000, 400_000)  # such tensors travel in the announcement, in one chunk, or in many
+# tensors of these sizes travel in the announcement, in one chunk, or in many chunks
+SIZES = (7, 5_000, 100_000, 400_000)
 
 
 def tensors():

@@ -30,8 +30,8 @@ def rest_in_read():
 
 
 def rest_holding_the_gil():
-    """Reads a byte while holding the GIL, because PyDLL does not release it. If a signal interrupted read(), read()
-    would return -1."""
+    """Reads a byte while this thread holds the GIL: functions of a PyDLL do not release it. If a signal interrupted
+    read(), read() would return -1."""
     byte = ctypes.create_string_buffer(1)
     assert ctypes.PyDLL(None, use_errno=True).read(0, byte, 1) == 1, os.strerror(ctypes.get_errno())
 

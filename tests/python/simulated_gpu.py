@@ -93,12 +93,13 @@ class Gpu:
         return _cuda.cuEventQuery(_pointer(event)) == 0
 
     def array(self, values: Any, stream: int | None = None) -> DeviceArray:
-        """Returns an array with these values. It is complete in the stream, by default that of this object."""
+        """Returns an array with these values. The values are complete in the given stream; by default, this is the
+        stream of this object."""
         host = np.ascontiguousarray(values)
         stream = self.stream if stream is None else stream
         array = DeviceArray(self, host.shape, host.dtype, stream)
         self.copy(array.address, host.ctypes.data, host.nbytes, stream)
-        self.synchronize(stream)  # the values are in pageable memory, which may be freed after the call
+        self.synchronize(stream)  # waits, because the values are in pageable memory, which may be freed after the call
         return array
 
 
@@ -120,7 +121,7 @@ class DeviceArray:
 
 
 class WithInterface(DeviceArray):
-    """An array that has only __cuda_array_interface__, as arrays of Numba."""
+    """An array that offers only __cuda_array_interface__, as Numba's arrays do."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -165,7 +166,7 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
 class WithDlpack(DeviceArray):
-    """An array that has only DLPack. It notes the streams for which its memory was asked."""
+    """An array that has only DLPack. `asked` lists the streams for which other code has requested its memory."""
 
     device_type = 2
 

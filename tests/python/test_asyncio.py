@@ -67,7 +67,7 @@ class Awaiting(unittest.TestCase):
         result, used = asyncio.run(main())
         np.testing.assert_array_equal(result, np.full(4, 3.0))
         if rueda.rank() == 0:
-            self.assertLess(used, 0.025)  # in seconds; a loop that polls every 4 ms needs 0.045
+            self.assertLess(used, 0.025)  # processor time in seconds; a loop that polls every 4 ms would need 0.045
 
     def test_who_awaits_lets_senders_go_on(self):
         """The sender of this message may continue before the receive is started, because this rank accepts messages
@@ -83,7 +83,7 @@ class Awaiting(unittest.TestCase):
             result, sender = asyncio.run(main())
             self.assertEqual(sender, 1)
         else:
-            time.sleep(0.2)  # the other rank is waiting by now
+            time.sleep(0.2)  # after this sleep, the other rank is waiting
             rueda.send(message, 0)
             result = rueda.allreduce(np.ones(4), "after the message", rueda.Sum)
         np.testing.assert_array_equal(result, np.full(4, 2.0))
@@ -132,7 +132,7 @@ class Awaiting(unittest.TestCase):
         async def main():
             handle = rueda.allreduce_async(np.ones(4), "not needed", rueda.Sum)
             task = asyncio.ensure_future(result_of(handle))
-            await asyncio.sleep(0)  # lets the task begin to wait
+            await asyncio.sleep(0)  # this pause lets the task begin to wait
             task.cancel("the program has changed its mind")
             with self.assertRaises(asyncio.CancelledError) as caught:
                 await task

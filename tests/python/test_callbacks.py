@@ -37,7 +37,7 @@ class Callbacks(unittest.TestCase):
         left = threading.Semaphore(0)
 
         def keep(index, handle):
-            results[index] = handle.result()  # does not wait, because the operation has ended
+            results[index] = handle.result()  # result() does not wait here, because the operation has ended
             left.release()
 
         for index in range(count):
@@ -103,7 +103,9 @@ class Callbacks(unittest.TestCase):
 
         rueda.allreduce_async_(tensor, "first", rueda.Sum).add_done_callback(first)
         self.assertTrue(done.wait(30))
-        if len(told) == 2:  # if the operation was pending when the callback was added, the callback must not wait
+        # if the operation was pending when the callback was added, the callback runs on a thread of Rueda and must not
+        # wait
+        if len(told) == 2:
             self.assertRegex(told[0], "a completion callback called something that waits")
         self.assertEqual(told[-1], rueda.size() ** 2)
 

@@ -59,7 +59,7 @@ class Job:
         self.errors = self.job.stderr
         self.said = {
             rank: re.findall(f"<{rank}: ([^>]*)>", self.job.stdout) for rank in range(3)
-        }  # the rest of the line may be any text
+        }  # the pattern matches the beginning of the line; the rest may be any text
 
     def text(self) -> str:
         return self.job.stdout + self.job.stderr

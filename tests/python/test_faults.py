@@ -174,7 +174,7 @@ class LeavingRank(unittest.TestCase):
             r"^shutdown\(\) has waited for rank 1 for [0-9.]+ s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS \(1.2\); "
             r"ready: rank 0; the job is ended",
         )
-        self.assertEqual(job.returncode, 79, job.stderr)  # the exit status of a job that ended because of a stall
+        self.assertEqual(job.returncode, 79, job.stderr)  # 79 is the exit status of a job that ended because of a stall
 
 
 def has_open_mpi() -> bool:

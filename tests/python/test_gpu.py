@@ -110,7 +110,7 @@ class Streams(Case):
     def test_dlpack_gets_the_stream(self):
         array = filled(WithDlpack, gpu, np.full(10, rueda.rank(), np.float32))
         rueda.allreduce_(array, "asked", rueda.Sum)
-        self.assertEqual(array.asked, [1])  # the legacy default stream, in DLPack's numbers
+        self.assertEqual(array.asked, [1])  # 1 is the legacy default stream in DLPack
         other = gpu.new_stream()
         with rueda.cuda_stream(other):
             rueda.allreduce_(array, "asked", rueda.Average)
@@ -157,7 +157,8 @@ class Streams(Case):
         reference = weakref.ref(array)
         handle = rueda.allreduce_async_(array, "kept", rueda.Sum)
         other = gpu.new_stream()
-        handle.wait_on_stream(other)  # the array's own stream does not wait, so its memory must not be freed yet
+        # another stream waits, and not the array's own stream, so the array's memory must not be freed yet
+        handle.wait_on_stream(other)
         del array
         gc.collect()
         if not handle.poll():
@@ -167,7 +168,8 @@ class Streams(Case):
         self.assertIsNone(reference())
 
     def test_operation_keeps_arrays_of_other_libraries_after_its_stream_waits(self):
-        """Only PyTorch promises to use freed memory in the same stream. Others, such as JAX, have streams of their own."""
+        """Only PyTorch promises that freed memory is used again in the same stream. Other libraries, such as JAX, use
+        their own streams."""
         rows = filled(WithInterface, gpu, np.full(5, rueda.rank(), np.float32))
         out = filled(WithInterface, gpu, np.zeros(5 * rueda.size(), np.float32))
         reference = weakref.ref(rows)

@@ -70,14 +70,15 @@ class UnnamedGroups(unittest.TestCase):
         for members in ([shared, shared], [shared[:600], np.ones(3), shared[400:]]):
             with self.assertRaisesRegex(rueda.InvalidArgument, r"'tied_1of\d' and 'tied_\dof\d' overlap in memory"):
                 rueda.grouped_allreduce_(members, "tied", rueda.Sum)
-        np.testing.assert_array_equal(shared, np.ones(1000, np.float32))  # the refused group must not have started
+        # if the refused group had started, this tensor would have changed
+        np.testing.assert_array_equal(shared, np.ones(1000, np.float32))
         # The same tensor may be an input of two members.
         for result in rueda.grouped_allreduce([shared, shared], "tied", rueda.Sum):
             np.testing.assert_array_equal(result, np.full(1000, rueda.size()))
 
     def test_groups_of_the_next_job_s_sets_are_counted_anew(self):
         if rueda.size() < 3:
-            return  # with two ranks, every set of several ranks is the world
+            return  # in a job of two ranks, the world is the only set of several ranks
 
         def first_set(ranks):
             made = rueda.add_process_set(ranks)

@@ -28,7 +28,7 @@ class Init(unittest.TestCase):
             members = sorted(first if LAUNCHED in first else {0, 1, 2, 3} - set(first))
             rueda.init(comm=first if LAUNCHED in first else reversed(members))
             self.check_job(members)
-            rueda.init(comm=np.array(members))  # a second init() has no effect
+            rueda.init(comm=np.array(members))  # init() is called twice, and the second call has no effect
             rueda.init()
             with self.assertRaisesRegex(rueda.InvalidArgument, "is in a job already, of the ranks"):
                 rueda.init(comm=range(4))
@@ -127,7 +127,7 @@ class Init(unittest.TestCase):
     def test_sets_of_a_job_of_some_ranks(self):
         members = [0, 1, 3]
         if LAUNCHED in members:
-            last_two = rueda.ProcessSet([1, 2])  # ranks of the job, not of the launcher
+            last_two = rueda.ProcessSet([1, 2])  # these numbers are ranks of the job, not of the launch
             rueda.init(members, [last_two])
             self.assertEqual(last_two.included(), LAUNCHED != 0)
             if last_two.included():

@@ -94,7 +94,7 @@ class Join(unittest.TestCase):
         last = self.interrupted_join(rueda.join)
         while rueda.rank() == 0:
             try:
-                rueda.barrier("after")  # completes as soon as all ranks have joined
+                rueda.barrier("after")  # this barrier completes only after all ranks have joined
                 break
             except rueda.InvalidArgument:
                 time.sleep(0.01)

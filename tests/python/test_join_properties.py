@@ -138,8 +138,7 @@ class JoinProperties(JobTest):
     @same_everywhere(25)
     @given(st.integers(1, 5), st.booleans(), seeds)
     def check(self, most, waits, seed):
-        """If `waits` is true, a rank joins only after its last operations have ended. Otherwise it may join before
-        that."""
+        """If `waits` is true, a rank joins only after all its operations have ended. Otherwise it may join earlier."""
         same, own = random.Random(seed), random.Random(seed + rueda.rank())
         steps = [step_of(same, len(self.sets)) for _ in range(most)]
         batches = [same.randrange(most + 1) for _ in ranks()]

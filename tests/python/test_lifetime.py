@@ -127,7 +127,7 @@ class Signals(unittest.TestCase):
             rueda.barrier("interrupted")
             rueda.allreduce_(tensor, "signal", rueda.Sum)
             rueda.barrier("joined")
-        self.assertEqual(tensor[0], 2)  # the operation must continue after the signal
+        self.assertEqual(tensor[0], 2)  # the result shows that the operation continued after the signal
 
 
 class Forks(unittest.TestCase):

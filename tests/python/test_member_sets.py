@@ -73,7 +73,7 @@ raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among(pair), "is kno
 raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
 
-# The members pass different lists of ranks, which must be an error.
+# The members pass different lists of ranks. This must be an error.
 if size > 2 and rank < 3:
     asked = [0, 1, 2] if rank else [0, 1]
     if rank < 2:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, same_everywhere, seeds
 
-WHOLE = 8192  # in bytes; the sender of a longer message only announces it first
+WHOLE = 8192  # the largest size of a message that is sent whole, in bytes; a longer message is only announced first
 SIZES = [0, 1, 7, 100, WHOLE - 1, WHOLE, WHOLE + 1, 20_000, 300_000]
 DTYPES = ["uint8", "int16", "float32", "float64"]
 TAGS = [0, 1, -(2**31), 2**31 - 1]

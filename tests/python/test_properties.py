@@ -215,7 +215,7 @@ class Properties(JobTest):
             if process_set.included():
                 starters.append(Starter(operation, f"operation {index}", process_set))
         begun = []
-        for starter in own.sample(starters, len(starters)):  # each rank has its own order
+        for starter in own.sample(starters, len(starters)):  # each rank starts the operations in its own order
             handle, right = starter.begin()
             callbacks = Callbacks(own.choice([0, 0, 1, 3]))
             callbacks.add_to(handle)
@@ -230,7 +230,7 @@ class Properties(JobTest):
             self.compare(starter, functools.partial(own.choice(ENDS), handle), right)
             late = Callbacks(1)
             late.add_to(handle)
-            if waits_for_callbacks:  # all earlier callbacks have been called
+            if waits_for_callbacks:  # this rank has waited for its callbacks, so all earlier ones have been called
                 self.assertEqual(late.calls, [(0, handle, True)])  # a late callback is called at once
             elif callbacks.count > 0:
                 self.assertIs(callbacks.handle(), handle)

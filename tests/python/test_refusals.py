@@ -39,7 +39,7 @@ class ErrorTest(unittest.TestCase):
 
 
 class OfDevice:
-    """A fake tensor. Its DLPack description claims that it is in the memory of a device of this kind."""
+    """A fake tensor whose DLPack description claims that its memory belongs to a device of the given kind."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -130,7 +130,7 @@ class OnOneRank(ErrorTest):
             rueda.allreduce_(dropped, "dropped", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
         self.works("pending")
-        rueda.barrier()  # starts later than the operation whose handle was dropped
+        rueda.barrier()  # this barrier starts later than the operation whose handle was dropped
         self.assertEqual(dropped[0], rueda.size())
         self.works("dropped")
 

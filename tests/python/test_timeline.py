@@ -141,7 +141,8 @@ class Timeline(unittest.TestCase):
         events = load(self.path)
         self.check(events, said, 2)
         self.assertTrue(events[0]["args"]["merged"])
-        # Both hosts are this machine and have the same clock, so the offsets may differ only by the uncertainty.
+        # Both hosts are this machine and have the same clock, so the measured offsets may differ only by their
+        # uncertainty.
         hosts = [event["args"] for event in events if event["name"] == "rueda_timeline_host"]
         self.assertEqual([one["host"] for one in hosts], ["a", "b"])
         self.assertEqual(hosts[0]["clock_uncertainty_ns"], 0)

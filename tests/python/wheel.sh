@@ -53,7 +53,7 @@ if [[ -e $package/lib/librueda_mpi.so ]] && mpirun --version 2>/dev/null | grep 
     expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
 fi
 
-# A script for Horovod gets Rueda if the environment variable is set, and only then.
+# A script for Horovod gets Rueda if, and only if, the environment variable is set.
 [[ $(RUEDA_AS_HOROVOD=1 "$bin/python" -c 'import horovod, rueda; print(horovod.__file__.startswith(rueda.__path__[0]))') == True ]]
 if "$bin/python" -c 'import horovod' 2>/dev/null; then
     echo "horovod is there without being asked for"

@@ -26,11 +26,11 @@
 namespace rueda::tests {
 namespace {
 
-constexpr int kOperations = 60;     ///< number of operations of each thread in each round
-constexpr std::size_t kWindow = 8;  ///< number of operations that each thread has in progress at the same time
+constexpr int kOperations = 60;     ///< the number of operations of each thread in each round
+constexpr std::size_t kWindow = 8;  ///< the number of operations that each thread has in progress at the same time
 constexpr std::size_t kSets = 3;    ///< number of sets besides the world
-/// A job can add 7999 sets. Four ranks reach this number after half an hour. After kMostSets, the last sets stay until
-/// the end.
+/// A job can add at most 7999 sets, which four ranks reach after half an hour. When this test has added kMostSets, the
+/// last sets stay until the end.
 constexpr std::size_t kMostSets = 7500;
 constexpr std::uint32_t kJoinsEach = 4;  ///< one round out of this many has joins
 constexpr int kNames = 40;  ///< number of names of each thread; all are used repeatedly, with changing metadata
@@ -152,7 +152,7 @@ private:
         under_way_.push_back(
             std::make_unique<UnderWay>(name, draw, members, thread_ * kNames + which, own_() % 2 == 0));
     }
-    /// A name may be pending only once in each set.
+    /// Ends the operation with this name, because a name may be pending only once in each set.
     void finish_named(const std::string& name, int set) {
         while (std::any_of(under_way_.begin(), under_way_.end(), [&](const auto& one) { return one->is(name, set); })) {
             finish_first();
@@ -290,8 +290,8 @@ public:
     }
 
 private:
-    /// With fewer rounds, memory that is used for the first time (new names, larger tensors, parts of the arena) would
-    /// look like a leak.
+    /// The smallest number of rounds for this check. With fewer rounds, memory that is used for the first time (for new
+    /// names, larger tensors, parts of the arena) would look like a leak.
     static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
     /// Without a leak, rounds still touch more pages of the arena for the first time: four ranks had 13, 16 and 18 MiB

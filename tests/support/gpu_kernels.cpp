@@ -20,7 +20,7 @@ namespace {
 
 using namespace ops::cuda;  // NOLINT(google-build-using-namespace): the arguments and the names of the kernels
 
-/// Lists the memory that a kernel accesses, from its argument.
+/// Lists the memory that a kernel accesses, as its argument shows.
 template <class Arguments>
 using RangesOf = std::function<std::vector<Range>(const Arguments& arguments)>;
 

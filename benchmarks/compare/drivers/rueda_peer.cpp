@@ -115,7 +115,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // for operations whose result is not in the input's memory
+    Buffer output_;  // used by operations whose result is not in the input's memory
     std::optional<rueda::TensorView> output_view_;
 };
 

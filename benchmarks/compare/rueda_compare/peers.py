@@ -15,7 +15,7 @@ from .cases import BACKWARD, OPERATIONS, Case, UsageError, size_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
-WORK = ROOT / "build" / "compare"  # has installed peers (--install) and compiled programs
+WORK = ROOT / "build" / "compare"  # the folder of the installed peers (--install) and of the compiled programs
 _HEADER = DRIVERS / "harness.hpp"
 
 

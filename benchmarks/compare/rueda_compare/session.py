@@ -16,7 +16,7 @@ from pathlib import Path
 from .cases import MEBI, Case
 from .peers import Family, Missing, Process, Setting
 
-_BOARD_BYTES = 64 * 1024  # must be equal to kBoardBytes in drivers/harness.cpp
+_BOARD_BYTES = 64 * 1024  # this value must be equal to kBoardBytes in drivers/harness.cpp
 _RESULT = '{"case"'
 _STARTING_SECONDS = 180  # enough to start Python, PyTorch and a launcher on a busy machine
 
@@ -189,7 +189,7 @@ class QuietMachine:
             if self._file and self._since is not None and time.monotonic() - self._since > self._KEEPS_SECONDS:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 self._since = None
-                time.sleep(1)  # lets waiting processes take the lock
+                time.sleep(1)  # the pause lets waiting processes take the lock
 
 
 class Session:

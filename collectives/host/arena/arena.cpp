@@ -183,8 +183,8 @@ void Arena::release(std::span<const Pages> kept) {
         unmap_memory(base_, offsets_.end, addresses_);
         return;
     }
-    // The kernel may refuse to unmap a part of a mapping if the process already has the maximum number of mappings. The
-    // addresses of this part then stay in use.
+    // The kernel may refuse to unmap a part of a mapping if the process already has the maximum number of mappings. In
+    // that case, the addresses of this part stay in use.
     std::byte* from = base_;
     for (const Pages& pages : kept) {
         std::byte* const begin = resident(rank_) + pages.offset;
@@ -207,9 +207,9 @@ void Arena::release_kept(Pages pages) {
     }
 }
 
-/// Replaces the control block by private memory. Otherwise the kernel would keep all memory of the arena, because one
-/// of its pages would still be mapped. The replacement happens in one step: a thread that reads the block at this time
-/// sees either the old block or the new block.
+/// Replaces the control block by private memory. Without this replacement, the kernel would keep all memory of the
+/// arena, because one of its pages would still be mapped. The replacement happens in one step: a thread that reads the
+/// block at this time sees either the old block or the new block.
 void Arena::detach_head() {
     const std::uint64_t bytes = head_bytes(plan_);
     void* const own = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -224,8 +224,7 @@ void Arena::detach_head() {
         to.pid.store(from.pid.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.global_rank.store(from.global_rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.process_start.store(from.process_start.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        // All ranks get the state `left`, not only this rank: it no longer matters to this process when the other ranks
-        // end.
+        // All ranks get the state `left`, because it no longer matters to this process when the other ranks end.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
     if (mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, head_) == MAP_FAILED) {

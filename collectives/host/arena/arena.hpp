@@ -61,7 +61,7 @@ static_assert(sizeof(Progress) == base::kCacheLine);
 }
 
 /// The memory that the ranks of one host share: a memfd or a replacement for it, which every rank maps. It contains
-/// offsets instead of pointers, because every rank maps it at a different address. The mapping exists until the last
+/// offsets instead of pointers, because the ranks map it at different addresses. The mapping exists until the last
 /// shared_ptr to the Arena is gone, or until release(). release() keeps only the tensors that outlive the job. A forked
 /// child does not have the mapping: an access to these addresses is a fault, so the child cannot change the parent's
 /// tensors.

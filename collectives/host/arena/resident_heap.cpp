@@ -16,7 +16,7 @@
 #include "collectives/host/arena/pages.hpp"
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // in Linux since 5.14; older C libraries do not define it
+#define MADV_POPULATE_WRITE 23  // Linux has this constant since 5.14; older C libraries do not define it
 #endif
 
 namespace rueda::collectives {
@@ -77,8 +77,8 @@ Status ResidentHeap::deallocate(void* memory) {
     }
     if (released_) {
         if (const Arena::Pages pages = pages_of_none_but(offset, bytes); pages.bytes > 0) {
-            // The pages must also be removed from the file. Otherwise another block that is still mapped would keep the
-            // file, and these pages in it, allocated.
+            // The pages must also be removed from the file. Otherwise they would stay allocated as long as another
+            // block of the file is mapped.
             madvise(arena_->resident(arena_->rank()) + pages.offset, pages.bytes, MADV_REMOVE);
             arena_->release_kept(pages);
         }

@@ -41,7 +41,7 @@ public:
     /// blocks in use. When such a block is freed, its memory is released too.
     void release();
 
-    /// Whether this heap's deallocate() must be used for `memory`. Before release(), this is true for every address in
+    /// Whether `memory` must be freed by this heap's deallocate(). Before release(), this is true for every address in
     /// this rank's region. After release(), other code may have mapped memory at these addresses, so it is true only
     /// for blocks of this heap.
     [[nodiscard]] bool owns(const void* memory) const;

@@ -13,12 +13,13 @@ namespace rueda::collectives {
 /// The ways in which a descriptor may be passed. They are tried in the order of the members. By default all ways are
 /// allowed. Tests allow a single way.
 struct DescriptorWays {
-    bool same_process = true;  ///< for ranks that are threads: a duplicate of the descriptor
-    bool socket = true;        ///< SCM_RIGHTS over an abstract Unix socket; each side checks that the other side is the
-                               ///< same user
-    bool proc = true;          ///< /proc/<pid>/fd/<n> of the leader
-    bool shm = true;           ///< a new shared-memory object from shm_open; its name is removed before any rank uses
-                               ///< the memory
+    bool same_process = true;  ///< if the ranks are threads: they get duplicates of the descriptor
+    /// the leader sends the descriptor with SCM_RIGHTS over an abstract Unix socket; each side checks that the other
+    /// side is the same user
+    bool socket = true;
+    bool proc = true;  ///< the other ranks open /proc/<pid>/fd/<n> of the leader
+    bool shm = true;   ///< a new shared-memory object from shm_open; its name is removed before any rank uses
+                       ///< the memory
 };
 
 /// Gives the leader's shared memory to all ranks of its host. The leader passes the descriptor of a memfd that has its

@@ -34,8 +34,8 @@ private:
 enum class SendEnd {
     sent,
     timed_out,
-    /// The other side sent something or closed the connection before this side had sent everything. The caller can now
-    /// read what the other side sent, if anything.
+    /// The other side sent bytes or closed the connection before this side had sent everything. The caller can now read
+    /// the bytes that arrived, if there are any.
     interrupted,
 };
 
@@ -53,7 +53,7 @@ enum class SendEnd {
 [[nodiscard]] Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank,
                                            int size);
 
-/// Reads the available bytes into `bytes` without blocking, and returns how many there were, possibly 0.
+/// Reads the available bytes into `bytes` without blocking. Returns the number of these bytes, which may be 0.
 [[nodiscard]] Result<std::size_t> receive_some(int socket, std::span<std::byte> bytes);
 
 }  // namespace rueda::collectives

@@ -27,8 +27,8 @@ inline constexpr std::size_t kHelloBytes = 20;
 enum class FrameKind : std::uint32_t { welcome = 1, allgather = 2, broadcast = 3, barrier = 4, failure = 5 };
 [[nodiscard]] const char* name_of(FrameKind kind);
 
-/// The header of every message after the Hello. `sequence` counts the operations. If ranks are in different operations,
-/// the numbers differ, and the ranks notice it.
+/// The header of every message after the first one (the Hello). `sequence` counts the operations, so the ranks notice
+/// it if they are in different operations.
 struct FrameHeader {
     FrameKind kind = FrameKind::barrier;
     std::int32_t root = 0;

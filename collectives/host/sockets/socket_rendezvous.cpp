@@ -66,7 +66,7 @@ struct Comer {
     std::size_t received = 0;
 };
 
-/// What rank 0 does in the rendezvous. Threads: only one thread may use an object.
+/// The work of rank 0 in the rendezvous. Threads: only one thread may use an object.
 class Reception {
 public:
     Reception(const SocketControlPlaneOptions& options, base::UniqueFd listener)
@@ -129,7 +129,7 @@ private:
     }
 
     static void refuse(int socket, const Status& status) {
-        // This call does not wait, so a process that does not read its socket gets no answer.
+        // This call does not wait. So a process whose socket accepts no data gets no answer.
         static_cast<void>(
             send_frame(socket, {FrameKind::failure}, encode_failure(status), std::chrono::steady_clock::now(), false)
                 .is_ok());

@@ -171,8 +171,8 @@ bool AdasumPasses::combine_in_place(std::uint64_t& work) {
         },
         work);
     if (acted && in_place_is_done_ && wrote_in_place()) {
-        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // is_combined() on the other ranks loads this
-                                                                        // counter
+        // the other ranks load this counter in is_combined()
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);
     }
     return acted;
 }
@@ -211,8 +211,8 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 // ---- staging --------------------------------------------------------------------------------------------------------
 
 /// Copies the next piece of this rank's input to its cells (its buffers in shared memory). `first` is the number of the
-/// phase's first chunk. Pieces with numbers below `needed` are no longer needed, so the function may overwrite their
-/// cells. It may also overwrite cells that were filled before this phase.
+/// phase's first chunk. The function may overwrite the cells of pieces with numbers below `needed`, and cells that were
+/// filled before this phase, because no rank needs them any more.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {

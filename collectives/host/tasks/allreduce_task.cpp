@@ -217,7 +217,7 @@ StepResult AllreduceTask::step_staged() {
         // memory). A rank gets to this chunk only after it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // Only now have all ranks stopped writing to this rank's buffers, so the counter was not published earlier.
+            // This counter is published only now, because all ranks have just stopped writing to this rank's buffers.
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
@@ -253,7 +253,7 @@ void AllreduceTask::stage(std::uint64_t index) {
 /// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line of the cell
 /// then moves to the core that combines it, and back to the core that staged it and will stage there again. If the
 /// result went to the combining rank's own cell, a second cache line would have to move: the line of that cell, which
-/// the core that last fetched from it still holds.
+/// is still at the core that last fetched from it.
 void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
     const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);

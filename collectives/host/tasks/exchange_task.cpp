@@ -33,7 +33,7 @@ void ExchangeTask::begin(const Batch& batch) {
     } else {
         plan_allgather();
     }
-    // Data that is read in place is also read chunk by chunk. Steps are then short, and each reader reports its
+    // Data that is read in place is also read chunk by chunk, so that steps are short and each reader reports its
     // progress.
     std::uint64_t longest = 0;
     for (const Contribution& contribution : std::span(contributions_).first(set_.members)) {
@@ -151,7 +151,7 @@ StepResult ExchangeTask::step() {
         if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
         } else {
-            // No rank waits for this counter, so nobody is woken.
+            // No rank waits for this counter, so no rank is woken.
             set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);
         }
         return StepResult::advanced;

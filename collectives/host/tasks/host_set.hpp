@@ -42,7 +42,7 @@ struct HostSet {
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
-            return;  // this rank called join() and writes no result for other ranks
+            return;  // this rank has called join(), and writes no result for other ranks
         }
         if (segment.absent == 0) [[likely]] {
             ops::reduce(segment.reduction(members), sources, destinations, count);

@@ -34,8 +34,8 @@ void ScatterTask::begin(const Batch& batch) {
     }
     const Location& mine = batch.locations[set_.rank];
     others_read_my_input_ = set_.members > 1 && mine.payload == nullptr && mine.input != nullptr;
-    if (all_travelled(batch.locations_of(0, set_.members))) {  // all inputs are in the announcements, so this rank need
-                                                               // not wait
+    // if all inputs are in the announcements, this rank need not wait
+    if (all_travelled(batch.locations_of(0, set_.members))) {
         for (std::uint64_t index = 0; index < chunk_count_; ++index) {
             take(index);
         }
@@ -83,7 +83,7 @@ std::uint64_t ScatterTask::plan_reducescatter() {
         to_[member] = {begin, begin + static_cast<std::uint64_t>(part.count) * row_bytes};
     }
     std::fill_n(from_.begin(), set_.members, to_[set_.rank]);
-    return to_[0].bytes();  // the first member has the most rows
+    return to_[0].bytes();  // the first member has the most rows, so its part is the longest
 }
 
 std::uint64_t ScatterTask::plan_alltoall() {

@@ -39,13 +39,13 @@ private:
     [[nodiscard]] std::uint64_t plan_alltoall();
     [[nodiscard]] std::uint32_t pieces_in_cell() const;
     [[nodiscard]] std::uint64_t largest_piece_bytes() const;
-    /// The piece of a part that belongs to chunk `index`.
+    /// The piece of `part` that is in chunk `index`.
     [[nodiscard]] Range piece(Range part, std::uint64_t index) const;
     [[nodiscard]] bool all_is_for_root() const {
         return batch_.operation == Operation::gather || batch_.operation == Operation::reduce;
     }
     [[nodiscard]] bool is_staged(std::uint32_t member) const;
-    /// Where the piece from `from` to `to` lies, in a buffer of `from` in shared memory.
+    /// The address of the piece that `from` sends to `to`, in a buffer of `from` in shared memory.
     [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
 
     [[nodiscard]] bool may_stage() const;

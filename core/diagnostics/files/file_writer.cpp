@@ -22,8 +22,9 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    std::filesystem::create_directories(folder, error);  // a failure is ignored here: without the folder, opening the
-                                                         // file fails too, and that error gives the reason
+    // a failure to make the folder is ignored here: the file in it cannot be opened then, and that error gives the
+    // reason
+    std::filesystem::create_directories(folder, error);
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
     RUEDA_RETURN_IF_FAILED(replaced.status());
@@ -40,8 +41,8 @@ struct FileWriter::Shared {
     std::condition_variable is_done;   // wakes write() and stop(); notified by the writing thread
     std::deque<WholeFile> files;       // to be written
     bool is_writing = false;
-    bool is_late = false;  // write() has already waited in vain for the file that is being written; the next write()
-                           // does not wait for it
+    // an earlier write() waited in vain for the file that is being written, so the next write() does not wait for it
+    bool is_late = false;
     bool is_stopping = false;
     bool has_ended = false;
     std::string complaint;  // about the first failure

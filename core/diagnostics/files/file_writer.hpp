@@ -21,20 +21,20 @@ struct WholeFile {
         : name(std::move(its_name)), text([text = std::move(its_text)] { return text; }) {}
 
     std::string name;                   ///< without a folder
-    std::function<std::string()> text;  ///< called by the writing thread, because it may take long to make a text
+    std::function<std::string()> text;  ///< makes the text; the writing thread calls it, because it may take long
 };
 
 /// Writes files to a folder, and makes the folder if necessary. A file appears whole or not at all (base::AtomicFile),
 /// and replaces an older file of the same name.
 ///
-/// A thread of this object writes, from the first file on. If the file system hangs, only this thread hangs, and the
-/// job can still go on or end.
+/// This object has a thread that writes the files. The thread starts with the first file. If the file system hangs,
+/// only this thread hangs, and the job can still go on or end.
 ///
 /// Threads: any; stop() and the destructor by one thread, when no other thread is in write().
 class FileWriter {
 public:
-    /// How long write() waits for the files, so that they are there when the program learns that the job ends; and how
-    /// long stop() waits.
+    /// How long write() and stop() wait for the files. write() waits so that the files exist when the program learns
+    /// that the job ends.
     static constexpr std::chrono::milliseconds kPatience{1000};
 
     /// If `folder` is empty, no files are wanted. Several ranks may write files of the same name at the same time;

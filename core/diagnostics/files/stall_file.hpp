@@ -22,7 +22,7 @@ public:
     /// `files` outlives this object.
     explicit StallFile(FileWriter& files) : files_(files) {}
 
-    /// Call this only if files are wanted. Returns what FileWriter::write() returns.
+    /// Call this only if files are wanted. Returns the result of FileWriter::write().
     [[nodiscard]] std::optional<std::string> add(const StallWriter& writer, StallEntry entry);
 
 private:

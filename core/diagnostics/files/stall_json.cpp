@@ -30,7 +30,8 @@ Json json_of(const std::vector<SiteOfRanks>& sites) {
     return list;
 }
 
-/// Makes the fields that every entry about an operation has: which operation it is, and how long it has waited.
+/// Makes the fields that all entries about operations have in common: which operation it is, and how long it has
+/// waited.
 Json operation_of(const StallReport::Tensor& tensor) {
     return {{"what", name_of(tensor)},
             {"name", value_or_null(!tensor.name.empty(), tensor.name)},

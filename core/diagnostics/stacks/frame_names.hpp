@@ -14,7 +14,7 @@ namespace rueda::core {
 
 /// A native frame, with names. Unknown values are empty.
 struct NativeFrame {
-    std::string function = {};  ///< as C++ writes it, for example "load_batch(int)"
+    std::string function = {};  ///< the function's name as C++ writes it, for example "load_batch(int)"
     std::string file = {};
     int line = 0;
     std::string module = {};   ///< the file name of the program or library, without its folder

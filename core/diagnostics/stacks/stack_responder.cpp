@@ -23,11 +23,12 @@ constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
 /// A question is often noticed because the program has just called Rueda, which woke this rank's background thread. A
-/// stack that is taken at once then shows Rueda, and hides where a slow rank spends its time. So the moment is chosen
-/// at random within a few steps of a fast trainer.
+/// stack that is taken at once then shows Rueda, and hides where a slow rank spends its time. So the stack is taken at
+/// a random moment, within the time that a fast trainer needs for a few steps.
 std::chrono::microseconds random_delay() {
     constexpr std::int64_t kLongestUs = 50'000;
-    return std::chrono::microseconds(base::monotonic_ns() % kLongestUs);  // the nanoseconds are as good as random
+    // the nanoseconds of the clock serve as a random number
+    return std::chrono::microseconds(base::monotonic_ns() % kLongestUs);
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ struct StackResponder::Shared {
     std::mutex mutex;
     std::condition_variable changed;    // stop() waits for it; the thread notifies it
     base::StackBlock* block = nullptr;  // null if the thread was left behind, because the block's memory may be gone
-    bool has_captured = false;          // true: the thread does not use the signal any more
+    bool has_captured = false;          // true after the capture: the thread does not use the signal any more
     bool has_ended = false;
 
     void set(bool Shared::*what) {

@@ -30,17 +30,20 @@ constexpr std::size_t kMostTraceback = 64 * 1024;
 /// The signal handler and the capturing thread share this state. The captures are numbered from 1.
 struct HandlerState {
     std::atomic<int> number{
-        0};                     ///< the signal; 0: the handler does nothing. Release by install, acquire by the handler
-    std::atomic<pid_t> pid{0};  ///< the process that installed the handler. Relaxed: written before `number`
-    /// The capture that the handler is to make; 0: none. Release by the capturing thread; the handler that exchanges it
-    /// for 0 makes the capture.
+        /// the signal; 0: the handler does nothing. The thread that installs the handler stores it with release; the
+        /// handler loads it with acquire.
+        0};
+    /// the process that installed the handler. Relaxed, because it is written before `number`
+    std::atomic<pid_t> pid{0};
+    /// The number of the capture that the handler has to make; 0: none. The capturing thread stores it with release.
+    /// The handler that exchanges it for 0 makes the capture.
     std::atomic<std::uint32_t> wanted{0};
-    /// The last capture that the handler has made. Release by the handler, after it wrote the fields below; acquire by
-    /// the capturing thread.
+    /// The last capture that the handler has made. The handler stores it with release after it wrote the fields below;
+    /// the capturing thread loads it with acquire.
     std::atomic<std::uint32_t> taken{0};
     std::atomic<bool> print_wanted{false};  ///< relaxed: orders nothing
-    /// The interpreter's handler, and whether this file's handler calls it. Release by adopt_traceback_handler(),
-    /// acquire by this file's handler.
+    /// The interpreter's handler, and whether this file's handler calls it. adopt_traceback_handler() stores them with
+    /// release; this file's handler loads them with acquire.
     std::atomic<void (*)(int)> inner{nullptr};
     std::atomic<bool> calls_inner{false};
 
@@ -64,7 +67,7 @@ struct Walk {
 /// Called for each frame. The frames of the handler come first and are left out.
 _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     Walk& walk = *static_cast<Walk*>(argument);
-    int is_exact = 0;  // 1: the address is an interrupted instruction and not a return address
+    int is_exact = 0;  // 1 if the address is an interrupted instruction, not a return address
     const std::uintptr_t address = _Unwind_GetIPInfo(context, &is_exact);
     if (!walk.is_interrupted) {
         walk.is_interrupted = is_exact != 0;
@@ -301,8 +304,9 @@ bool take_print_request() { return handler_state.print_wanted.exchange(false, st
 Status adopt_traceback_handler(int descriptor) {
     handler_state.calls_inner.store(false, std::memory_order_release);
     if (descriptor < 0) {
-        return {};  // returns before the mutex is locked: if this process was forked, a thread of its parent may have
-                    // held the mutex during the fork
+        // this function returns before it locks the mutex, because in a forked child the mutex may be locked for ever,
+        // by a thread of the parent
+        return {};
     }
     const std::lock_guard lock(capture_mutex);
     const int number = stack_signal();

@@ -23,9 +23,9 @@
 namespace rueda::core {
 namespace {
 
-/// Restores the process's action for SIGPIPE. The threads of the web server set this signal to be ignored, some time
-/// after their start. The destructor runs after these threads have ended. The destructor does nothing if the program
-/// has installed a handler in the meantime.
+/// Restores the process's action for SIGPIPE. Some time after their start, the threads of the web server let the
+/// process ignore this signal. The destructor runs after these threads have ended, and restores the earlier action. It
+/// does nothing if the program has installed a handler in the meantime.
 class SigpipeRestored {
 public:
     SigpipeRestored() { sigaction(SIGPIPE, nullptr, &before_); }
@@ -69,7 +69,7 @@ public:
         try {
             return to_prometheus(collect_());
         } catch (const std::exception&) {
-            return {};  // no memory at this moment; the next request may succeed
+            return {};  // there is no memory at this moment; the next request may succeed
         }
     }
 
@@ -85,7 +85,8 @@ public:
     }
 
 private:
-    // SIGPIPE's old action and the source are declared before the server, so they outlive the server's threads.
+    // The source and the object that restores SIGPIPE's action are declared before the server, so they outlive the
+    // server's threads.
     SigpipeRestored sigpipe_;
     std::shared_ptr<Source> source_;
     prometheus::Exposer exposer_;

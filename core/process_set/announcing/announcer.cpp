@@ -94,8 +94,8 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
 
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // The held members were announced when the log called the operation about the group's number of members. If
-        // some are still held, a faulty rank wrote that call.
+        // Held members are announced when the log calls the operation that announces the group's number of members. If
+        // members are still held after that call, a faulty rank wrote the call.
         end_held(
             entry,
             !status.is_ok()

@@ -42,7 +42,7 @@ class Announcer {
 public:
     using Atomics = base::StdAtomics;
 
-    /// The rank that requests the call of an operation which all ranks of the host have announced.
+    /// Which rank acts when all ranks of the host have announced an operation.
     enum class Caller {
         last_rank,  ///< the rank that announces last appends the call to the log
         leader,     ///< in a set on several hosts, the host's leader requests the call
@@ -70,7 +70,8 @@ public:
     void announce_shutdown();
     [[nodiscard]] bool has_announced_shutdown() const { return shut_down_announced_.load(std::memory_order_seq_cst); }
     [[nodiscard]] bool has_deferred() const { return deferred_.load(std::memory_order_seq_cst); }
-    /// Like has_deferred(), but may return an older value. This is enough for the thread that drives progress.
+    /// Like has_deferred(), but may return an older value. An older value is good enough for the thread that drives
+    /// progress.
     [[nodiscard]] bool may_have_deferred() const { return deferred_.load(std::memory_order_relaxed); }
     struct PendingTensor {
         std::string name;
@@ -107,18 +108,18 @@ public:
     /// Writes the caller's request into the entry. If the caller chose no compression, the setting RUEDA_COMPRESSION
     /// applies.
     void ask_for(TensorEntry& entry, const Request& request) const;
-    // start(), hold() and announce() must not throw, because the other ranks are about to see the announcement.
-    /// Makes the operation of `entry` pending, and announces it.
+    // Makes the operation of `entry` pending, and announces it. start(), hold() and announce() must not throw, because
+    // the other ranks are about to see the announcement.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
-    /// Makes the operation pending without announcing it. Used for the members of a group, if the log must first call
-    /// the operation about the group's number of members.
+    /// Makes the operation pending without announcing it. Used for members of a group, if they must wait until the log
+    /// has called the operation that announces the group's number of members.
     void hold(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
     /// Whether members of the last group with the name of `entry` are still pending. The name of the group itself may
     /// already be free while members are pending: after a disagreement, or if the name has lost its slot.
     [[nodiscard]] bool has_pending_members(const TensorEntry& entry);
-    /// Announces all held members of a group. `count` is the entry of the operation about the group's number of
-    /// members; the log has called this operation.
+    /// Announces all held members of a group. `count` is the entry of the operation that announces the group's number
+    /// of members. The log has called this operation.
     void announce_held(TensorEntry& count);
     /// Ends the held members of a group without announcing them.
     void end_held(TensorEntry& count, const Status& status);
@@ -157,8 +158,8 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
     /// thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Called after a shutdown has made the operation of a slot fail. If the leader requests the calls, this function
-    /// drops those requests of this rank that were not posted yet, because the operations of these requests fail.
+    /// Called after a shutdown has made the operation of a slot fail. If this rank, as the leader, still has unposted
+    /// requests for calls, this function drops them, because their operations fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);
@@ -214,10 +215,10 @@ private:
     AnnouncementWriter writer_;
     Compression compression_;  // the compression that the setting asks for
     bool inspects_;
-    Status no_memory_to_start_;  // allocated before memory can run out
+    Status no_memory_to_start_;  // the failure of a start for lack of memory, allocated in advance
 
     std::mutex enqueue_mutex_;
-    Log<Atomics> log_;  // this rank's access to the log, to append
+    Log<Atomics> log_;  // the log, to which this rank appends
     Registrar<Atomics> registrar_;
     TensorTable table_;
     EntryQueue unposted_;  // announcements by name that found the mailbox full
@@ -232,7 +233,8 @@ private:
 
     // Written under the enqueue lock, and read by other threads.
     std::atomic<bool> shut_down_announced_{false};
-    // one of the queues above is not empty, the shutdown waits for room, or the registrar keeps announcements
+    // true if one of the queues above is not empty, if the shutdown waits for room, or if the registrar keeps
+    // announcements
     std::atomic<bool> deferred_{false};
 };
 

@@ -117,8 +117,8 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // A thread that holds the progress lock may count and record the operation after announce(): as long as it holds
-    // the lock, no other thread can complete the operation. All other threads must do so before announce().
+    // A thread that holds the progress lock counts and records the operation after announce(), because no other thread
+    // can complete the operation while it holds the lock. All other threads must count and record it before announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, recording_.number(), entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -164,8 +164,8 @@ void Announcer::note_memory(const TensorEntry& entry) const {
 }
 
 /// Prefetches the cache lines that the announcement will write, and the other ranks' lines that this rank will read.
-/// All these lines were last in other cores' caches. Prefetching them together, before the checks, costs one wait
-/// instead of several.
+/// All these lines were last used by other cores. Prefetching them together, before the checks, costs one wait instead
+/// of several.
 void Announcer::prefetch(const TensorEntry& entry) const {
     if (entry.slot == kNoSlot) {
         return;
@@ -210,7 +210,7 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     }
     record_if_driving(entry.generation);
     begin_arrival(memory_, view_.rank, entry.slot);
-    // Members that have announced the operation directly may be waiting for this announcement.
+    // Whether members that have announced the operation directly may wait for this announcement.
     const bool is_awaited = direct_.others_may_use(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
@@ -308,8 +308,8 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
                 // This rank announced the operation only because it has joined, and no other host asked for the name,
-                // so this rank forgets the name. A rank that still uses the name announces it again by name, and this
-                // rank then does so too.
+                // so this rank forgets the name. If a rank still uses the name, it announces the operation again by
+                // name, and this rank then announces the operation by name, too.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

@@ -39,7 +39,7 @@ bool DirectAnnouncements::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // The other members already see the announcement, so none of them waits until this record is made.
+    // The announcement is visible already, so no other member has to wait while this record is made.
     recording_.submitted(*entry, at_once_number_, entry->generation, /*is_blocking=*/true);
     DirectState found = DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
@@ -73,7 +73,8 @@ TensorEntry& DirectAnnouncements::withdraw() {
 }
 
 DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
-    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // not null: the caller has checked any()
+    // the pointer is not null, because the caller has checked any()
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);
     const DirectState found =
         look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
     if (found == DirectState::complete) {

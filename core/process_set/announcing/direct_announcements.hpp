@@ -42,8 +42,8 @@ public:
           cursor_(cursor) {}
 
     /// Whether an operation may be announced directly. The input must be sent with the announcement, and the metadata
-    /// must be as agreed; the caller checks both. The calling thread must be about to drive progress, because no other
-    /// thread would read the members' announcements. Called under the enqueue lock.
+    /// must be as agreed; the caller checks both. The calling thread must be about to drive progress, because otherwise
+    /// no thread would read the members' announcements. Called under the enqueue lock.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
         return urgency != Urgency::background && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
@@ -75,9 +75,9 @@ public:
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
     /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
-    /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. True: the
-    /// operation has ended; the completion is marked as done only if it holds a part of the result (for an operation of
-    /// variable size). False: the operation is pending like any other.
+    /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. Returns
+    /// true if the operation has ended. The completion is then marked as done only if it holds a part of the result
+    /// (for an operation of variable size). Returns false if the operation is pending like any other.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:
@@ -94,9 +94,10 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
     std::atomic<TensorEntry*> direct_{nullptr};
-    // The operation that the thread with the progress lock has just announced, until the operation counts as pending.
+    // The operation that the thread with the progress lock has just announced; null as soon as the operation counts as
+    // pending.
     TensorEntry* at_once_ = nullptr;
-    std::uint64_t at_once_number_ = 0;  // its number in the flight recorder
+    std::uint64_t at_once_number_ = 0;  // the number of this operation in the flight recorder
     std::uint64_t closing_at_ = kNoLastPosition;
 };
 

@@ -33,7 +33,7 @@ void Announcer::tell_deferred_count() {
 }
 
 /// Publishes the name of the first announcement that waits for room in the mailbox, because other ranks cannot see the
-/// queue. The stall monitor reads the name. Called under the enqueue lock.
+/// queue. Their stall monitors read this name. Called under the enqueue lock.
 void Announcer::tell_deferred() {
     tell_deferred_count();
     auto& mailbox = memory_.mailbox(view_.rank);

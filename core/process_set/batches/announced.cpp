@@ -18,7 +18,7 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
     const Place<base::StdAtomics>& place = view_.memory.place(slot, member, entry.generation);
     const Metadata& metadata = entry.request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
-    // Each value is read exactly once, because another process may change it after the check.
+    // This code reads each value exactly once, because another process may change a value after the check.
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     location.absent = member == view_.rank ? entry.stands_in : (flags & PlaceFlags::kJoined) != 0;

@@ -35,8 +35,8 @@ public:
     /// Checks that all members announced the same first dimension. Correct ranks do, but a faulty rank may have
     /// overwritten the announcements.
     [[nodiscard]] Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
-    /// For a scatter: checks that all rows come from the root. The result alone does not show the caller an error of
-    /// this kind.
+    /// For a scatter: checks that all rows come from the root. Without this check, the caller could not notice such an
+    /// error, because the result does not show where the rows come from.
     [[nodiscard]] Status check_source(TensorEntry& entry) const;
     /// Whether the member has joined, and has announced the operation only because other ranks announced it.
     [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;

@@ -103,7 +103,7 @@ Status CalledBatch::complete_rows(const TensorEntry& entry) {
                        entry.name);
     }
     if (!entry.stands_in) {
-        // from the caller's request, because other ranks can overwrite the announcement
+        // this rank's own value comes from the caller's request, because other ranks can overwrite the announcement
         rows_[view_.set_rank] = entry.request.first_dimension;
     }
     return {};
@@ -196,7 +196,7 @@ Status CalledBatch::take_splits() {
 void CalledBatch::own_splits(std::vector<std::int64_t>& splits) const {
     const std::size_t size = view_.set_size;
     if (splits_.size() != size * size || !view_.extent().has_splits()) {
-        splits = splits_;  // a set on several hosts has this form already
+        splits = splits_;  // in a set on several hosts, the splits already have this form
         return;
     }
     splits.clear();

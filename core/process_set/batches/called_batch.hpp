@@ -43,7 +43,7 @@ public:
     [[nodiscard]] collectives::Operation operation() const {
         return static_cast<collectives::Operation>(first().request.metadata.operation);
     }
-    /// Whether the tensors are in device memory. All operations of a batch agree about that.
+    /// Whether the tensors are in device memory. In one batch, either all tensors are in device memory or none is.
     [[nodiscard]] bool is_on_device() const { return core::is_on_device(first().request.metadata); }
     /// For an alltoall, a gather or a scatter: writes the numbers of rows that this rank sends to each member, and then
     /// the numbers that it receives from each member. Otherwise `splits` becomes empty.
@@ -60,8 +60,8 @@ public:
         return rows_[member] == kJoinedRows ? std::nullopt : std::optional(rows_[member]);
     }
 
-    /// For an alltoall or a scatter on several hosts. Before the data, every rank sends every rank the number of rows
-    /// that will come.
+    /// The exchange of splits, for an alltoall or a scatter on several hosts: before the data, every rank tells every
+    /// other rank how many rows it will send.
     struct Splits {
         std::span<const std::int64_t> to;  ///< the number of rows that this rank sends to each member
         std::span<std::int64_t> from;  ///< the numbers of rows that come from each member; the communicator fills this
@@ -91,7 +91,7 @@ private:
     std::uint64_t end_ = 0;
     std::vector<TensorEntry*> entries_;
     std::vector<collectives::Segment> segments_;    // one for each entry
-    std::vector<collectives::Location> locations_;  // for each segment: one for each member of this host
+    std::vector<collectives::Location> locations_;  // for each segment, the locations of the members of this host
     std::vector<std::int64_t> rows_;    // for each member: its first dimension, in an operation of variable size
     std::vector<std::int64_t> splits_;  // the splits of an alltoall, a gather or a scatter
 };

@@ -19,8 +19,8 @@ using collectives::StepWork;
 
 namespace {
 
-/// How often the inputs of a batch are looked at that takes long. A look costs a call of the driver for each input, and
-/// only stall reports need it.
+/// The interval at which this rank checks whether the inputs of a long batch are ready. A check costs one call of the
+/// driver for each input, and only stall reports need its result.
 constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
@@ -108,8 +108,8 @@ const DeviceUse* DeviceBatches::own_use() const {
     return nullptr;
 }
 
-/// Begins the allgather of the offers. A rank that has joined before its first device tensor has no device, so it
-/// offers nothing: an offer of zeros, which no member can accept.
+/// Begins the allgather of the offers. A rank that joined before its first device tensor has no device. Its offer
+/// consists of zeros, which no member can accept.
 Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     phase_ = Phase::exchanging;
     refusal_ = {};
@@ -219,7 +219,8 @@ void DeviceBatches::start_on_device() {
                                     .host = batch});
 }
 
-/// Leaves out the tensors with which the communicator cannot do the operation. All members leave out the same.
+/// Leaves out the tensors on which the communicator cannot execute the operation. All members leave out the same
+/// tensors.
 void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
     locations_.clear();
@@ -289,7 +290,7 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
             refusals_[i] = failure(refusals_[i].code(), "tensor '{}': {}", entries[i]->name, refusals_[i].message());
         }
     }
-    // All memory is allocated before the first operation changes, so that no operation is lost if there is none.
+    // All memory is allocated before the first operation changes, so that no operation is lost if memory has run out.
     Launched& batch = launched_.emplace_back();
     batch.completions.reserve(entries.size());
     batch.records.reserve(entries.size());
@@ -312,7 +313,7 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
     }
 }
 
-/// Ends the refused operations of a batch. The others are launched, and `batch` takes them over.
+/// Ends the refused operations of a batch. The other operations are launched, and `batch` takes them over.
 void DeviceBatches::launch_operations(Launched& batch, std::span<TensorEntry* const> entries) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (!refusals_[i].is_ok()) {
@@ -344,7 +345,7 @@ LaunchedBatch DeviceBatches::describe(std::span<TensorEntry* const> entries, std
             .device = device_};
 }
 
-/// Tells the other ranks how far this rank's batch is.
+/// Publishes the phase of this rank's batch, for stall reports of other ranks.
 void DeviceBatches::publish(DeviceState::Phase phase) {
     state_.phase = phase;
     state_.device = device_;
@@ -353,7 +354,7 @@ void DeviceBatches::publish(DeviceState::Phase phase) {
     view_.memory.cursor(view_.rank).device.store(state_.word(), std::memory_order_relaxed);
 }
 
-/// Tells the other ranks which batch the device works on.
+/// Publishes which batch the device works on, for stall reports of other ranks.
 void DeviceBatches::publish_oldest() {
     auto& cursor = view_.memory.cursor(view_.rank);
     state_.inputs = DeviceState::Inputs::unknown;
@@ -365,12 +366,13 @@ void DeviceBatches::publish_oldest() {
     const std::lock_guard lock(oldest_mutex_);
     oldest_.reset();
     if (!launched_.empty()) {
-        // The name is moved, because a copy could fail for lack of memory, also in abandon().
+        // The name is moved, because a copy could fail for lack of memory. abandon() calls this function too, and must
+        // not fail.
         oldest_.emplace(std::move(launched_.front().about));
     }
 }
 
-/// Finds out whether the first batch still waits for work of the program.
+/// Checks whether the batch still waits for work of the program.
 void DeviceBatches::look_at_inputs(Launched& batch) {
     const std::int64_t now_ns = base::monotonic_ns();
     if (state_.inputs == DeviceState::Inputs::ready || now_ns - batch.looked_ns < kLookAtInputsNs) {
@@ -413,8 +415,8 @@ void DeviceBatches::note_times(const Launched& batch) {
     }
 }
 
-/// Ends the operations of the batch that was launched first. Only afterwards the batch is no longer counted, so that
-/// the program's shutdown waits for the ends of the operations.
+/// Ends the operations of the batch that was launched first. The batch stays counted until they have ended, so that the
+/// program's shutdown waits for their ends.
 void DeviceBatches::end_first(const Status& status) {
     const Launched batch = std::move(launched_.front());
     launched_.pop_front();

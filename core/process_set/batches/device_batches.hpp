@@ -28,8 +28,8 @@ namespace rueda::core {
 /// Executes the batches of a process set whose tensors are in device memory (docs/design/0020-gpu.md).
 ///
 /// A batch is done for the set when its work has been given to the device. The work itself may still run then, so the
-/// next batch can follow at once. The operations of the batch end when the device has done the work: turn() looks for
-/// that.
+/// next batch can follow at once. The operations of the batch end when the device has done the work. turn() checks
+/// whether it has.
 ///
 /// Before its first batch, the set connects a communicator. All members do so at the same position of the log, so no
 /// further agreement is needed: they exchange offers by an allgather of the communicator for the CPU.
@@ -52,7 +52,7 @@ public:
     /// same on all members.
     void finish(std::span<TensorEntry* const> entries);
 
-    /// Ends the operations whose work the device has done. Returns whether there were any.
+    /// Ends the operations whose work the device has done. Returns whether any operation ended.
     bool turn();
     /// Whether operations are launched that have not ended.
     [[nodiscard]] bool has_launched() const {
@@ -72,7 +72,7 @@ public:
     void release() { communicator_ = nullptr; }
 
 private:
-    /// Goes through the phases of a batch.
+    /// The task that takes a batch through its phases.
     class LaunchTask final : public collectives::Task {
     public:
         explicit LaunchTask(DeviceBatches& batches) : batches_(batches) {}
@@ -128,7 +128,7 @@ private:
     Phase phase_ = Phase::exchanging;
     const CalledBatch* batch_ = nullptr;
     bool after_splits_ = false;
-    collectives::Task* inner_ = nullptr;  // the task of the host's or of the device's communicator in progress
+    collectives::Task* inner_ = nullptr;  // the task in progress, of the communicator for the CPU or for the device
     collectives::StepWork work_ = collectives::StepWork::none;  // what the last step did
     std::unique_ptr<collectives::DeviceCommunicator> communicator_;
     std::int32_t device_ = -1;  // the device of `communicator_`
@@ -140,7 +140,7 @@ private:
     std::vector<collectives::Segment> exchange_segments_;
     std::vector<collectives::Location> exchange_locations_;
     std::vector<std::int64_t> exchange_rows_;
-    // the batch in the form of the device communicator, without the tensors that it refuses
+    // the batch in the form of the device communicator, without the tensors that the communicator refuses
     std::vector<Status> refusals_;  // for each tensor of the batch: success, or why it is left out
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;
@@ -150,9 +150,9 @@ private:
     std::list<Launched> launched_;                // a list, because it needs no memory while it is empty
     std::atomic<std::size_t> launched_count_{0};  // the size of launched_, for other threads
     DeviceState state_;                           // what the other ranks see in their stall reports
-    mutable std::mutex oldest_mutex_;             // guards the next one; its holder takes no other lock
+    mutable std::mutex oldest_mutex_;             // guards oldest_; a thread that holds it takes no other lock
     std::optional<LaunchedBatch> oldest_;         // describes the first of launched_, for stall reports
-    bool is_refused_for_good_ = false;            // the members do not fit together; all of them know
+    bool is_refused_for_good_ = false;            // the members do not fit together, and all of them know this
 };
 
 }  // namespace rueda::core

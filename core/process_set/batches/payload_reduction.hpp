@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// For each member of a small process set: its input.
+/// The inputs of the members of a small process set.
 using Payloads = std::array<const std::byte*, kInlineMembers>;
 
 /// Combines inputs that were sent with the announcements, in the order of the members.

@@ -36,7 +36,7 @@ public:
 
 private:
     const SetView& view_;
-    Status no_memory_;  // allocated before memory can run out
+    Status no_memory_;  // the failure for lack of memory, allocated in advance
 };
 
 }  // namespace rueda::core

@@ -24,10 +24,10 @@ public:
     explicit ExecutionParts(const SetView& view)
         : view_(view), writer_(view.arena.recorder(view.rank)), set_id_(view.identity.id) {}
 
-    /// Whether the caller must call step() of this object, instead of step() of the task.
+    /// Whether parts are recorded. If so, the caller must call step() of this object, not step() of the task.
     [[nodiscard]] bool is_on() const { return writer_.notes_parts(); }
-    /// Makes one step of the task. `batch` is a number that differs from that of the batch before. When the task is
-    /// done, its last part is recorded.
+    /// Makes one step of the task. `batch` is a number that differs from the number of the previous batch. When the
+    /// task is done, its last part is recorded.
     collectives::StepResult step(collectives::Task& task, std::uint64_t batch);
 
 private:
@@ -45,7 +45,7 @@ private:
     std::uint64_t batch_ = ~std::uint64_t{0};
     Part open_;  // steps is 0: there is none
     int recorded_ = 0;
-    Part rest_;  // all parts after the first kMostParts, as one part; if its `steps` is 0, there are none
+    Part rest_;  // all parts after the first kMostParts, as one part; there are none if its `steps` is 0
 };
 
 }  // namespace rueda::core

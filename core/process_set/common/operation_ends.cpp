@@ -25,8 +25,8 @@ Completion* OperationEnds::launch(TensorEntry& entry) {
     }
     note_finished(entry);
     recording_.launched(entry, base::ticks_now());
-    entry.request.device.reset();  // gives the event of the input back
-    // Release: pairs with the next submit of this name, which may come from now on.
+    entry.request.device.reset();  // gives back the event that says when the input is ready
+    // Release: pairs with the next submit of this name. That submit may come from now on.
     entry.pending.store(false, std::memory_order_release);
     return completion;
 }
@@ -46,11 +46,11 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
         }
     }
     recording_.ended(entry, status.code(), ticks);
-    // Release: pairs with the next submit of this name, which may come from now on.
+    // Release: pairs with the next submit of this name. That submit may come from now on.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
-    if (completion != nullptr) [[likely]] {  // no caller of this rank waits for an operation that this rank announced
-                                             // only because it has joined
+    // this rank announced the operation only because it has joined, so none of its callers waits for it
+    if (completion != nullptr) [[likely]] {
         completion->complete_one(status);
     }
 }

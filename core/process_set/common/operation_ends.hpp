@@ -26,13 +26,14 @@ public:
     OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
                   std::atomic<std::uint32_t>& pending);
 
-    /// Add or subtract one pending operation. seq_cst: a thread adds one and then tries to take the progress lock. The
-    /// holder releases the lock and then reads the count (ProgressLock::leave()). Either the thread gets the lock, or
-    /// the holder sees the operation.
+    /// Add one pending operation, or subtract one. seq_cst: a thread adds one and then tries to take the progress lock.
+    /// The holder releases the lock and then reads the count (ProgressLock::leave()). Either the thread gets the lock,
+    /// or the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 
-    /// Ends a pending operation and subtracts it from the count. The caller may then submit the name again.
+    /// Ends a pending operation, and subtracts it from the count of pending operations. The caller may then submit the
+    /// name again.
     void complete(TensorEntry& entry, const Status& status) { complete(entry, status, base::ticks_now()); }
     /// Like complete() above, for an operation that ended at `ticks` (base::ticks_now()).
     void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
@@ -52,11 +53,11 @@ public:
         }
     }
     /// Lets the caller submit the name of `entry` again, because the device has got all work of the operation. The
-    /// operation stays counted, and returns its completion, which must be marked as done when the device has done the
-    /// work. Null if no caller of this rank waits.
+    /// operation stays counted. Returns its completion, which must be marked as done when the device has done the work;
+    /// null if no caller of this rank waits.
     [[nodiscard]] Completion* launch(TensorEntry& entry);
-    /// The device has done the work of an operation that launch() was called for, or the operation has failed:
-    /// subtracts it from the count. `record` is its number in the flight recorder.
+    /// Subtracts a launched operation (see launch()) from the count, because the device has done its work or the
+    /// operation has failed. `record` is its number in the flight recorder.
     void end_launched(std::uint64_t record, ErrorCode code) {
         recording_.ended_launched(record, code);
         uncount_one();
@@ -92,7 +93,7 @@ private:
     const Recording& recording_;
     std::atomic<std::uint32_t>& pending_;
     base::StdAtomics::Atomic<std::uint64_t>& finished_;  // Cursor::finished of this rank
-    // allocated before memory can run out
+    // the text of raise_no_memory(), allocated in advance
     std::string no_memory_to_go_on_;
 };
 

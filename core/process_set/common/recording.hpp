@@ -22,8 +22,8 @@ class Recording {
 public:
     explicit Recording(const SetView& view);
 
-    /// Returns the next operation's number in this set, counted from 1. Ranks that call their operations in the same
-    /// order give them the same numbers.
+    /// Returns the number of the next operation in this set, counted from 1. Ranks that call their operations in the
+    /// same order give them the same numbers.
     [[nodiscard]] std::uint64_t number() { return ++numbered_; }
     /// Records that the operation of `entry` is pending. `number` is from number(). The operation is the
     /// `generation`-th announcement of its slot.
@@ -33,8 +33,8 @@ public:
     std::uint64_t started_batch(std::span<TensorEntry* const> entries, std::uint64_t position) const;
     /// Records that a directly announced operation started at `ticks`.
     void started_directly(const TensorEntry& entry, std::uint64_t ticks) const { writer_.start(entry.recorded, ticks); }
-    /// The time stamp for the end of an operation that started at `started` and has just ended. For a short operation,
-    /// reading the clock would cost too much, so its start time is returned.
+    /// Returns the time stamp for the end of an operation that started at `started` and has just ended. For a short
+    /// operation, reading the clock would cost too much, so the function returns `started`.
     [[nodiscard]] static std::uint64_t end_of(const TensorEntry& entry, std::uint64_t started) {
         return entry.request.bytes() <= kShortBytes ? started : base::ticks_now();
     }
@@ -59,7 +59,7 @@ public:
     }
 
 private:
-    /// Combining this many bytes of two ranks takes less than a microsecond.
+    /// An operation on at most this many bytes is short: combining them for two ranks takes less than a microsecond.
     static constexpr std::uint64_t kShortBytes = 4096;
 
     const SetView& view_;

@@ -98,7 +98,7 @@ TensorEntry& Groups::start_number(std::string_view group, std::size_t members, b
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        // subtracts `members`, which will not be started
+        // subtracts `members` in unsigned arithmetic, because these members will not be started
         completion.add_members(~static_cast<std::uint32_t>(members) + 1);
     }
     Request count;
@@ -126,7 +126,7 @@ bool Groups::holds_members_of(const TensorEntry& count) const {
 
 Status Groups::settle(TensorEntry& entry, const CalledBatch& batch, bool in_full) {
     if (entry.stands_in) {
-        return {};  // this rank has joined: it announces the members itself, when other ranks announce them
+        return {};  // a rank that has joined announces the members only when other ranks announce them
     }
     RanksOfCount ranks_of;
     for (std::size_t member = 0; member < batch.members(); ++member) {
@@ -167,13 +167,14 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     // mismatch replaces the error of that member.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        announcer_.end_held(entry, mismatch);  // if `in_full`, no rank has announced a member
+        // the members were held back until all ranks had announced the number, so no rank has announced a member
+        announcer_.end_held(entry, mismatch);
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
         // After a failure or a shutdown, everything pending fails. During a join, this rank also announces everything
-        // that other ranks announce. In both cases the members end without a further announcement here, some of them
-        // with success. The group's handle fails nevertheless.
+        // that other ranks announce. In both cases the members end without a further announcement here. Some of them
+        // may succeed; the group's handle fails nevertheless.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {

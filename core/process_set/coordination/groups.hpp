@@ -47,7 +47,8 @@ private:
     [[nodiscard]] bool fits_in_slots(std::size_t members) const;
     [[nodiscard]] Status too_many_members(std::string_view group, std::size_t members) const;
     [[nodiscard]] Status check(std::string_view group, std::size_t members, std::span<const std::string> names);
-    /// Whether members of a group may have to wait for the group's number of members; see holds_members_of().
+    /// Whether members of a group may have to wait until the ranks have compared the numbers of members; see
+    /// holds_members_of().
     [[nodiscard]] bool holds_members() const { return announcer_.caller() == Announcer::Caller::last_rank; }
     TensorEntry& start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                               Urgency urgency);

@@ -73,8 +73,8 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // This rank also looks again if it has read more of the log: operations that have ended since the last look may
-    // have kept this rank from announcing operations that other ranks had already announced.
+    // This rank also looks again after it has read more of the log. An operation that has ended since the last look may
+    // have kept this rank from announcing an operation that other ranks had announced.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
@@ -170,7 +170,8 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     }
     const std::string name = label.name(state);
     if (name.empty()) {
-        return false;  // the slot was given another name; the rank that announced this name notifies the joined members
+        // the slot has another name by now; the rank that announced that name notifies the joined members
+        return false;
     }
     const TensorEntry* known = announcer_.table().find(name);
     if (known != nullptr &&
@@ -232,7 +233,7 @@ bool Join::will_announce(std::string_view name) {
 /// Announces an operation without knowing its metadata. take_called() sets the metadata when the operation is called.
 void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    entry.known_to_agree = true;  // otherwise announce() would send the empty metadata as a change
+    entry.known_to_agree = true;  // this flag keeps announce() from sending the empty metadata as a change
     entry.completion = nullptr;
     entry.stands_in = true;
     entry.recorded = base::RecorderWriter::kNone;
@@ -259,7 +260,8 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
     // the number of elements, as in Request::count
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
-    // The first dimension of a group's number of members is that number, which may differ between ranks.
+    // In the operation that announces a group's number of members, the first dimension is this number. It may differ
+    // between ranks.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     if (usable && count > 0) {
         const std::span extents(metadata.shape, metadata.ndim);

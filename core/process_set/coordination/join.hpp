@@ -26,7 +26,8 @@ namespace rueda::core {
 /// other functions run under the lock, unless a comment says otherwise.
 class Join {
 public:
-    /// All references must outlive this object. `inspects`: inputs or results are checked; see Verification.
+    /// All references must outlive this object. `inspects` says whether inputs or results are checked; see
+    /// Verification.
     Join(const SetView& view, bool inspects, Announcer& announcer, const DirectAnnouncements& direct,
          const JoinedMembers& joined, const Announced& announced, OperationEnds& ends, const Waking& waking,
          const LogCursor& cursor)
@@ -103,14 +104,14 @@ private:
     // The following members are used under the enqueue lock, except the atomic ones.
     Completion* completion_ = nullptr;  // the completion of the join in progress
     bool is_counted_ = true;            // whether averages count this rank
-    bool has_joined_ = false;           // this rank's bit in SetHeader::joined is set
+    bool has_joined_ = false;           // true if this rank's bit in SetHeader::joined is set
     bool has_settled_ = false;
     // the value of SetHeader::announced when this rank last looked for announcements
     std::uint64_t announced_seen_ = 0;
     std::uint64_t looked_at_ = kNeverLooked;  // the log position when this rank last looked for announcements
 
-    std::atomic<bool> joins_{false};  // a join is in progress; the thread that drives progress reads it
-    // a join is in progress, and this rank has not yet looked for announcements
+    std::atomic<bool> joins_{false};  // whether a join is in progress; the thread that drives progress reads this flag
+    // true if a join is in progress and this rank has not yet looked for announcements
     std::atomic<bool> joins_soon_{false};
 };
 

@@ -78,7 +78,7 @@ bool LogAnswers::follow(const Entry& entry) {
             follow_refusal(entry);
             return true;
         case EntryKind::closed:
-            // Ends the operations that are not posted yet. All other operations have ended already.
+            // Ends the join and the operations that are not posted yet. All other operations have ended already.
             join_.end(reasons_.shut_down(""));
             announcer_.fail_pending(reasons_.shut_down(""));
             closed_.store(true, std::memory_order_release);
@@ -160,8 +160,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads what the members that have not joined announced. If no correct rank can have announced what a member
-/// announced, ends the job and returns false.
+/// Reads the metadata that each member has announced, except members that have joined. If some metadata is such that no
+/// correct rank announces it, ends the job and returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -197,8 +197,8 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
     return groups;
 }
 
-/// Returns the error for an operation that was not called: a mismatch if the members' metadata differ, otherwise the
-/// refusal of an impossible operation. `by_rank` must not be empty.
+/// Returns the error for an operation that was not called. It is a mismatch if the members' metadata differ, and
+/// otherwise the refusal of an impossible operation. `by_rank` must not be empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
@@ -272,7 +272,7 @@ void LogAnswers::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Sta
 void LogAnswers::follow_failure(std::uint32_t slot) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr) {
-        return;  // this rank announced nothing in this slot
+        return;  // this rank announced nothing in this slot, so none of its operations ends
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
@@ -332,8 +332,8 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles the refusal of one member's announcement by name. That member ends its operation. All other members only
-/// wake that member.
+/// Handles the refusal of one member's announcement by name. That member ends its operation. Every other member only
+/// wakes it.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {

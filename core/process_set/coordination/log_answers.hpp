@@ -29,7 +29,7 @@ namespace rueda::core {
 /// Handles the log entries that call no operation. In such an entry, an operation ends without a call, a slot is
 /// retired, the join ends, or the set is closed.
 ///
-/// Threads: take() runs in the thread that drives progress and takes the enqueue lock. is_closed(): any thread.
+/// Threads: take() runs in the thread that drives progress and takes the enqueue lock. is_closed() runs in any thread.
 class LogAnswers {
 public:
     using Atomics = base::StdAtomics;

@@ -18,7 +18,7 @@ Operation operation_of(const TensorEntry& entry) { return static_cast<Operation>
 
 }  // namespace
 
-/// The completion of the operation that compares findings. When that operation ends, the checked operation ends too.
+/// The completion of an operation that compares findings. When this operation ends, the checked operation ends too.
 struct Verification::Check final : Completion {
     Check(Verification& v, TensorEntry& b, TensorEntry& o) : Completion(1, &on_done), verification(v), by(b), of(o) {}
     static void on_done(Completion& completion) {
@@ -29,7 +29,7 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    // false: the comparison failed, so this rank does not know the findings of the other ranks
+    // false if the comparison failed, so that this rank does not know the findings of the other ranks
     bool compared = false;
 };
 
@@ -83,13 +83,15 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     }
     TensorEntry& check = announcer_.table().entry(name_of_check_of(entry));
     if (check.pending.load(std::memory_order_acquire)) {
-        return false;  // a caller is using the name
+        return false;  // a caller of this rank uses the name, so the comparison cannot be announced
     }
     check.checks = &entry;
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    request.metadata.ndim = 2;  // two dimensions, to differ from a group's number of members (is_size_of_group())
+    // the number of dimensions is 2, to tell this operation from one that announces a group's number of members
+    // (is_size_of_group())
+    request.metadata.ndim = 2;
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);
     return true;

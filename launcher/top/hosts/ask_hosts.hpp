@@ -22,9 +22,9 @@ struct HostAnswer {
 struct HostsQuestion {
     std::vector<std::string> hosts;
     std::vector<std::string> arguments;  ///< rueda's arguments, which make it print the view as JSON
-    std::vector<std::string> jobs;       ///< for each host: rueda's last argument, which names the job; an empty list:
-                                         ///< no argument names the job
-    std::chrono::milliseconds time{};    ///< how long rueda itself needs for the answer
+    /// for each host: rueda's last argument, which names the job; if the list is empty, no argument names the job
+    std::vector<std::string> jobs;
+    std::chrono::milliseconds time{};  ///< how long rueda itself needs for the answer
     std::optional<int> ssh_port;
     std::string ssh_identity;  ///< "": ssh chooses
 };
@@ -35,8 +35,8 @@ struct HostCommands {
     Environment environment;
 };
 
-/// On other hosts, mpirun starts rueda in the same way as a job. Fails if another host needs mpirun and there is none,
-/// or if mpirun does not support what the question needs.
+/// On other hosts, mpirun starts rueda in the same way as a job. Fails if another host has to be asked and there is no
+/// mpirun, or if mpirun does not support what the question needs.
 [[nodiscard]] Result<HostCommands> commands_for(const HostsQuestion& question);
 
 /// A line with an error of rueda begins with these characters, also in the output of mpirun.

@@ -42,8 +42,7 @@ public:
     [[nodiscard]] std::optional<std::string> take_line();
     /// Whether nothing more comes.
     [[nodiscard]] bool is_over() const { return !output_.is_open() && !errors_.is_open(); }
-    /// Returns the line that says why nothing more comes, without control characters. Returns "" if there is no such
-    /// line.
+    /// Returns the line that says why the stream has ended, without control characters; "" if there is no such line.
     [[nodiscard]] const std::string& problem() const;
 
 private:

@@ -38,7 +38,8 @@ public:
         const Result<HostCommands> commands = commands_for(question);
         Status status = commands.status();
         if (status.is_ok()) {
-            adopt_orphans();  // if an mpirun has to be killed, its ssh becomes an orphan
+            // if an mpirun has to be killed, its ssh becomes an orphan; this process adopts it, so that it can end it
+            adopt_orphans();
             status = session_.open();
         }
         if (status.is_ok()) {
@@ -75,7 +76,8 @@ private:
                 stream->add_to(set);
             }
             set.wake_at(drawn + (has_news ? Clock::duration(kShortestDraw) : Clock::duration(kLongestDraw)));
-            set.wait_and_dispatch();  // returns for a key, a signal or a line of a host, or when the time is over
+            // this wait ends when a key, a signal or a line of a host arrives, or when the time is over
+            set.wait_and_dispatch();
             has_news = take_pictures() || has_news;
             const Clock::duration since = Clock::now() - drawn;
             if (since >= kLongestDraw || (has_news && since >= kShortestDraw)) {
@@ -142,7 +144,7 @@ private:
 
     std::chrono::nanoseconds interval_;
     std::vector<std::unique_ptr<HostStream>> streams_;
-    std::vector<HostPicture> pictures_;  ///< in the order of the streams
+    std::vector<HostPicture> pictures_;  ///< the hosts' pictures, in the order of the streams
     ScreenSession session_{[this](std::size_t columns) { return std::optional(screen(columns)); }};
 };
 

@@ -28,7 +28,8 @@ bool write_all(int fd, std::string_view text) noexcept {
         if (count >= 0) {
             text.remove_prefix(static_cast<std::size_t>(count));
         } else if (errno == EAGAIN) {
-            // Another program has made the terminal non-blocking. poll() waits until the terminal accepts more output.
+            // Another program has made the terminal non-blocking, so write() can fail. This poll() waits until the
+            // terminal accepts more output.
             pollfd writable{fd, POLLOUT, 0};
             ::poll(&writable, 1, -1);
         } else if (errno != EINTR) {
@@ -82,7 +83,7 @@ std::optional<std::string> Terminal::read_keys() const {
 ScreenSize Terminal::size() const {
     winsize size{};
     if (::ioctl(output_, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
-        return {80, 24};  // the size of early terminals, a usual default if the size is unknown
+        return {80, 24};  // the size is unknown, so this is the size of early terminals, a usual default
     }
     return {size.ws_col, size.ws_row};
 }

@@ -32,7 +32,7 @@ public:
     /// The keys that were pressed since the last call. Returns nothing if the terminal is gone.
     [[nodiscard]] std::optional<std::string> read_keys() const;
     [[nodiscard]] ScreenSize size() const;
-    /// Replaces what is on the screen. Returns false if the terminal is gone.
+    /// Replaces the contents of the screen. Returns false if the terminal is gone.
     [[nodiscard]] bool show(const std::vector<std::string>& lines) const;
 
 private:

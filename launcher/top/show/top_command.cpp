@@ -56,7 +56,8 @@ void add_options(CommandApp& command, TopOptions& options) {
         ->type_name("");
     app.add_flag("--once", options.once, "Print one interval and end, instead of showing a screen");
     app.add_flag("--json", options.as_json, "The same in JSON");
-    app.add_flag("--stream", options.as_stream)->group("");  // how rueda starts itself on other hosts
+    // a hidden option, with which rueda starts itself on other hosts
+    app.add_flag("--stream", options.as_stream)->group("");
     app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
         ->type_name("SECONDS")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -67,7 +68,7 @@ void add_options(CommandApp& command, TopOptions& options) {
     app.add_option("--ssh-identity-file", options.question.ssh_identity, "Key file for ssh")->type_name("FILE");
 }
 
-/// Whether the user gets a screen. Otherwise one interval is printed.
+/// Whether the user gets a live screen. If not, the command prints one interval.
 bool is_live(const TopOptions& options) { return !options.once && !options.as_json && ::isatty(STDOUT_FILENO) == 1; }
 
 Status read_interval(TopOptions& options) {
@@ -85,8 +86,7 @@ Status read_jobs(const std::string& text, HostsQuestion& question) {
     std::string_view rest = text;
     while (!rest.empty()) {
         const std::string_view job = take_until(rest, ',');
-        // The text becomes an argument of rueda on the host, and rueda would take a text that begins with '-' for an
-        // option.
+        // The text becomes an argument of rueda on the host. If it began with '-', rueda would take it for an option.
         if (job.empty() || job.front() == '-') {
             return failure(ErrorCode::invalid_argument, "the jobs are {}; expected one for each host, as in j17,j4",
                            base::quote(text));

@@ -21,7 +21,7 @@ from rueda.torch import _devices
 #: A function that starts the operations when the sizes are known. It returns their handles, and the result.
 Start: TypeAlias = Callable[[Any], "tuple[list[Handle[Any]], Any]"]
 
-#: The operations whose results the program has not fetched, by the numbers of their process sets and by their names.
+#: The operations whose results the program has not fetched. The key is the number of the process set and the name.
 _pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weakref.WeakValueDictionary()
 
 
@@ -49,7 +49,8 @@ class DeferredOperation:
         """`key` consists of the process set and the name, for check_name()."""
         self._sizes = sizes
         self._start: Start | None = start
-        # The output is allocated for the stream that is the current one now, and not for that of Rueda's thread.
+        # The output is allocated for the stream that is current now, in the caller's thread. Later, a thread of Rueda
+        # may start the operation, and its current stream is another one.
         self._stream = _devices.current_stream(device)
         self._device = device
         self._starting = threading.Lock()
@@ -71,16 +72,18 @@ class DeferredOperation:
                 with _devices.on_stream(self._stream):
                     self._handles, self._result = start(sizes)
             except BaseException as error:
-                self._error = error  # also after Ctrl-C: the operation was not started, so it has no result
+                # also catches Ctrl-C, because the operation was not started and will have no result
+                self._error = error
                 if not isinstance(error, Exception):
                     raise
 
     def is_launched(self) -> bool:
-        """Returns True if the GPU has got the work, or if the operation has failed. Its name is then free."""
+        """Returns True if the GPU has got the work, or if the operation has failed. In both cases its name is free."""
         with self._starting:
             if self._start is not None:
                 return False
-        stream = _devices.side_stream(self._device, "names").cuda_stream  # no work of the program waits
+        # the program has no work in this stream, so no work of the program has to wait
+        stream = _devices.side_stream(self._device, "names").cuda_stream
         return all(handle._try_to_wait_on_stream(stream, 0.0) for handle in self._handles)
 
     def poll(self) -> bool:
@@ -117,7 +120,8 @@ class DeferredOperation:
             left = list(self._handles)
 
             def completed(_: Any) -> None:
-                left.pop()  # this takes one element in one step, under the GIL
+                # pop() takes one element in one step under the GIL, so no other thread can take the same element
+                left.pop()
                 if not left:
                     callback(self)
 

@@ -32,9 +32,10 @@ def current_stream(index: int) -> Any:
 @contextlib.contextmanager
 def on_stream(stream: Any) -> Iterator[None]:
     """A scope in which the stream is the current stream of its device, on this thread."""
-    # A thread that has never chosen a device has device 0. At its end, torch.cuda.stream() goes back to the device from
-    # before by cudaSetDevice(), which creates a context on that GPU (about 500 MB) since CUDA 12. The outer scope goes
-    # back without creating one, and lets the inner scope see only the stream's own device.
+    # A thread that has never chosen a device has device 0. At its end, torch.cuda.stream() returns to the previous
+    # device by cudaSetDevice(). Since CUDA 12, this call creates a context on that GPU (about 500 MB). So an outer
+    # scope changes the device and later restores it without creating a context. The inner scope sees only the stream's
+    # own device.
     with torch.cuda.device(stream.device), torch.cuda.stream(stream):
         yield
 

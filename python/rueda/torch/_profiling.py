@@ -84,7 +84,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
-        self._ends: dict[int, Any] = {}  # indexed by identity: futures whose completion ends a range
+        self._ends: dict[int, Any] = {}  # the futures whose completion ends a range, indexed by their identity
         self._stopping = 0  # number of profilers that are being stopped; meanwhile no range may begin
 
     def begin(self, name: str, inputs: Sequence[Any]) -> Any:
@@ -138,14 +138,14 @@ def follow(name: str, handles: Sequence[Handle[Any] | DeferredOperation], inputs
     left = list(handles)
 
     def completed(_handle: Any) -> None:
-        left.pop()  # this takes one element in one step, under the GIL
+        left.pop()  # pop() takes one element in one step under the GIL, so no other thread can take the same element
         if not left:
             _pending.end(end)
 
     for handle in handles:
         try:
             handle.add_done_callback(completed)
-        except RuedaError:  # the job has ended and has no thread for callbacks
+        except RuedaError:  # raised if the job has ended, because it has no thread for callbacks any more
             _pending.end(end)
 
 
@@ -171,7 +171,8 @@ def _end_before_stop() -> bool:
 
 def _forget_in_child() -> None:
     global _pending
-    _pending = _Pending()  # no thread of a forked child ends the ranges, and the lock may be held
+    # a forked child begins without ranges: it has no thread that would end them, and the old lock may be held
+    _pending = _Pending()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -54,7 +54,7 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
     try:
         named = _named_tensors(params)
     except (
-        # Any exception, also one from the iterator of the parameters: the other ranks must be told.
+        # Catches every exception, also one from the iterator of the parameters, because the other ranks must be told.
         Exception
     ) as failure:
         unfit = failure
@@ -123,7 +123,8 @@ def _check_travels(what: str, tensor: torch.Tensor) -> None:
     try:
         plain = tensor.detach()
         as_it_is = plain.layout != torch.strided or (plain.is_contiguous() and not plain.is_neg())
-        _native.check_writable(plain if as_it_is else plain.new_empty(0))  # tensors with other layouts are copied
+        # a tensor with another layout is copied, so only its dtype and device are checked
+        _native.check_writable(plain if as_it_is else plain.new_empty(0))
     except Exception as error:
         raise InvalidArgument(f"{what}: {error}") from error
 

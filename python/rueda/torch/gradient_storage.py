@@ -17,7 +17,7 @@ from rueda.errors import InvalidArgument, NotInitialized, ResourceExhausted
 
 Kind: TypeAlias = Literal["auto", "private", "copied", "view"]
 
-#: In bytes: each place begins on a cache line.
+#: The alignment of each place in bytes, so that each place begins on a cache line.
 _ALIGNMENT = 64
 
 

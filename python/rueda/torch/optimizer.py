@@ -150,7 +150,7 @@ class _Common(torch.optim.Optimizer):
     def _is_active(self) -> bool:
         """Returns True if gradients must be reduced, because there are other ranks."""
         elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
-        there_are_others = _basics.size() > 1 or elastic  # raises NotInitialized if the job has ended
+        there_are_others = _basics.size() > 1 or elastic  # size() raises NotInitialized if the job has ended
         included = self._process_set.included()
         if included is None:
             raise InvalidArgument(f"{self._process_set!r} is not known to the job, or was removed from it")
@@ -254,7 +254,7 @@ class _Common(torch.optim.Optimizer):
     def _wait_for_namesake(self, owner: _Common | None, other: _Reduction, parameter: Parameter, name: str) -> None:
         if owner is self:
             raise DuplicateName(f"the gradient of {name!r} is being reduced: call step() or zero_grad() first")
-        if owner is None:  # its optimizer was deleted, so nobody else waits for this reduction
+        if owner is None:  # if the optimizer of the claim was deleted, no other code waits for this reduction
             other.complete()
             other.forget()
             return
@@ -382,7 +382,8 @@ class _DistributedOptimizer(_Common):
     def _form_groups(self, groups: int | Sequence[Sequence[Parameter]]) -> None:
         names = self._parameter_names
         if isinstance(groups, int):
-            # The order of the parameters is that of the set's first rank, because other ranks may have another order.
+            # All ranks use the order of the parameters on the set's first rank, because other ranks may have another
+            # order.
             root = (self._process_set.ranks or [0])[0]
             order = broadcast_object(
                 [names[parameter] for parameter in self._allreduce_delay], root, process_set=self._process_set
@@ -722,7 +723,8 @@ class _DistributedOptimizer(_Common):
         """
         try:
             bound = self._zero_grad_signature.bind(*arguments, **keywords)
-        except TypeError:  # the optimizer's own zero_grad() will raise this error
+        # wrong arguments are ignored here, because the optimizer's own zero_grad() will raise the error
+        except TypeError:
             return False
         bound.apply_defaults()
         return not bound.arguments.get("set_to_none", True)
@@ -930,7 +932,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
         with torch.enable_grad():
             node = parameter.expand_as(parameter).grad_fn.next_functions[0][
                 0
-            ]  # the hook lives as long as something refers to this object
+            ]  # the hook lives as long as other code refers to this object
         of = weakref.ref(parameter)
         hook = node.register_hook(lambda *_gradients: accumulated(of()))
     number = id(parameter)

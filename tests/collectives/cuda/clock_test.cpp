@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The clock of a device's measured work, on the stand-in: a device that is busy, and calls that fail.
+// Tests, on the stand-in, the clock that measures the times of a device's work: with a busy device, and with calls that
+// fail.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstddef>
@@ -90,7 +91,7 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());
-    CHECK(gpu::live_events() <= events + 1);  // the pool of events may have one more
+    CHECK(gpu::live_events() <= events + 1);  // the pool keeps events for reuse, and may have created one more
 }
 
 }  // namespace

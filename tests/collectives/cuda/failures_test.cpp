@@ -54,7 +54,7 @@ TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
             expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
             expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
             const DeviceEventPtr end = communicator->end();
-            std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+            std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
             const auto done = end->is_done();
             expect(done.is_ok() && !done.value(), "the work ended without a member");
         }
@@ -80,7 +80,7 @@ TEST_CASE("members that launch in different orders deadlock, and aborts end all 
         DeviceCommunicator& last_to_launch = member.number() == 0 ? *other : *one;
         expect(member.run(first_to_launch, {.segments = {&segment, 1}}).is_ok(), "the launch");
         expect(member.run(last_to_launch, {.segments = {&second, 1}}).is_ok(), "the second launch");
-        std::this_thread::sleep_for(20ms);  // the work must not end however long this is
+        std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
         for (DeviceCommunicator* const communicator : {one.get(), other.get()}) {
             const auto done = communicator->end()->is_done();
             expect(done.is_ok() && !done.value(), "the device has no queue");
@@ -256,8 +256,9 @@ TEST_CASE("events are used again", "[gpu]") {
     });
 }
 
-// Planted defects. Each replaces a function of the tables, which is where the plugin's calls go, so that it behaves as
-// if the plugin had a defect. With every one of them, the stand-in or a comparison must complain.
+// Planted defects. The plugin calls CUDA and NCCL through tables of functions. Each test replaces one of these
+// functions, as if the plugin called it wrongly. In every test, the stand-in or a comparison of results must find the
+// fault.
 
 cuda::CudaApi real_cuda;
 cuda::NcclApi real_nccl;
@@ -271,7 +272,7 @@ cuda::CudaResult wait_only_in(bool program, cuda::CudaStream stream, cuda::CudaE
                                                  : cuda::kCudaSuccess;
 }
 
-/// Whether anything complains about a few allreduces with the given tables.
+/// Whether the stand-in or a comparison of results finds a fault in a few allreduces with the given tables.
 bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         const auto complaints = complaints_of_members(
@@ -289,7 +290,8 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
                     expect(status.is_ok(), status.message());
                     segments.push_back(segment);
                 }
-                // All members have launched everything before one of them can complain.
+                // The results are checked only here, when all members have launched everything. So a failed check keeps
+                // no member waiting.
                 for (const Segment& segment : segments) {
                     if (joined == 99) {
                         require_sum(member, segment);
@@ -346,7 +348,7 @@ TEST_CASE("planted defects are found", "[gpu]") {
         planted.cuda.context_push = [](cuda::CudaContext context) {
             cuda::CudaContext current = nullptr;
             static_cast<void>(real_cuda.context_get_current(&current));
-            // The first push is the program's own.
+            // A push without a current context comes from the test's program, and must work.
             return real_cuda.context_push(current == nullptr ? context : nullptr);
         };
     }

@@ -252,7 +252,8 @@ TEST_CASE("kernels pack after the wait for the tensors, and unpack after NCCL ha
                        "all_reduce 644", "group end", "look",       "look"};
     CHECK(fixture.own.calls == before);
     fixture.other->begin(one);
-    CHECK(fixture.other->step() == StepResult::polling);  // the memory belongs to the first task
+    // the memory still belongs to the first task, so this task has to wait
+    CHECK(fixture.other->step() == StepResult::polling);
     CHECK(fixture.own.calls == before);
     CHECK(fixture.task->step() == StepResult::done);
     Calls after = before;
@@ -279,7 +280,7 @@ TEST_CASE("a member that has joined fills its scratch memory on the stream", "[u
     fixture.own.calls.clear();
     fixture.task->begin({.segments = {&fixture.segment, 1}});
     CHECK(fixture.task->step() == StepResult::done);
-    CHECK(fixture.own.calls[0] == "copy 4096");  // the scratch memory is used again
+    CHECK(fixture.own.calls[0] == "copy 4096");  // the second task uses the same scratch memory
 }
 
 TEST_CASE("another communicator of the device waits until the first one has launched", "[unit]") {

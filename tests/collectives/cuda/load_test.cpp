@@ -137,7 +137,7 @@ TEST_CASE("the plugin is loaded from a path, and other files are refused", "[uni
     CHECK(has(load_cuda_plugin("/nonexistent/librueda_cuda.so").status(),
               "the CUDA plugin '/nonexistent/librueda_cuda.so' cannot be loaded"));
     CHECK(has(load_cuda_plugin("libm.so.6").status(), "is no CUDA plugin of Rueda"));
-    // No plugin lies beside this test program.
+    // No plugin lies beside this test program, so loading fails.
     CHECK(has(load_cuda_plugin("").status(), "name the file by RUEDA_CUDA_PLUGIN"));
 }
 

@@ -320,7 +320,8 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
                 try {
                     body(member);
                 } catch (const std::exception& error) {
-                    // Before the member's memory is freed, because that can wait for the work of other members.
+                    // This wait comes before the member's memory is freed, because freeing can wait for the work of
+                    // other members.
                     complain(error);
                 }
             } catch (const std::exception& error) {

@@ -37,7 +37,7 @@ struct GpuTables {
 };
 [[nodiscard]] GpuTables tables_of_stand_in();
 
-/// What all members of one test share.
+/// Data that all members of one test share.
 struct Meeting {
     explicit Meeting(std::uint32_t count)
         : members(count), offers(count), splits(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
@@ -48,7 +48,7 @@ struct Meeting {
 
     const std::uint32_t members;
     std::vector<DeviceCommunicator::Offer> offers;
-    std::vector<std::vector<std::int64_t>> splits;  ///< by member, for the exchange in progress
+    std::vector<std::vector<std::int64_t>> splits;  ///< for each member: its splits in the exchange in progress
     std::barrier<> barrier;                         ///< each member waits for all others
 
 private:
@@ -108,8 +108,8 @@ public:
     [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
 
     /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
-    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Fills in the batch
-    /// for the communicator of the CPU; an exchange needs all members for that.
+    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Fills in the parts
+    /// of the batch that the CPU's communicator needs. For an exchange, all members must therefore call this function.
     [[nodiscard]] Status run(DeviceCommunicator& communicator, DeviceBatch batch);
     /// Steps the task until it is done or has failed. Returns a timeout after `limit`.
     [[nodiscard]] static Status drive(DeviceCommunicator& communicator, Task& task,
@@ -154,7 +154,7 @@ private:
 /// exception of a body. Resets the stand-in before, with `seed`, and requires that it found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
                  const GpuTables* tables = nullptr, std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// The same, but returns what the stand-in and the bodies complained about, and requires nothing.
+/// Like the function above, but returns the complaints of the stand-in and of the bodies, and requires nothing.
 [[nodiscard]] std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,

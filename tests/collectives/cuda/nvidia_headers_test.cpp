@@ -33,7 +33,7 @@ struct IsComplete : std::false_type {};
 template <class T>
 struct IsComplete<T, std::void_t<decltype(sizeof(T))>> : std::true_type {};
 
-/// Whether two types are passed to a function in the same way and mean the same.
+/// Whether two types are passed to a function in the same way and have the same meaning.
 template <class A, class B>
 struct Same {
     static constexpr bool check() {
@@ -58,7 +58,7 @@ struct Same<A*, B*> {
     static constexpr bool value =
         std::is_const_v<A> == std::is_const_v<B> && Same<std::remove_const_t<A>, std::remove_const_t<B>>::value;
 };
-// The configuration is longer in the header; see below.
+// The header's ncclConfig_t has more fields than NcclConfig, so the two are compared field by field below.
 template <>
 struct Same<ncclConfig_t*, NcclConfig*> : std::true_type {};
 template <class R, class... A, class S, class... B>
@@ -251,8 +251,8 @@ static_assert(sizeof(NcclConfig) <= sizeof(ncclConfig_t));
 
 }  // namespace
 
-/// Compares the names of the symbols. A name may differ in the version at its end, because the table may have an older
-/// version of a function than the header.
+/// Compares the names of the symbols. The versions at the ends of the names may differ, because the table may have an
+/// older version of a function than the header.
 int main() {
     int wrong = 0;
     for (std::size_t i = 0; i < std::size(kTableRows); ++i) {

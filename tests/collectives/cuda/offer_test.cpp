@@ -116,7 +116,8 @@ TEST_CASE("hostile bytes in an offer are refused or harmless", "[unit]") {
             }
         }
     }
-    // Magic, version, member, members, most flags and the length of the refusal, and the reserved bytes.
+    // The bytes of an offer: magic, version, member, members, most flags and the length of the refusal, and the
+    // reserved bytes.
     CHECK(refused > 8 * (16 + 3 + 3 + 56));
     for (int i = 0; i < 2000; ++i) {
         Offer bytes;
@@ -182,7 +183,7 @@ TEST_CASE("two members on one device need a newer NCCL, its variable, and two pr
     CHECK(decide_all(all).is_ok());
     all[2].process = all[1].process;
     CHECK(contains(decide_all(all).status(), "in one process"));
-    all[2].host = 78;  // the number of a process is only compared within a host
+    all[2].host = 78;  // numbers of processes are compared only within a host
     CHECK(decide_all(all).is_ok());
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("allgather of equal, different and no rows", "[gpu]") {
     for (const std::uint32_t members : {1U, 2U, 3U, 8U}) {
         run_both_ways(members, 400 + members, [](Member& member) {
             const auto communicator = member.connect();
-            std::mt19937 random(7);  // the same rows on all members
+            std::mt19937 random(7);  // every member seeds this generator alike, so all members draw the same rows
             for (int round = 0; round < 6; ++round) {
                 std::vector<std::int64_t> rows(member.members(), round);
                 if (round % 2 == 1) {
@@ -255,7 +255,8 @@ TEST_CASE("two communicators of the same devices work one after the other", "[gp
     }
 }
 
-/// Overlapping process sets, whose batches all members launch in one order. Each member skips the sets of others.
+/// Overlapping process sets. All members launch the sets' batches in one order, and each member leaves out the sets to
+/// which it does not belong.
 void work_in_one_order(Member& member, std::uint64_t seed) {
     const std::vector<std::vector<std::uint32_t>> sets{{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2, 3}, {3}};
     std::vector<std::unique_ptr<DeviceCommunicator>> communicators;
@@ -266,7 +267,7 @@ void work_in_one_order(Member& member, std::uint64_t seed) {
         tensors.push_back(
             {.dtype = DType::int64, .reduce_op = ReduceOp::max, .count = 50, .input = memory, .output = memory});
     }
-    std::mt19937_64 random(seed);  // the same order on all members
+    std::mt19937_64 random(seed);  // every member seeds this generator alike, so all members use the same order
     for (int round = 0; round < 40; ++round) {
         const std::size_t set = random() % sets.size();
         if (communicators[set] != nullptr) {

@@ -31,7 +31,7 @@ GpuTables with_kernels() {
 
 std::vector<Segment> many(std::size_t number, Segment segment) { return std::vector<Segment>(number, segment); }
 
-/// 300 tensors of float32 and 5 of int32, which are packed; a large one and a single one, which are not.
+/// 300 float32 tensors and 5 int32 tensors are packed. One large tensor and the only tensor of its type are not.
 std::vector<Segment> mixed_batch() {
     std::vector<Segment> segments = many(300, {.reduce_op = ReduceOp::sum, .count = 3});
     for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -42,7 +42,8 @@ std::vector<Segment> mixed_batch() {
         segments.push_back(segment);
     }
     segments.push_back({.dtype = DType::float64, .reduce_op = ReduceOp::sum, .count = 9});
-    std::shuffle(segments.begin(), segments.end(), std::mt19937(5));  // the same order on all members
+    // every member seeds this generator alike, so all members use the same order
+    std::shuffle(segments.begin(), segments.end(), std::mt19937(5));
     return segments;
 }
 
@@ -143,7 +144,8 @@ TEST_CASE("batches follow each other in the scratch memory without a wait of the
     }
 }
 
-/// Whichever member loads its kernels first gets none. The tables hold plain functions, so the state is global.
+/// The first member that loads its kernels gets none. The tables hold plain functions without data, so the flag is
+/// global.
 std::atomic<bool> has_refused{false};
 collectives::cuda::CudaResult refuse_once(collectives::cuda::CudaModule* module, const void* image) {
     static const auto load = tables_of_stand_in().cuda.module_load_data;

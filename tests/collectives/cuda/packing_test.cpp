@@ -67,9 +67,9 @@ TEST_CASE("without packing, the same batch has a call for each tensor", "[unit]"
 }
 
 TEST_CASE("the model decides from how many tensors on packing is worth two kernels", "[unit]") {
-    CHECK(packed_plan(tensors_of(4, 1)).packed.empty());  // 3 calls saved are 6 µs, and two kernels are 6 µs
+    CHECK(packed_plan(tensors_of(4, 1)).packed.empty());  // packing saves 3 calls (6 µs), but its two kernels cost 6 µs
     CHECK(packed_plan(tensors_of(5, 1)).packed.size() == 5);
-    // 2 µs are left for the copies: 160000 bytes in all.
+    // Packing saves 2 µs more than its kernels cost. In this time 160000 bytes can be copied.
     CHECK(packed_plan(tensors_of(5, 7996)).packed.size() == 5);
     CHECK(packed_plan(tensors_of(5, 8004)).packed.empty());
     // More tensors than one kernel copies need two more kernels.
@@ -107,7 +107,7 @@ TEST_CASE("types, reductions and factors have packs of their own, and single ten
         add(DType::float32, ReduceOp::average, 1.0);
         add(DType::float32, ReduceOp::sum, 0.5);
         add(DType::boolean, ReduceOp::min, 1.0);
-        add(DType::uint8, ReduceOp::min, 1.0);  // the same call of NCCL as for bool
+        add(DType::uint8, ReduceOp::min, 1.0);  // NCCL combines uint8 and bool in the same call
         if (i == 0) {
             add(DType::int64, ReduceOp::max, 1.0);
             add(DType::float64, ReduceOp::sum, 1.0);
@@ -189,7 +189,7 @@ bool are_covered(const CallPlan& plan) {
     });
 }
 
-/// What all members must have in common.
+/// The parts of a plan that must be equal on all members.
 auto agreed(const CallPlan& plan) {
     std::vector<std::tuple<NcclCall::Kind, NcclType, NcclReduction, int, std::size_t>> calls;
     for (const NcclCall& call : plan.calls) {

@@ -26,7 +26,7 @@ void assure(bool is_true, const std::string& what) {
     }
 }
 
-/// Tensors in place, and the same batch for the CPU.
+/// The tensors (each in place), and the same batch for the communicator of the CPU.
 struct WatchedBatch {
     WatchedBatch(Member& member, std::initializer_list<DType> dtypes) {
         for (const DType dtype : dtypes) {
@@ -50,13 +50,13 @@ struct WatchedBatch {
 /// The phases and kinds of work that the steps of a task reported.
 struct Seen {
     std::set<LaunchPhase> phases;
-    std::set<StepWork> waits;         // what polling steps said while the task needed the device
-    std::set<StepWork> waits_on_cpu;  // what polling steps said while the CPU's task was in progress
-    std::set<StepWork> works;         // what steps said that found something to do
+    std::set<StepWork> waits;         // the work that polling steps reported while the task needed the device
+    std::set<StepWork> waits_on_cpu;  // the work that polling steps reported while the CPU's task was in progress
+    std::set<StepWork> works;         // the work that steps reported when they made progress
     std::set<LaunchPhase> phases_with_chunks;
 };
 
-/// One step. Adds what it showed. Returns whether the task is done.
+/// Takes one step, records what it reported, and returns whether the task is done.
 bool step_and_look(DeviceCommunicator& communicator, Task& task, Seen& seen) {
     const StepResult result = task.step();
     communicator.failed().throw_if_failed();

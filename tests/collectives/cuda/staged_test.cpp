@@ -117,7 +117,8 @@ TEST_CASE("what NCCL does not have moves through the host's memory, beside NCCL"
                 demand_all(member, segments[1], 6 * 9);
                 demand_all(member, segments[3], 12.0 * 6 * 6);
                 demand_all(member, segments[4], 1.5 / 4);
-                // Adasum of parallel gradients is their average: of 1 and 2, and of the result and 3.
+                // The Adasum of parallel gradients is their average. The tree first combines 1 and 2, and then the
+                // result and 3.
                 const auto found = decode(DType::float64, member.get(segments[2].output, segments[2].bytes()));
                 demand(std::all_of(found.begin(), found.end(), [](double x) { return x > 1 && x < 3; }), "Adasum");
                 const auto operations = gpu::nccl_operations();
@@ -185,7 +186,7 @@ TEST_CASE("operations that cannot be divided use few blocks of pinned memory whi
                 demand(status.is_ok(), status.message());
             }
             member.meet();
-            // The sizes are 16 to 512 KiB, and each member has one block of each.
+            // The sizes are 16 to 512 KiB, and each member has one block of each size.
             demand(gpu::calls("cuMemHostAlloc") - before == 12, "another number of allocations");
             member.meet();
         },
@@ -261,7 +262,7 @@ TEST_CASE("the times of a mixed batch are those of NCCL's part, and a staged bat
         communicator->measure(true);
         const std::array segments{tensor_of(member, DType::float32, 500), tensor_of(member, DType::int16, 300)};
         std::optional<DeviceEvent::Times> times;
-        // On a busy machine, the clock of the device cannot be measured at every try.
+        // On a busy machine, some tries to measure the device's clock fail.
         for (const auto limit = Clock::now() + 20s; !times && Clock::now() < limit;) {
             demand(member.run(*communicator, {.segments = segments}).is_ok(), "the batch");
             demand_all(member, segments[1], 1);  // the host waits for the end
@@ -288,7 +289,7 @@ struct OwnSet {
     int left = 0;  ///< batches to start
 };
 
-/// Runs the sets' batches as the engine does, in an order of this member alone.
+/// Runs the sets' batches as the engine does. The order of the sets may differ between the members.
 void run_in_own_order(Member& member, std::vector<OwnSet>& sets, std::mt19937_64& random) {
     const auto limit = Clock::now() + 20s;
     while (std::any_of(sets.begin(), sets.end(), [](const OwnSet& s) { return s.left > 0 || s.task != nullptr; })) {
@@ -322,7 +323,7 @@ std::vector<OwnSet> two_sets(Member& member, int first) {
     if (member.number() == 0) {
         offers.assign(2, std::vector<DeviceCommunicator::Offer>(member.members()));
     }
-    // Each number of a set stands for the same communicator on all members.
+    // The number `id` stands for the same communicator on all members.
     for (int id = 0; id < 2; ++id) {
         sets[static_cast<std::size_t>(id)].communicator = member.make_communicator(member.all_members(), id);
     }

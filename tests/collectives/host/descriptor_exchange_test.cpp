@@ -60,7 +60,7 @@ std::string check_shared(ControlPlane& plane, int fd) {
     return result;
 }
 
-/// Runs the whole exchange on one rank. The leader passes `given`, a file descriptor, to the other ranks.
+/// Runs the whole exchange on one rank. `given` is the file descriptor that the leader passes to the other ranks.
 std::string share(
     ControlPlane& plane, const DescriptorWays& ways, int given, const std::function<void(int)>& prepare = [](int) {}) {
     auto group = find_local_group(plane);
@@ -234,7 +234,7 @@ TEST_CASE("a descriptor server gives nothing to another user", "[processes]") {
             return "seteuid failed";
         }
         if (child == 1) {
-            // Like an attacker, this process connects without checking which process listens.
+            // This process plays an attacker: it connects without checking which process listens.
             const ConnectAttempt attempt = connect_unix(name);
             char byte = 0;
             return attempt.error == 0 && wait_for_events(attempt.socket.value(), 1, deadline_in(10s)).value() &&

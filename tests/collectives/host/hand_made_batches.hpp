@@ -25,7 +25,7 @@ struct TensorPlan {
     std::uint64_t count = 0;
     double prescale = 1.0;
     double postscale = 1.0;
-    bool travels = false;  ///< whether the input is copied into the announcement
+    bool travels = false;  ///< whether the input is copied into the announcement (it "travels" in the announcement)
 };
 
 struct BatchPlan {

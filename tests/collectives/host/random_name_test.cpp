@@ -98,7 +98,8 @@ TEST_CASE("ranks meet at a name with a random part, and the name is free afterwa
 
 TEST_CASE("a second job with the same rendezvous is refused", "[processes]") {
     const std::string pattern = fresh_pattern();
-    const base::UniqueFd refused(::eventfd(0, EFD_CLOEXEC));  // the second job wakes rank 1 of the first job
+    // rank 1 of the first job waits until the second job has written to this event
+    const base::UniqueFd refused(::eventfd(0, EFD_CLOEXEC));
     REQUIRE(refused.is_open());
     const auto ends = tests::run_processes(3, [&](int process) -> std::string {
         std::uint64_t count = 1;

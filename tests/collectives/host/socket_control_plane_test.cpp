@@ -137,7 +137,7 @@ TEST_CASE("if one rank knows that an operation must fail, it ends on every rank 
             }
             is_in_vain = rank == 0;
             if (rank == 1) {
-                std::this_thread::sleep_for(300ms);  // rank 0 gives up during this time
+                std::this_thread::sleep_for(300ms);  // rank 0 gives up while this rank sleeps
             }
             return barrier_of(plane);
         });

@@ -168,7 +168,7 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
     CHECK(mpi->diary == "dup release free ");
 }
 
-/// The rank of this test is the only rank of the job.
+/// The job of this test has only one rank, so the ranks of a communicator are easy to choose.
 TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));

@@ -202,7 +202,7 @@ std::string late(const Membership& membership, int size, const char* last_text) 
 
 std::string late_in_list() {
     start_mpi(MPI_THREAD_MULTIPLE);
-    Membership some;  // the last rank of the launch belongs to no job
+    Membership some;  // the list has all ranks of the launch except the last one
     some.has_list = true;
     for (int rank = 0; rank < world_size() - 1; ++rank) {
         some.ranks.push_back(rank);

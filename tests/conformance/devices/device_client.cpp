@@ -46,7 +46,8 @@ private:
     const CudaApi& cuda_;
 };
 
-/// Whether a tensor can be copied. Some scenarios pass tensors that Rueda must refuse; these keep their addresses.
+/// Whether a tensor can be copied. Some scenarios pass tensors that Rueda must refuse; the object does not copy these
+/// tensors, and leaves their addresses as they are.
 bool is_sane(const Tensor& tensor) {
     constexpr std::size_t kMost = std::size_t{1} << 28;
     const auto dtype = static_cast<std::int32_t>(tensor.dtype);
@@ -159,7 +160,8 @@ public:
             completion_.complete_one({});
         }
     }
-    /// Copies the tensors back, once, if the operation has ended. A group that failed may have members that succeeded.
+    /// Copies the tensors back once the operation has ended, and only once. Tensors are copied even if a group failed,
+    /// because some of its members may have succeeded.
     void fetch() {
         const std::lock_guard lock(mutex_);
         if (completion_.done() && completion_.status().code() != ErrorCode::aborted &&
@@ -191,7 +193,7 @@ struct SplitsOnGpu {
 }  // namespace
 
 DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_(gpu::open_cuda()) {
-    static_cast<void>(gpu::open_nccl());  // so that the plugin finds the stand-in
+    static_cast<void>(gpu::open_nccl());  // opens the stand-in for NCCL here, so that the plugin finds it
     auto set = host_.runtime().process_sets().find(host_.identity().id);
     set_ = host_.identity().is_world() ? host_.runtime().shared_world() : std::move(set).value();
     check_call(cuda_.init(0), "cuInit");

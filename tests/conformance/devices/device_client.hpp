@@ -14,9 +14,9 @@
 namespace rueda::tests {
 
 /// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
-/// this class copies the tensors of an operation to the GPU before the call and back when the operation has ended, also
-/// the inputs, so that the scenarios find a GPU that writes to them. Operations that
-/// have no tensor (barriers, joins), and groups and outputs that Rueda allocates, run in the CPU's memory.
+/// this class copies the tensors of an operation to the GPU before the call and copies them back when the operation has
+/// ended. It copies the inputs back as well, so that the scenarios notice it if the GPU writes to an input. Operations
+/// that have no tensor (barriers, joins), and groups and outputs that Rueda allocates, run in the CPU's memory.
 class DeviceClient : public Client {
 public:
     /// `host` must outlive this object. `device` is the number of the simulated GPU.

@@ -20,9 +20,9 @@
 namespace rueda::tests {
 namespace {
 
-/// Scenarios whose results differ on GPUs, as docs/gpu.md says, and not only by rounding.
+/// Scenarios whose results on GPUs differ by more than rounding. docs/gpu.md describes the differences.
 constexpr std::array kOtherResults{
-    std::string_view("allreduce: averages of integers"),  // the sum wraps before it is divided
+    std::string_view("allreduce: averages of integers"),  // the sum wraps around before the division
     std::string_view("allreduce: bool"),                  // values other than 0 and 1 are not normalised
 };
 

@@ -34,7 +34,7 @@ base::Config DeviceRank::settings() {
 
 DeviceRank::DeviceRank(RankContext& context, int device, const base::Config& config)
     : context_(context), device_(device), cuda_(gpu::open_cuda()) {
-    static_cast<void>(gpu::open_nccl());  // so that the plugin finds the stand-in
+    static_cast<void>(gpu::open_nccl());  // loads the stand-in now, so that the plugin finds it
     check(cuda_.init(0), "cuInit");
     collectives::cuda::CudaDevice handle = 0;
     check(cuda_.device_get(&handle, device_), "cuDeviceGet");
@@ -198,7 +198,7 @@ void DeviceRank::meet(const std::string& phase) {
 }
 
 void begin_devices() {
-    // The plugin keeps its streams until the process ends, so the stand-in can begin anew only once.
+    // The plugin keeps its streams until the process ends. So the stand-in can be reset only before the first test.
     static const bool once = (gpu::reset(Catch::rngSeed(), 8), gpu::register_kernels(), true);
     static_cast<void>(once);
     gpu::clear_violations();

@@ -67,7 +67,7 @@ public:
     [[nodiscard]] Status start_allreduce(const std::string& name, float* data, std::int64_t count,
                                          core::Completion& completion, ReduceOp op = ReduceOp::sum);
     void allreduce(const std::string& name, float* data, std::int64_t count, ReduceOp op = ReduceOp::sum);
-    /// The same for memory of the CPU.
+    /// Runs an allreduce in memory of the CPU, in the same way.
     [[nodiscard]] Status allreduce_on_cpu(const std::string& name, std::span<float> values);
     /// Makes the stream wait for the end of an operation.
     [[nodiscard]] Status wait_on_stream(const core::Completion& completion) {
@@ -76,7 +76,8 @@ public:
     /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device. All ranks
     /// must call this function.
     void connect_and_hold(int device, float* data);
-    /// Does the same, and starts another allreduce, which is launched and cannot end.
+    /// Connects the ranks and holds back the device's work as the function above does. Then starts another allreduce,
+    /// which is launched and cannot end.
     void launch_while_held(int device, float* data, core::Completion& completion);
     /// Waits until all ranks have entered this phase.
     void meet(const std::string& phase);
@@ -119,7 +120,7 @@ void begin_devices();
 void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body,
                     const base::Config& config = DeviceRank::settings());
 
-/// The same with one simulated device for all ranks.
+/// Like the function above, but all ranks share one simulated device.
 void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body);
 
 /// Requires that all ranks returned, and that neither Rueda nor NCCL's communicators were left behind.

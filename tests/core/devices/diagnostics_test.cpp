@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What Rueda tells about operations that a device has got and not done.
+// Tests what Rueda reports about operations that were given to a device and have not ended.
 #include <array>
 #include <barrier>
 #include <catch2/catch.hpp>
@@ -65,10 +65,11 @@ TEST_CASE("a program's own work that hangs on a device is named", "[diagnostics]
         [](DeviceRank& rank) {
             float* const data = rank.put(std::array{1.0F});
             rank.connect_and_hold(/*device=*/1, data);
-            rank.write(data, std::array{2.0F});  // rank 1's stream does not come to this copy
+            rank.write(data, std::array{2.0F});  // rank 1's stream is held back before this copy
             core::Completion completion;
             rank.start_allreduce("y", data, 1, completion).throw_if_failed();
-            rank.wait_on_stream(completion).throw_if_failed();  // orders the memory's end behind the operation
+            // the memory must not be freed before the operation has ended
+            rank.wait_on_stream(completion).throw_if_failed();
             const Status ended = rank.runtime().wait(completion, 20);
             RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted);
             RUEDA_RANK_CHECK(has_text(ended,
@@ -116,7 +117,7 @@ TEST_CASE("a message that waits for the GPU of its own rank is not blamed on the
                 return;
             }
             gpu::hold_device(0);
-            rank.write(data, std::array{2.0F});  // the stream does not come to this copy
+            rank.write(data, std::array{2.0F});  // the stream is held back before this copy
             start_message_on_device(rank, sends, data, 1, completion);
             if (!sends) {
                 rank.wait_on_stream(completion).throw_if_failed();  // the message has arrived
@@ -141,7 +142,7 @@ TEST_CASE("a program's own work that hangs is named if its tensor moves through 
         [](DeviceRank& rank) {
             float* const data = rank.put(std::array{1.0F});
             rank.connect_and_hold(/*device=*/1, data);
-            rank.write(data, std::array{2.0F});  // rank 1's stream does not come to this copy
+            rank.write(data, std::array{2.0F});  // rank 1's stream is held back before this copy
             core::Completion completion;
             rank.start_allreduce("y", data, 1, completion).throw_if_failed();
             const Status ended = rank.runtime().wait(completion, 20);
@@ -238,7 +239,7 @@ std::map<int, std::vector<nlohmann::json>> spans_of_gpus(const std::string& path
 /// tries, with a second between them.
 class MeasuredSteps {
 public:
-    /// Makes `least` steps, and goes on while the GPUs are not both measured if `measured` is set.
+    /// Takes at least `least` steps. If `measured` is set, takes more steps until both GPUs are measured.
     MeasuredSteps(std::size_t least, bool measured) : least_(least), measured_(measured) {}
 
     void run(DeviceRank& rank) {
@@ -246,7 +247,7 @@ public:
         while (!is_over_) {
             rank.allreduce("gradient", data, 10);
             rank.synchronize();
-            barrier_.arrive_and_wait();  // the last of the two ranks decides for both, see decide()
+            barrier_.arrive_and_wait();  // the rank that arrives last decides for both ranks, in decide()
         }
         core::Completion joined;  // all operations end before the job ends
         rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();
@@ -254,8 +255,8 @@ public:
     }
 
 private:
-    /// Each batch of a device that is measured asks twice for a time. In three steps, one device alone asks at most
-    /// eight times, because the end of a step before them can be noted late.
+    /// For each measured batch, the library asks the driver for two times. In three steps it asks at most eight times
+    /// for one device, because the end of the batch before them may be noticed during these steps.
     void decide() noexcept {
         constexpr std::size_t kMostSteps = 100;
         const std::size_t calls = gpu::calls("cuEventElapsedTime");
@@ -303,8 +304,8 @@ TEST_CASE("a timeline shows when each GPU worked, and without a timeline nothing
         for (const auto& span : of_rank) {
             CHECK(span["name"] == "ALLREDUCE");
             CHECK(span["args"]["gpu"] == rank);
-            // In microseconds. A span that would end in the future is cut. On a busy machine the clock may be wrong by
-            // half of the 20 ms that its measurement may take.
+            // Spans of time are in microseconds. A span that would end in the future is shortened. A measurement of the
+            // GPU's clock may take 20 ms on a busy machine, and the clock may then be wrong by half of this time.
             CHECK(span["dur"].get<double>() >= 19'000);
             CHECK(span["ts"].get<double>() >= end);
             end = span["ts"].get<double>() + span["dur"].get<double>() - 50;  // the clocks' precision

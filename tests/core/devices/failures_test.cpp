@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What goes wrong with tensors in device memory, and what every rank is told.
+// Failures of operations on device memory, and the errors that the ranks get.
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -124,7 +124,8 @@ TEST_CASE("an abort ends operations that a device still works on", "[failures]")
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "the loss is not finite"));
         RUEDA_RANK_CHECK(took.count() < 5);
         rank.meet("aborted");
-        RUEDA_RANK_CHECK(gpu::calls("ncclCommFinalize") == ends);  // no rank waited for the others
+        // no rank called ncclCommFinalize, which waits for the other ranks
+        RUEDA_RANK_CHECK(gpu::calls("ncclCommFinalize") == ends);
         if (rank.rank() == 0) {
             gpu::release_device(1);
         }
@@ -144,7 +145,8 @@ TEST_CASE("an error of NCCL after the launch ends the job with NCCL's text", "[f
         rank.meet("will fail");
         core::Completion completion;
         rank.start_allreduce("x", data, 1, completion).throw_if_failed();
-        static_cast<void>(rank.wait_on_stream(completion));  // orders the end of the memory behind the operation
+        // the memory must not be freed before the operation has ended
+        static_cast<void>(rank.wait_on_stream(completion));
         const Status ended = rank.runtime().wait(completion, 20);
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "ncclSystemError"));
     });

@@ -92,7 +92,7 @@ void average_gradients(Gpu& gpu) {
     const rueda::Handle handle =
         rueda::allreduce_async("layer1.weight", view, rueda::AllreduceOptions{.device = gpu.stream()});
     handle.wait_on_stream(gpu.stream());
-    // Work that is put into the stream from here on uses the average; the host has not waited for the GPU.
+    // From here on, the stream's work uses the average, although the host has not waited for the GPU.
     check(gpu.get(gradient, 1000) == std::vector<float>(1000, expected), "the average is wrong");
     handle.wait();
     rueda::allreduce("blocking", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .device = gpu.stream()});
@@ -134,7 +134,7 @@ void add_small_gradients(Gpu& gpu, [[maybe_unused]] bool uses_nccl) {
 #endif
 }
 
-/// Every rank sends to the next one.
+/// Every rank sends to the next rank, and the last rank to rank 0.
 void sends_around(Gpu& gpu) {
     const int next = (rueda::rank() + 1) % rueda::size();
     const int before = (rueda::rank() + rueda::size() - 1) % rueda::size();
@@ -223,7 +223,7 @@ void waits_on_a_stream(Gpu& gpu) {
     rueda::barrier(rueda::Options{.device = gpu.stream()});
 }
 
-/// Fewer rows than ranks: the last rank gets nothing, and gives no memory.
+/// There are fewer rows than ranks, so the last rank gets no row. It passes no memory for the result.
 void scatters_few_rows(Gpu& gpu) {
     const std::int64_t rows = rueda::size() > 1 ? rueda::size() - 1 : 1;
     float* const input = gpu.put(std::vector<float>(static_cast<std::size_t>(rows), 1.0F));
@@ -345,7 +345,7 @@ int dies_with_work_in_flight(Gpu& gpu) {
     check(took.count() < 5, "the end of rank 1 was noticed too late");
     try {
         rueda::shutdown();
-    } catch (const rueda::Error&) {  // the reason of the abort, again
+    } catch (const rueda::Error&) {  // shutdown() throws the reason of the abort again
     }
     std::printf("survived\n");
     return 0;

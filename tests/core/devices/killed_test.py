@@ -35,7 +35,7 @@ def run(ruedarun, program, mode):
     shared_before = entries("/dev/shm")
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
-        # A link of its own, so that processes of other tests are not found.
+        # This test runs the program through its own link, so that it does not find the processes of other tests.
         own = pathlib.Path(folder) / "program"
         own.write_bytes(pathlib.Path(program).read_bytes())
         own.chmod(0o700)

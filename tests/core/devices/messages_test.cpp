@@ -129,12 +129,12 @@ TEST_CASE("a send waits for its tensor without blocking the program, and later s
             float* const out = rank.put(values_of(0, 10));
             rank.synchronize();
             gpu::hold_device(0);
-            rank.write(out, values_of(1, 10));  // not done until the device goes on
+            rank.write(out, values_of(1, 10));  // this write waits until the device is released
             first = values_of(2, 10);
             start_message(rank, true, out, 10, 1, 5, completions[0]);
             start_message(rank, true, first.data(), 10, 1, 5, completions[1], Memory::host);
             start_message(rank, true, first.data(), 10, 2, 5, completions[2], Memory::host);
-            wait(rank, completions[2]);  // the message to another rank is not held up
+            wait(rank, completions[2]);  // the pending message to rank 1 does not delay this message to another rank
             RUEDA_RANK_CHECK(!completions[0].done() && !completions[1].done());
         } else {
             const int messages = rank.rank() == 1 ? 2 : 1;
@@ -176,7 +176,8 @@ TEST_CASE("a send that waits for its tensor holds back no send with another tag 
             float* const out = rank.put(values_of(0, 10));
             rank.synchronize();
             gpu::hold_device(0);
-            rank.write(out, values_of(1, 10));  // not done until rank 1 has the messages behind it
+            // this write waits until rank 1 has received the messages that follow it
+            rank.write(out, values_of(1, 10));
             start_message(rank, true, out, 10, 1, 1, completions[0]);
             for (int i = 1; i < 4; ++i) {
                 values[static_cast<std::size_t>(i)] = values_of(i + 1, 10);
@@ -277,10 +278,11 @@ TEST_CASE("the removal of a process set does not wait for messages of other sets
             gpu::hold_device(1);
             rank.write(in, values_of(9, 10));
             start_message(rank, false, in, 10, 0, 5, completion);
-            rank.wait_on_stream(completion).throw_if_failed();  // its copy stands behind the work of the program
+            // the message's copy waits for the program's work on the stream
+            rank.wait_on_stream(completion).throw_if_failed();
         }
         std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
-        for (int i = 0; i < 3; ++i) {  // a busy machine may delay some of the removals
+        for (int i = 0; i < 3; ++i) {  // a busy machine may delay some removals, so the test uses the fastest of three
             const std::array<int, 1> members{1};
             const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
             added.status().throw_if_failed();
@@ -386,7 +388,7 @@ TEST_CASE("the failure of a receive's copy ends the job", "[messages]") {
             core::Completion sent;
             start_message(rank, false, never.data(), 10, 0, 6, received, Memory::host);
             start_message(rank, true, out.data(), 10, 0, 5, sent, Memory::host);
-            static_cast<void>(rank.runtime().wait(sent, 20));  // it may have ended before the failure
+            static_cast<void>(rank.runtime().wait(sent, 20));  // the send may have succeeded before the failure
         }
         RUEDA_RANK_CHECK(is_end_of_copy(rank.runtime().wait(received, 20), "receive from rank 1, tag 5"));
     });

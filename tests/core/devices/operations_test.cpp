@@ -106,7 +106,7 @@ void test_allgather_and_gather(DeviceRank& rank) {
     }
 }
 
-/// Rank r sends r + s + 1 rows to rank s: the value 1000 · r + s.
+/// Rank r sends r + s + 1 rows to rank s. Their elements have the value 1000 · r + s.
 void test_alltoall(DeviceRank& rank) {
     std::vector<float> input;
     std::vector<std::int64_t> splits;
@@ -126,7 +126,7 @@ void test_alltoall(DeviceRank& rank) {
     check_equal(rank.get(received, expected.size()), expected);
 }
 
-/// Two rows more than the ranks can share equally.
+/// The tensor has two rows more than the ranks can share equally.
 void test_reducescatter_and_scatter(DeviceRank& rank) {
     const auto ranks = static_cast<std::size_t>(rank.size());
     const std::size_t rows = 3 * ranks + (ranks > 2 ? 2U : 0U);
@@ -196,10 +196,11 @@ TEST_CASE("a tensor of several pieces is reduced through the host's memory", "[o
 /// A process set of this rank in the test below.
 struct OwnSet {
     core::ProcessSet* set = nullptr;
-    std::vector<float> sum{};  ///< of the inputs of the set's members
+    std::vector<float> sum{};  ///< the sum of the inputs of the set's members
 };
 
-/// The process sets of all ranks, of ranks 0 and 1, and of ranks 1 and 2, as far as this rank is a member.
+/// Returns three process sets: all ranks, ranks 0 and 1, and ranks 1 and 2. Leaves out sets of which this rank is not a
+/// member.
 std::vector<OwnSet> sets_of(DeviceRank& rank, std::size_t count) {
     std::vector<OwnSet> sets{{&rank.runtime().world(), sum_of_inputs(3, count)}};
     for (const int first : {0, 1}) {
@@ -273,7 +274,7 @@ TEST_CASE("many tensors at once share batches, and each gets its own sum", "[ope
             data.push_back(rank.put(input_of(rank.rank(), i)));
         }
         for (std::size_t i = 0; i < kTensors; ++i) {
-            // the ranks start them in opposite orders
+            // the two ranks start the operations in opposite orders
             const std::size_t which = rank.rank() == 0 ? i : kTensors - 1 - i;
             rank.start_allreduce("tensor " + std::to_string(which), data[which], static_cast<std::int64_t>(which),
                                  completions[which])

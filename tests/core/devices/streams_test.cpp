@@ -31,7 +31,7 @@ TEST_CASE("a program runs ahead of its device, and no host waits", "[streams]") 
         const std::size_t before = gpu::host_waits();
         rank.meet("counted");
         for (int step = 0; step < kSteps; ++step) {
-            // the name is free as soon as the operation is launched
+            // the name may be used again as soon as the operation is launched
             rank.allreduce("gradient", data, 100, ReduceOp::average);
         }
         rank.meet("ran ahead");
@@ -72,7 +72,7 @@ TEST_CASE("a stream of another device is refused, and the job goes on", "[stream
         RUEDA_RANK_CHECK(used.status().code() == ErrorCode::invalid_argument);
         RUEDA_RANK_CHECK(used.status().message().find("not a stream of GPU") != std::string::npos);
         rank.meet("refused");
-        gpu::clear_violations();  // the stand-in reports what the program did
+        gpu::clear_violations();  // the stand-in reported the program's mistake, which this test made on purpose
         rank.allreduce("x", data, 1);
         RUEDA_RANK_CHECK(rank.get(data, 1).front() == 4.0F);
     });
@@ -96,7 +96,7 @@ TEST_CASE("the null stream of another device waits for an operation, and the dev
 
 TEST_CASE("a name is in use until its operation is launched", "[streams]") {
     begin_devices();
-    gpu::set_nccl_progress_calls(3000);  // so that the launch takes long
+    gpu::set_nccl_progress_calls(3000);  // a launch now takes long
     run_on_devices(2, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});
         core::Completion first;
@@ -118,7 +118,7 @@ TEST_CASE("a name is in use until its operation is launched", "[streams]") {
 
 TEST_CASE("an operation ends although a later one waits for the program", "[streams]") {
     begin_devices();
-    gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(100));  // so that both are launched at one time
+    gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(100));  // the two launches overlap
     run_on_devices(1, [](DeviceRank& rank) {
         float* const data = rank.put(std::array{1.0F});
         core::Completion first;
@@ -176,7 +176,7 @@ void start_mixed_group(DeviceRank& rank, float* floats, float* integers, bool fl
 void run_mixed_group(const std::string& delayed, bool floats_first) {
     begin_devices();
     base::Config config = DeviceRank::settings();
-    config.fusion_threshold_bytes = 4096;  // each tensor of the group has a batch of its own
+    config.fusion_threshold_bytes = 4096;  // this setting gives each tensor of the group its own batch
     run_on_devices(
         2,
         [&](DeviceRank& rank) {
@@ -193,7 +193,8 @@ void run_mixed_group(const std::string& delayed, bool floats_first) {
             core::Completion completion(2);
             start_mixed_group(rank, floats, integers, floats_first, completion);
             rank.wait_on_stream(completion).throw_if_failed();
-            // The tensor of the first batch is read first, before the host can learn that the batch has ended.
+            // This rank reads the first batch's tensor first, at a time when the host cannot know yet that the batch
+            // has ended.
             const std::vector<float> first = rank.get(floats_first ? floats : integers, 3000);
             const std::vector<float> second = rank.get(floats_first ? integers : floats, 3000);
             RUEDA_RANK_CHECK((floats_first ? first : second) == std::vector<float>(3000, 2.0F));
@@ -220,7 +221,7 @@ TEST_CASE("during the capture of a graph, operations are refused", "[streams]") 
         RUEDA_RANK_CHECK(refused.code() == ErrorCode::unsupported);
         RUEDA_RANK_CHECK(refused.message().find("graph") != std::string::npos);
         RUEDA_RANK_CHECK(gpu::end_capture(rank.own_stream()) == collectives::cuda::kCudaSuccess);
-        rank.allreduce("x", data, 1);  // works again, and the capture was not disturbed
+        rank.allreduce("x", data, 1);  // the refusal did not disturb the capture, and operations work again
         RUEDA_RANK_CHECK(rank.get(data, 1).front() == 1.0F);
     });
 }

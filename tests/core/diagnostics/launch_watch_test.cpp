@@ -133,7 +133,7 @@ TEST_CASE("the rank whose GPU works on the oldest batch reports") {
     job.launch(0, Inputs::unknown);
     job.launch(1, Inputs::unknown);
     job.launch(2, Inputs::unknown);
-    job.set.memory().cursor(0).launched.store(2);  // has done the batch, and works on the next one
+    job.set.memory().cursor(0).launched.store(2);  // this rank has done the batch and works on the next one
     LaunchWatch first = job.watch(0);
     LaunchWatch second = job.watch(1);
     static_cast<void>(job.look(first, 1 * kSecond));
@@ -256,7 +256,7 @@ TEST_CASE("a report about a batch that a rank has not launched says how far each
     static_cast<void>(job.look(first, 1 * kSecond));
     static_cast<void>(look(1 * kSecond));
     job.beat(12 * kSecond);
-    CHECK_FALSE(job.look(first, 12 * kSecond));  // the ranks that have not launched the batch report it
+    CHECK_FALSE(job.look(first, 12 * kSecond));  // the report comes from a rank that has not launched the batch
     const auto finding = look(12 * kSecond);
     REQUIRE(finding);
     CHECK_THAT(finding->text,

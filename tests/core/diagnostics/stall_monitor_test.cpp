@@ -96,7 +96,7 @@ TEST_CASE("a message that a rank waits for is reported by the lowest rank, like 
                Catch::Contains("\n  receive from rank 2, tag 5: waiting for 63 s; ready: rank 1; missing: "
                                "rank 2\n") &&
                    Catch::Contains("busy with 'evaluating'"));
-    CHECK_FALSE(first.tick(170 * kSecond));  // the same message, before the interval is over
+    CHECK_FALSE(first.tick(170 * kSecond));  // the message was reported just now, so it is not reported again
 
     wait_for_message(job, 1, -1, 180 * kSecond, true);
     job.beat_all(250 * kSecond);
@@ -479,7 +479,8 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     CHECK(line(100 * kSecond) == head +
                                      "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
                                      "no collective itself");
-    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);  // an operation without a slot has no name to report
+    // this value stands for an operation without a slot, and such an operation has no name
+    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);
     CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }
 

@@ -43,7 +43,8 @@ inline Metadata vector_of(std::int64_t elements) {
     return metadata;
 }
 
-/// Has the constants of ShippedSteps as variables, so that a test can choose a wrong order of the steps.
+/// ShippedSteps has these members as constants. Here they are variables, so that a test can choose a wrong order of the
+/// steps.
 struct Steps {
     bool called_before_append = ShippedSteps::called_before_append;
     std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
@@ -220,7 +221,7 @@ public:
 
     [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
 
-    std::vector<Event> events;  ///< in the order of the log
+    std::vector<Event> events;  ///< the events in the order of the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
     std::uint32_t sent_away = 0;  ///< arrivals at a slot that was already retired

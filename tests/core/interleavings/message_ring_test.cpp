@@ -71,7 +71,7 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
 void write(Ranks& r, std::uint64_t records) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     std::uint64_t written = 0;
-    // The writer tries once, and again each time when the reader knocks at the writer's door.
+    // The writer tries to write once at the beginning, and again each time the reader knocks at the writer's door.
     bool first = true;
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         bool has_room = knocked || std::exchange(first, false);

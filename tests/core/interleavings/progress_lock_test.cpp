@@ -25,7 +25,7 @@ enum class Turn { idle, advanced };
 /// The model's copy of Engine::Haste: how urgently a waiting caller needs progress.
 enum class Haste { urgent, none };
 
-/// Has the constants of AllSteps as variables, so that a test can leave out steps.
+/// AllSteps has these members as constants. Here they are variables, so that a test can leave out steps.
 struct LeftOut {
     bool no_second_look = AllSteps::no_second_look;
     bool no_look_for_work = AllSteps::no_look_for_work;
@@ -97,7 +97,7 @@ public:
             ExploredAtomics::pause();
         }
     }
-    /// Waits as a caller that leaves progress to the other threads of the rank.
+    /// Waits as a caller that leaves progress to other threads of the rank.
     void look_on(std::uint32_t operation) {
         while (!is_done(operation)) {
             ExploredAtomics::pause();
@@ -175,7 +175,7 @@ public:
         }
     }
 
-    // ---- the functions that ProgressLock calls; they make this class a Work ----
+    // ---- the functions of Work, which ProgressLock calls ----
 
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     [[nodiscard]] bool has_work() const { return published() != 0 || message_.load(std::memory_order_seq_cst) != 0; }

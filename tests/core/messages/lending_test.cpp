@@ -54,7 +54,7 @@ struct Call {
     }
 };
 
-/// One of two ranks on a host. The test calls step() of the rank's Messenger.
+/// A rank of a host with two ranks. The test calls step() of the rank's Messenger.
 class SteppedRank {
 public:
     SteppedRank(std::shared_ptr<collectives::Arena> arena, int rank) : arena_(std::move(arena)) {

@@ -150,7 +150,7 @@ TEST_CASE("possible operations are not refused") {
     for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
         all.push_back(of(Operation::allreduce, ReduceOp::adasum, dtype));
     }
-    // An operation without a reduction ignores the field reduce_op.
+    // These operations have no reduction, so they ignore the field reduce_op.
     for (const Operation operation : {Operation::broadcast, Operation::allgather, Operation::alltoall,
                                       Operation::gather, Operation::scatter, Operation::group}) {
         all.push_back(of(operation, ReduceOp::average, DType::boolean));

@@ -26,7 +26,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     const Metadata metadata = allreduce_of({3});
     CHECK(set.bind("a", metadata) == 4);
     CHECK(set.bind("b", metadata) == 5);
-    REQUIRE(set.arrive_at(0, 5, 1) == Arrival::counted);  // stays pending, so slot 5 is not idle
+    REQUIRE(set.arrive_at(0, 5, 1) == Arrival::counted);  // this announcement stays pending, so slot 5 is not idle
     CHECK(set.bind("c", metadata) == 6);
     CHECK(set.bind("d", metadata) == 7);
     CHECK(state_of(set, 4) == SlotState::retired);
@@ -40,7 +40,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(entries[4].kind == EntryKind::retire);
     CHECK(entries[4].slot == 6);
     CHECK(entries[5].kind == EntryKind::first_call);
-    // A member that arrives in a retired slot is sent away.
+    // An announcement in a retired slot is not counted, and the member learns that the slot is retired.
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);
@@ -48,7 +48,8 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
-    CHECK(state_of(set, 7) == SlotState::retired);  // slot 7 was unused, and only one slot was free, as before
+    // slot 7 was unused; again only one slot is free, so the registrar retires this one as well
+    CHECK(state_of(set, 7) == SlotState::retired);
     CHECK(set.memory().arrivals(4).count.load() == 0);
     CHECK(set.memory().label(4).state().use == 2);
     set.catch_up();

@@ -28,7 +28,7 @@ bool chance(Random& random, std::uint32_t percent) { return below(random, 100) <
 /// The metadata of all ranks for one announcement of a tensor.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< by rank; only for operations of variable size
+    std::vector<std::int64_t> rows;  ///< the number of rows, by rank; only for operations of variable size
     std::size_t epoch = 0;           ///< number of joins that ended before this round
     std::vector<bool> active;        ///< by rank: whether the rank takes part; if not, it has joined or will join
 
@@ -70,7 +70,7 @@ struct State {
     Metadata last_called;
 };
 
-/// How far a host is with its joins.
+/// The state of a host's joins.
 struct Away {
     std::size_t epoch = 0;
     std::vector<std::int32_t> joined;  ///< ranks in the order of their joins
@@ -402,7 +402,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // not a CHECK in each step, because such macros are slow
+        if (idle_steps_ == kPatience) {  // this "if" avoids a CHECK in every step, because such macros are slow
             FAIL("nothing goes on");
         }
     }

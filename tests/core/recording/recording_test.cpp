@@ -249,7 +249,8 @@ TEST_CASE("after a hang in a receive the files name it", "[threads]") {
         if (context.rank() == 1) {
             rank.runtime().abort("the test ends the job");
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the receive has been in the background
+        // the receive waits in the background during this time
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
         RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).code() == ErrorCode::aborted);
         static_cast<void>(rank.runtime().shutdown());
     });

@@ -106,7 +106,7 @@ TEST_CASE("an abort is reported on a rank that has no memory for it", "[threads]
         REQUIRE(result.passed());
         failed = result.ranks[0].value("failed") == "1";
     }
-    CHECK(successes > 3);  // the waits themselves made allocations that could fail
+    CHECK(successes > 3);  // the waits made allocations, so a failure could be tested
 }
 
 /// From the abort until the end of every wait, all allocations of the process fail.

@@ -18,7 +18,7 @@ namespace {
 using collectives::Operation;
 using core::EntryKind;
 
-/// A batch as member 0 prepares it for execution.
+/// A batch that member 0 has prepared for execution.
 struct Batch {
     explicit Batch(const TwoMembers& set)
         : announced(set.view(0)), outputs(set.identity(), 0), called(set.view(0), announced, outputs) {}

@@ -69,8 +69,8 @@ struct Batches {
     }
 };
 
-/// One tensor of a step, whose result is compared with the result over the ranks that are active in the step. The last
-/// bit of an average may differ: the test divides, but the library multiplies by the reciprocal.
+/// One tensor of a step, whose result is compared with the expected result of the ranks that are active in the step.
+/// The last bit of an average may differ: the test divides, but the library multiplies by the reciprocal.
 class Gradient {
 public:
     Gradient(Client& client, const Batches& batches, int step, std::string name, std::size_t count, ReduceOp op,
@@ -266,8 +266,8 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
 }
 
 /// Each rank starts a group that no other rank starts, and then joins. A group's members are announced only after the
-/// call of its number of members. A rank must be able to join with such members pending; the group's result is the
-/// rank's own values.
+/// call of its number of members. A rank must be able to join while such members are pending. The result of the group
+/// is then the rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());

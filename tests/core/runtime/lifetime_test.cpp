@@ -169,7 +169,7 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             context.phase(fmt::format("job {}", job));
             RUEDA_RANK_CHECK(!rueda::initialized());
             rueda::init();
-            rueda::init();  // a second init() has no effect
+            rueda::init();  // init() is called twice, and the second call has no effect
             PublicClient client;
             run_scenarios(client, error_scenarios());
             // The memory of the previous job is still valid. This job can use it as ordinary memory.
@@ -184,7 +184,7 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             std::fill_n(kept, 1000, 1.0F);
             rueda::allreduce("resident", std::span(kept, 1000), {.op = ReduceOp::sum});
             rueda::shutdown();
-            rueda::shutdown();  // a second shutdown() has no effect
+            rueda::shutdown();  // shutdown() is called twice, and the second call has no effect
             RUEDA_RANK_EQUAL(kept[999], static_cast<float>(context.size()));
         }
         try {

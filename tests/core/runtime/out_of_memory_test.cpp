@@ -46,7 +46,7 @@ std::uint64_t start_at_last(Start&& start) {
     }
 }
 
-/// The name does not fit into the string object itself, so each copy allocates.
+/// The name is too long for the space inside a std::string, so each copy allocates.
 std::string name_of(int i) { return fmt::format("the gradient of the weights of layer {}", i); }
 
 void named(RankContext&, RuntimeClient& client) {

@@ -120,7 +120,7 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
         2,
         [](RankContext& context) {
             constexpr int kRounds = kSanitized ? 40 : 300;
-            constexpr int kFirst = 50;  // after 50 jobs, the libraries have allocated all memory that they keep
+            constexpr int kFirst = 50;  // after 50 jobs, the libraries keep memory and allocate no more of it
             ::setenv("RUEDA_RESIDENT_LIMIT", kSanitized ? "16G" : "4096G", 1);
             rueda::TensorSlot slot("slot");
             std::optional<Footprint> before;

@@ -120,7 +120,7 @@ std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts) {
     return members;
 }
 
-using Results = std::map<int, Bytes>;  // by the number of the work
+using Results = std::map<int, Bytes>;  // the key is the number of the work
 
 /// Starts the asynchronous operations in a random order, and waits for them in another random order.
 Results do_in_background(const std::vector<Member>& members, std::vector<const Work*> works, Shaker shaker) {

@@ -54,7 +54,7 @@ void bursts(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// Starts a group that just fits into the free slots, a group with one member more, and again a group that fits. A
+/// Starts three groups: one that just fits into the free slots, one with one member more, and again one that fits. A
 /// group needs one slot for each member and one for its number of members.
 void largest_group(RankContext& context, RuntimeClient& client) {
     const int size = client.size();
@@ -138,8 +138,8 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
 }
 
 /// Does the same as bursts() while other threads call operations with small tensors in a loop. The slots of these
-/// tensors look idle, because direct announcements are not counted, so Rueda takes the slots back. In spite of the
-/// loops, the rank must read that other ranks need slots.
+/// tensors look idle, because direct announcements are not counted, so Rueda takes the slots back. Although its threads
+/// are in loops, the rank must read the log entries that free slots for other ranks.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
     std::array<std::string, 2> failures;  // two threads: one drives progress while the other announces
     std::vector<std::jthread> loops;
@@ -257,7 +257,7 @@ void alone(RankContext& context, RuntimeClient& client) {
 TEST_CASE("one rank takes all slots", "[threads]") { check_passed(run_clients(2, few_slots(), alone)); }
 
 /// The group of rank 0 finds no slot. The other ranks' groups have other numbers of members, for which slots are free.
-/// But if these groups started, no rank could report the disagreement. So they must fail, too.
+/// These groups must fail as well. If they started, no rank could report the disagreement.
 void group_without_a_slot(RankContext& context, RuntimeClient& client) {
     constexpr std::size_t kNames = 32;
     std::vector<float> values(kNames, 1);

@@ -46,13 +46,13 @@ TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]")
         const int launched = context.rank();
         for (int round = 0; round < 3; ++round) {
             if (launched == 5) {
-                break;  // rank 5 is in none of these jobs
+                break;  // rank 5 takes part in none of these jobs
             }
             const bool is_odd = launched % 2 != 0;
             const Ranks members = is_odd ? Ranks{3, 1} : Ranks{4, 0, 2};
             rueda::init(std::span(members));
             check_numbers(launched / 2, is_odd ? 2 : 3);
-            rueda::init(std::span(members));  // a second init() has no effect
+            rueda::init(std::span(members));  // init() is called twice, and the second call has no effect
             check_sum(launched, members);
             if (!is_odd) {
                 const ProcessSet pair = rueda::add_process_set({0, 2});  // the numbers are ranks of this job
@@ -74,7 +74,8 @@ TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]")
 
 TEST_CASE("a list of all ranks, and of one", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext& context) {
-        context.rank() == 1 ? rueda::init() : rueda::init({2, 0, 1});  // both calls mean the job of all ranks
+        // both kinds of calls ask for the job of all ranks
+        context.rank() == 1 ? rueda::init() : rueda::init({2, 0, 1});
         check_numbers(context.rank(), 3);
         check_sum(context.rank(), {0, 1, 2});
         rueda::shutdown();

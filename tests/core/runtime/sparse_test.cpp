@@ -95,7 +95,7 @@ void check_round(int round, std::int64_t along, bool blocking, ReduceOp op) {
 }
 
 TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
-    const int size = GENERATE(1, 2, 4);  // powers of two keep averages exact
+    const int size = GENERATE(1, 2, 4);  // with these sizes (powers of two), averages are exact
     check_passed(run_public_ranks(size, [](RankContext&) {
         rueda::init();
         for (int round = 0; round < 8; ++round) {

@@ -41,7 +41,7 @@ TEST_CASE("SIGTERM reaches the program's handler, as often as it comes", "[proce
             rueda::init();
             ::raise(SIGTERM);
             RUEDA_RANK_EQUAL(static_cast<int>(handled), 2 * job - 1);
-            rueda::barrier();  // the barrier shows that the signal ended the job on no rank
+            rueda::barrier();  // the barrier shows that the signal has not ended the job
             rueda::shutdown();
             RUEDA_RANK_CHECK(disposition().sa_handler == own.sa_handler);
             RUEDA_RANK_EQUAL(disposition().sa_flags & SA_SIGINFO, own.sa_flags);

@@ -44,7 +44,8 @@ class Termination(unittest.TestCase):
         self.assertEqual(len(re.findall(line, errors)), 1, errors)
 
     def test_a_rank_that_computes(self):
-        # mpirun sends SIGTERM within milliseconds, usually before the background thread notices the dead rank.
+        # mpirun sends SIGTERM within milliseconds, usually before the background thread notices the dead rank. The test
+        # makes three attempts.
         for _ in range(3):
             errors, pid = run("silent")
             self.expect_line(errors, pid)

@@ -88,8 +88,8 @@ void expect_difference(const Status& status, const std::string& tensor, const st
     RUEDA_RANK_CHECK(text.find_first_not_of(kDigits, odd + 10) > odd + 20);
 }
 
-/// If the result of an allreduce or a broadcast is different in rank 1's memory, the operation must fail on all ranks.
-/// The next operation with this name and all other operations must work.
+/// If rank 1's result of an allreduce or a broadcast differs, the operation must fail on all ranks. The next operation
+/// with this name and all other operations must work.
 void difference(Client& client) {
     const std::string others = client.size() == 2 ? "rank 0" : "ranks 0, 2";
     Outputs outputs(client);
@@ -249,8 +249,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                // After every third call of the set, the world makes the same call. The world compares the results of
-                // every second one of its own calls.
+                // Every third call of the set is repeated in the world. The world compares the results of every second
+                // one of its own calls.
                 if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }
@@ -308,7 +308,7 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
     check(3, verifying(), body, {}, layout);
 }
 
-/// Rank 0 shuts down without waiting for its operation. The wait may succeed on ranks that have the result.
+/// Rank 0 shuts down without waiting for its operation. On ranks that already have the result, the wait may succeed.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kRounds = 40;
-constexpr auto kLate = 5ms;  // in 5 ms the other rank falls asleep
+constexpr auto kLate = 5ms;  // this time is enough for the other rank to fall asleep
 
 /// Rank 0 announces directly and sleeps. Rank 1's announcement is counted, because its input does not fit into the
 /// announcement or because its caller does not wait.
@@ -87,7 +87,7 @@ TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[wakeups]
     }
 }
 
-/// Announcements have space for the payloads of eight ranks; this job has nine.
+/// Small inputs are sent with the announcements only in jobs of up to eight ranks. This job has nine.
 TEST_CASE("more ranks than small inputs travel between", "[wakeups]") {
     check_passed(run_clients(9, patient_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {

@@ -140,7 +140,7 @@ TEST_CASE("messages narrow the difference of two clocks", "[unit]") {
     interval.note_sent(600, 1'000 + 630);      // the message took 30 ns
     CHECK(interval.middle_ns() == 975);        // the difference is between 920 and 1030
     CHECK(interval.half_width_ns() == 55);
-    interval.note_received(1'000 + 700, 790);  // slower messages do not narrow the interval
+    interval.note_received(1'000 + 700, 790);  // this message was slower, so it does not narrow the interval
     interval.note_sent(800, 1'000 + 990);
     CHECK(interval.half_width_ns() == 55);
     interval.note_received(1'000 + 900, 910);
@@ -154,7 +154,7 @@ TEST_CASE("a scope is recorded with its times", "[unit]") {
     ProgramScopes scopes(recorder.writer);
     const std::int64_t began = base::monotonic_ns();
     scopes.add("saving", began);
-    scopes.add("saving", 0);  // the scope began before the job
+    scopes.add("saving", 0);  // the scope began before the job, so it is not recorded
     scopes.end();
     scopes.add("after the end", began);
     const auto operations = recorder.reader().operations();

@@ -314,7 +314,7 @@ TEST_CASE("timelines start and stop while the job runs", "[threads]") {
 }
 
 TEST_CASE("a program that is faster than the writer loses records, and the file says so", "[threads]") {
-    constexpr std::uint64_t kSteps = 40'000;  // ten times as many operations as the ring has records
+    constexpr std::uint64_t kSteps = 40'000;  // the job runs ten times as many operations as the ring has records
     const Folder folder;
     const std::string path = folder.path().string() + "/t.json";
     const RanksResult result = run_ranks(1, [&](RankContext& context) {

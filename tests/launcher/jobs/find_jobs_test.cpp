@@ -25,7 +25,7 @@ std::string id_of(const MadeArena& arena) {
     return "j" + std::to_string(status.st_ino);
 }
 
-/// Returns the job with this id, or null. Other jobs may run on this machine.
+/// Returns the job with this id, or null. The list may contain other jobs of this machine.
 const Job* find(const JobList& list, const std::string& id) {
     const auto job = std::find_if(list.jobs.begin(), list.jobs.end(), [&id](const Job& j) { return j.id == id; });
     return job != list.jobs.end() ? &*job : nullptr;

@@ -60,7 +60,7 @@ TEST_CASE("the jobs in JSON") {
     CHECK(first["id"] == "j1");
     CHECK(first["ranks"] == std::vector<int>{0, 1});
     CHECK(first["pids"] == std::vector<int>{50, 51});
-    CHECK(first["step"] == 117);  // the step of the rank that is furthest behind
+    CHECK(first["step"] == 117);  // "step" is the step of the rank that is furthest behind
     CHECK(first["age_seconds"] == 133.0);
     CHECK(first["state"] == "running");
     CHECK(first["abort_reason"].is_null());

@@ -540,7 +540,7 @@ class LiveHosts(WithJob):
         other = b"two" if b"one does not answer" in terminal.seen else b"one"
         begin = len(terminal.seen)
         terminal.read_until(lambda seen: len(re.findall(other + rb" +1 +\d+ ", seen[begin:])) >= 2)
-        # A stopped process does not handle SIGTERM, so only SIGKILL ends it.
+        # The process is stopped and does not handle SIGTERM, so only SIGKILL ends it.
         terminal.type(b"q")
         self.assertEqual(terminal.end(), 0)
         self.assert_nothing_is_left()

@@ -198,13 +198,13 @@ TEST_CASE("a rank in a blocking send or receive waits for the peer") {
          Recording(1, "ranks 0-4").receives(3, 300).without_blocking(), Recording(2, "ranks 0-4").receives(7, 600),
          Recording(3, "ranks 0-4").receives(-1, 500), Recording(4, "ranks 0-4").receives(1, 100, std::nullopt, 130)},
         0, 1000);
-    CHECK(ns_for(waits[0], 1) == 50);  // until the receive knew that rank 1 sends
+    CHECK(ns_for(waits[0], 1) == 50);  // rank 0 waited until its receive knew that rank 1 sends
     CHECK(ns_for(waits[0], 2) == 600);
     CHECK(waits[1].waits.empty());
     CHECK(ns_for(waits[2], 7) == 400);  // rank 7 is on another host
     CHECK(waits[2].share_caused_by(7) == Approx(0.4));
     CHECK(ns_for(waits[3], kAnyRank) == 500);
-    CHECK(ns_for(waits[4], 1) == 30);  // a small message has no start
+    CHECK(ns_for(waits[4], 1) == 30);  // a small message has no start, so the wait lasts until its end
     // Rank 0 waited for rank 2, which waited for rank 7 from 600 on.
     CHECK(waits[0].share_caused_by(2) == Approx(0.2));
     CHECK(waits[0].share_caused_by(7) == Approx(0.4));
@@ -216,10 +216,11 @@ TEST_CASE("the rank at the end of a chain of messages causes the waits") {
             {Recording(0, "ranks 0-3"), Recording(1, "ranks 0-3").pending("a", 400),
              Recording(2, "ranks 0-3").receives(3, 300), Recording(3, "ranks 0-3").receives(0, 500).pending("b", 900)},
             0, 1000);
-        CHECK(ns_for(waits[1], 0) == 600);  // the first rank that has not announced "a"
+        CHECK(ns_for(waits[1], 0) == 600);  // rank 0 is the first rank that has not announced "a"
         CHECK(ns_for(waits[2], 3) == 700);
         CHECK(waits[2].share_caused_by(0) == Approx(0.4));
-        CHECK(waits[2].share_caused_by(3) == Approx(0.3));  // before 500, and from 900 on, when rank 3 went on
+        // rank 3 caused the wait before 500 and from 900 on, when it continued
+        CHECK(waits[2].share_caused_by(3) == Approx(0.3));
     }
     SECTION("it waits for the rank that waits for it") {
         const auto waits =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The kernels of adasum on the host against ops::adasum().
+// Compares the kernels of adasum, which run on the host here, with ops::adasum().
 #include <cmath>
 
 #include "adasum_reference.hpp"
@@ -104,9 +104,9 @@ TEST_CASE("adasum kernels treat missing, zero, cancelling, infinite and NaN tens
         const Bytes nans = tensor({1.0, 2.0, NAN});
         const Bytes tiny = tensor({1e-300, 1e-42, 1e-38});
         const Bytes huge = tensor({1e38, -1e38, 1e300});
-        // The sources 1 and 8 times `ones` get weights of different signs, and their vector is 4.5 times `ones`.
-        // Together with the third source, it nearly vanishes: whether it counts as zero depends on the absolute
-        // weights.
+        // The first two sources are 1 and 8 times `ones`. They get weights of different signs, and their combination is
+        // 4.5 times `ones`. Together with the third source, this vector nearly vanishes. Whether the sum counts as zero
+        // depends on the absolute weights.
         const Bytes eightfold = tensor({8.0, -16.0, 4.0});
         const Bytes nearly = tensor({-4.5 * (1 + 1.9e-6), 9.0 * (1 + 1.9e-6), -2.25 * (1 + 1.9e-6)});
         const Bytes gradient = random_gradients(dtype, count, random);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The kernels that copy, scale, convert and fill, on the host against functions of ops.
+// Compares the kernels that copy, scale, convert and fill with functions of ops. The kernels run on the host here.
 #include <cmath>
 #include <numeric>
 
@@ -118,7 +118,8 @@ TEST_CASE("scale and convert kernels have the bits of their definition for every
                         CHECK(convert_and_compare(way, content, from_shift, to_shift) == "");
                     }
                 }
-                // The pointers are congruent in elements: vectors after two elements.
+                // The two pointers are equally far from an aligned address, counted in elements. So the kernel uses
+                // vectors after two elements.
                 CHECK(convert_and_compare(way, content, 2 * size_of(way.from), 2 * size_of(way.to)) == "");
             }
         }
@@ -141,7 +142,8 @@ TEST_CASE("convert kernels convert each of the 65536 patterns of the 16-bit type
 }
 
 TEST_CASE("convert kernels round to nearest even around every float16 and bfloat16", "[unit]") {
-    // Around the middle between neighbours: in float64 also much closer to it than float32 can be.
+    // Values around the middle between two neighbours. In float64, some of them are much closer to the middle than a
+    // float32 can be.
     for (const DType half : {DType::float16, DType::bfloat16}) {
         std::vector<double> values;
         for (std::uint32_t bits = 0; bits < 0x7F80; bits += 3) {

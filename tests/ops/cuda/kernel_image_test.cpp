@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The text of the device kernels, which a driver compiles.
+// Tests the PTX text of the device kernels, which a driver compiles.
 #include "ops/cuda/kernel_image.hpp"
 
 #include <catch2/catch.hpp>
@@ -58,9 +58,9 @@ TEST_CASE("the image has every kernel, for old drivers, and without instructions
     CHECK(image.data()[image.size()] == '\0');
     CHECK(image.find("\n.target sm_75") != std::string_view::npos);
     CHECK(image.find("\n.version 6.") != std::string_view::npos);
-    // fma: rounds once instead of twice. Without .rn, the assembler may itself make an fma of a product and a sum.
-    // .ftz and .approx: other results for subnormals and quotients. .local: a thread copies the parameter.
-    // call: a function of a library that is not there.
+    // The PTX must not contain these words. fma: it rounds once instead of twice; without .rn, the assembler may itself
+    // make an fma of a product and a sum. .ftz and .approx: they change the results for subnormals and quotients.
+    // .local: a thread copies the parameter. call: it calls a function of a library that does not exist here.
     for (const char* forbidden : {"fma.", "mad.f", "add.f32", "mul.f32", "add.f64", "mul.f64", ".ftz", ".approx",
                                   ".local", "call.", "call ", ".extern"}) {
         CAPTURE(forbidden);
@@ -72,7 +72,8 @@ TEST_CASE("the image has every kernel, for old drivers, and without instructions
 
 TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     alignas(16) std::byte memory[64];
-    // One pointer to elements of 4 bytes: three elements before the first aligned vector, and two after the last one.
+    // One pointer to elements of 4 bytes. Three elements come before the first aligned vector, and two after the last
+    // one.
     Division division(3 + 4 * 5 + 2, memory + 4, 4);
     CHECK(division.vectors() == 5);
     CHECK(division.begin_of_vector(0) == 3);
@@ -81,12 +82,14 @@ TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     CHECK(division.place_of_single(2) == 2);
     CHECK(division.place_of_single(3) == 23);
     CHECK(division.place_of_single(4) == 24);
-    // A second pointer with the same distance to an aligned address, and a third one to wider elements.
+    // Adds a second pointer, which has the same distance to an aligned address, and a third pointer, whose elements are
+    // wider.
     division.include(memory + 20, 4);
     CHECK(division.vectors() == 5);
     division.include(memory + 8, 8);
     CHECK(division.vectors() == 5);
-    // A pointer that is aligned to its elements, but not together with the others, and one that is not aligned.
+    // One pointer is aligned to its elements, but differs from the others in its distance to an aligned address.
+    // Another pointer is not aligned to its elements.
     division.include(memory + 8, 4);
     CHECK(division.vectors() == 0);
     CHECK(division.singles() == 25);
@@ -94,7 +97,7 @@ TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     CHECK(division.are_elements_aligned());
     division.include(memory + 9, 4);
     CHECK_FALSE(division.are_elements_aligned());
-    // Too few elements to reach the first aligned vector.
+    // There are too few elements to reach the first aligned vector.
     const Division small(2, memory + 4, 4);
     CHECK(small.vectors() == 0);
     CHECK(small.singles() == 2);

@@ -22,8 +22,8 @@ using ops::test::Bytes;
 /// Runs a kernel with one parameter of `bytes` bytes: on the host, as PTX, or on a GPU (main.cpp).
 void run_kernel(const char* name, Dimensions grid, void* argument, std::size_t bytes);
 
-/// Whether the next comparison of a long series is to be run. If kernels run as PTX, this is slow, and the function
-/// chooses every 25th comparison.
+/// Whether the next comparison of a long series should run. Kernels run slowly as PTX, so in that case only every 25th
+/// comparison runs.
 bool is_chosen();
 
 /// Runs a launch. Without `blocks`, the grid is the launch's own.
@@ -35,7 +35,8 @@ void run(const Launch<Arguments>& launch, std::uint32_t blocks = 0) {
     run_kernel(launch.kernel, grid, &arguments, sizeof(arguments));
 }
 
-/// Returns "" if the buffer has the content and nothing beside it was written, and otherwise the first difference.
+/// Returns "" if the buffer has the given content and no byte beside the buffer was changed. Otherwise describes the
+/// first difference.
 inline std::string difference(DType dtype, Buffer& got, const Bytes& want) {
     if (!got.canaries_alive()) {
         return "wrote outside its range";

@@ -15,7 +15,7 @@
 namespace rueda::ops::cuda::test {
 namespace {
 
-// What runs the kernels, for the whole process; main() sets it.
+// The machine or device that runs the kernels, for the whole process; main() sets it.
 std::unique_ptr<PtxMachine> machine;
 std::unique_ptr<TestDevice> device;
 

@@ -14,7 +14,7 @@
 namespace rueda::ops::cuda::test {
 namespace {
 
-// The words of all instructions that the machine knows. The position is the number of the instruction.
+// The words of all instructions that the machine knows. A word's position is the number of its instruction.
 constexpr const char* kOps[] = {"mov",  "add",  "sub", "mul",  "div", "rem", "min", "max", "neg",
                                 "not",  "and",  "or",  "xor",  "shl", "shr", "bfe", "bfi", "prmt",
                                 "selp", "setp", "cvt", "cvta", "ld",  "st",  "bra", "ret", "sqrt"};
@@ -100,7 +100,7 @@ double as_number(std::uint64_t bits) { return std::bit_cast<double>(bits); }
 std::uint64_t bits_of(float v) { return std::isnan(v) ? 0x7FFFFFFFU : std::bit_cast<std::uint32_t>(v); }
 std::uint64_t bits_of(double v) { return std::bit_cast<std::uint64_t>(v); }
 
-/// Converts a double to an integer: truncated, limited to the range, NaN becomes 0.
+/// Converts a double to an integer. The number is truncated and limited to the range; NaN becomes 0.
 std::uint64_t integer_of(double value, bool is_signed, std::uint32_t bits) {
     if (std::isnan(value)) {
         return 0;
@@ -161,8 +161,8 @@ PtxMachine::PtxMachine(std::string_view commented) {
     }
 }
 
-/// Divides the body into statements. A brace at the beginning of a statement is a scope, and has no meaning here; other
-/// braces belong to operands.
+/// Divides the body into statements. A brace at the beginning of a statement opens or closes a scope, and is ignored;
+/// other braces belong to operands.
 PtxMachine::Kernel PtxMachine::kernel_of(std::string_view body) {
     Kernel kernel;
     std::map<std::string, std::size_t> registers;
@@ -324,7 +324,7 @@ struct PtxMachine::Thread {
     [[nodiscard]] std::uint64_t computed_unsigned(const Instruction& i) const;
 };
 
-/// mov, also from and to a group of registers.
+/// Executes mov, also from and to a group of registers.
 void PtxMachine::Thread::move(const Instruction& i) {
     if (i.split == 0) {
         write(i.operands[0], read(i, 1));

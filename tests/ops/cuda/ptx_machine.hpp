@@ -32,7 +32,7 @@ private:
     enum class Kind : std::uint8_t { none, reg, constant, argument, special };
     struct Operand {
         Kind kind = Kind::none;
-        std::uint64_t value = 0;  ///< number of the register, the constant, or an offset
+        std::uint64_t value = 0;  ///< the number of the register, the value of the constant, or an offset
     };
     /// A type: u, s, b, f or p (predicate), and its bits.
     struct Type {
@@ -42,9 +42,9 @@ private:
     struct Instruction {
         std::string name;  ///< the instruction as written, for messages
         std::string op;    ///< its first word
-        int code = 0;      ///< op and comparison as a number
-        Type type;         ///< the last type, or the only one
-        Type to;           ///< the type before the last, if there are two
+        int code = 0;      ///< the operation and the comparison, as a number
+        Type type;         ///< the last type in the instruction's name
+        Type to;           ///< if the name contains two types: the first of them
         std::vector<Operand> operands;
         std::size_t split = 0;  ///< number of operands of the result, if one operand is in braces
         std::int64_t guard = -1;

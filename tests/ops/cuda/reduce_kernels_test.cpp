@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// The kernels rueda_reduce_… on the host against ops::reduce().
+// Compares the kernels rueda_reduce_…, which run on the host here, with ops::reduce().
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ using ops::test::random_elements;
 /// Where the sources and the destination begin, in bytes after a multiple of 64.
 struct Placement {
     std::size_t first = 0;   ///< of source 0
-    std::size_t step = 0;    ///< how much more for each further source
+    std::size_t step = 0;    ///< how many bytes later each further source begins
     std::size_t result = 0;  ///< of the destination
     bool in_place = false;   ///< the destination is source 0
 };
@@ -158,7 +158,7 @@ TEST_CASE("averages of 64-bit integers divide exact sums of more than 64 bits", 
         average(DType::int64, {bytes_of(a), bytes_of(b), bytes_of(c)}, postscale);
         average(DType::uint64, {bytes_of(d), bytes_of(e)}, postscale);
     }
-    // Sums that lie next to the middle between two doubles show whether the conversion rounds once.
+    // The sums lie close to the middle between two doubles. So they show whether the conversion rounds only once.
     std::mt19937_64 random(4);
     std::vector<Bytes> sources;
     for (int s = 0; s < 16; ++s) {

@@ -10,7 +10,7 @@
 
 namespace rueda::ops::cuda::test {
 
-/// There is no driver, no device, or no kernel: tests on a device are skipped.
+/// Thrown if there is no driver, no device or no kernel. Tests on a device are then skipped.
 class NoDevice : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

@@ -32,7 +32,7 @@ for call in (
     lambda: dist.all_reduce(torch.ones(3), async_op=True).get_future().wait(),
     lambda: dist.recv(torch.ones(3), size - 1),
     lambda: trained(torch.ones(2, 4)).sum().backward(),
-    lambda: dist.new_group(),  # this call does not wait for the group's timeout
+    lambda: dist.new_group(),  # new_group() fails without waiting for the group's timeout
 ):
     try:
         call()

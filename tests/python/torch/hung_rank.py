@@ -52,7 +52,7 @@ if rueda.torch.distributed.offers("functional collectives"):
     names.append("functional")
 groups = {
     name: dist.new_group([0, 1]) for name in names
-}  # each call has its own group, because a group refuses operations after a Timeout
+}  # each of these calls has its own group, because a group refuses operations after a Timeout
 plain = network(process_group=groups["backward"])
 unused = network(process_group=groups["unused"], find_unused_parameters=True)
 hooked = network(process_group=groups["hook"])
@@ -96,7 +96,7 @@ for name in names:
         end = "no error"
     except RuntimeError as error:
         named = "rank 1 has not" in str(error) and "stopped by a signal" in str(error)
-        # PyTorch's C++ code turns the errors of futures into a RuntimeError.
+        # PyTorch's C++ code turns errors of futures into RuntimeErrors, so the kind is read from the text.
         kind = (
             "Timeout"
             if isinstance(error, rueda.Timeout) or f"not completed after {SECONDS:g} s" in str(error)

@@ -69,8 +69,9 @@ def on_stream(stream: Stream) -> Any:
         _state.stream = before
 
 
-#: Freed memory, by (stream, size). PyTorch's allocator gives it to the next tensor of this stream at once, without a wait
-#: for the GPU, and so does this one. The stand-in reports a race if something else still uses the memory.
+#: Freed memory; the key is (stream, size). Like PyTorch's allocator, this module gives freed memory to the next tensor
+#: of the same stream at once, without waiting for the GPU. If other work still uses the memory, the stand-in reports a
+#: race.
 _freed: dict[tuple[int, int], list[int]] = {}
 
 
@@ -113,7 +114,7 @@ class SimulatedTensor(torch.Tensor):
     def data_ptr(self) -> int:
         return self.memory.data_ptr() if self.memory.numel() else 0
 
-    # PyTorch's own forms of these methods ask the driver for the current device.
+    # These methods replace PyTorch's, which ask the driver for the current device.
 
     def copy_(self, source: torch.Tensor, non_blocking: bool = False) -> Any:
         return _dispatched(torch.Tensor.copy_, (self, source), {})

@@ -27,7 +27,7 @@ def run() -> None:
 
 def again(rank, size):
     """Returns the arguments for the second group. If the first rendezvous used a port, the second one uses a file,
-    because the port may not be free at once."""
+    because the port may not be free again so soon."""
     if len(sys.argv) > 2:
         return {"init_method": f"file://{sys.argv[2]}.again", "rank": rank, "world_size": size}
     return {}

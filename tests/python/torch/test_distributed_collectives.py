@@ -494,10 +494,10 @@ class Works(unittest.TestCase):
         for index in range(30):
             future = dist.all_reduce(torch.full((4,), float(RANK + index)), async_op=True).get_future()
             if index % SIZE == RANK:
-                future.wait()  # the future is complete on this rank
+                future.wait()  # waits until the future is complete on this rank
             futures.append(future.then(again(index, seen)))
             ones = torch.ones(5 + index)
-            dist.all_reduce(ones)  # the program itself also starts operations
+            dist.all_reduce(ones)  # besides the callbacks, the program itself also starts operations
             alike(ones, torch.full((5 + index,), float(SIZE)))
         for index, future in enumerate(futures):
             expected = [
@@ -647,7 +647,7 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if last == RANK:
             work = dist.all_reduce(tensor, group=everybody, async_op=True)
-        work.wait()  # the timed-out operation was still pending
+        work.wait()  # this wait succeeds, because the operation was still pending after the timeout
         alike(tensor, torch.full((4,), float(SIZE)))
 
     @ON_ONE_HOST
@@ -717,7 +717,7 @@ class Works(unittest.TestCase):
                 dist.all_reduce(tensor, group=group)
         dist.barrier(group=GLOO)
         if RANK == SIZE - 1:
-            dist.all_reduce(tensor, group=group)  # the operation of the other ranks was still pending
+            dist.all_reduce(tensor, group=group)  # succeeds, because the operation of the other ranks was still pending
             self.assertEqual(tensor.item(), SIZE * (SIZE + 1) / 2)
             with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
                 dist.all_reduce(tensor, group=group)

@@ -9,7 +9,7 @@ import unittest
 from collections import deque
 from unittest import mock
 
-import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
+import simulated_cuda  # isort: skip  (it must load its NCCL before PyTorch loads another one)
 import rueda
 import rueda.torch.distributed
 import torch
@@ -103,7 +103,7 @@ class Collectives(Case):
         self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
 
     def test_parts_that_do_not_fit(self):
-        """The parts that come have the right total, but not the sizes that this rank has given."""
+        """The parts that arrive have the right total size, but other single sizes than this rank has given."""
         received = [1] * size()
         received[0], received[-1] = 2, 0
         with self.assertRaisesRegex(ValueError, r"elements came from the ranks of the group; the output has room for"):
@@ -118,7 +118,8 @@ class Collectives(Case):
         self.assertSame(got, torch.full((3,), float(left)))
 
     def test_a_received_tensor_is_written_after_the_work_of_the_stream(self):
-        """The program's stream still reads the tensor when irecv is called. Another thread may do the copy."""
+        """The program's stream still reads the tensor when irecv is called. The copy of the message into the tensor
+        must wait for this stream, even if another thread makes the copy."""
         side, other = Stream(), Stream()
         with on_stream(side):
             tensor = cuda(torch.zeros(3))
@@ -193,23 +194,24 @@ class Waits(Case):
 
 
 class Event:
-    """An event of which the test says whether it is reached."""
+    """An event. The test decides whether it is reached."""
 
     def __init__(self, query):
         self.query = query
 
 
 class Threads(Case):
-    """What the threads of the backend do."""
+    """Tests the threads of the backend."""
 
     def test_tensors_stay_until_their_event_is_reached(self):
-        """Two threads look at the same pair, whose event is reached. The second pair must stay."""
+        """Two threads check the same pair, whose event is reached. Only this pair may be removed; the second pair must
+        stay."""
         other = threading.Thread(target=lambda: _device_operation._keep(Event(lambda: False), "of the other thread"))
 
         def reached():
             if other.ident is None:
                 other.start()
-                other.join(1)  # with the lock, the other thread cannot end now
+                other.join(1)  # as long as the lock is held, the other thread cannot end
             return True
 
         pairs = deque([(Event(reached), "first"), (Event(lambda: False), "second")])
@@ -225,7 +227,7 @@ class Threads(Case):
         self.assertEqual(list(pairs), [])
 
     def test_wait_of_the_callbacks_thread(self):
-        """This wait makes the stream for callbacks wait, and not the stream in which the program computes."""
+        """This wait makes only the stream for callbacks wait, and not the stream in which the program computes."""
         callbacks = dist.all_reduce(cuda(torch.ones(3)), async_op=True)._callbacks
         future = OrderedFuture(callbacks)
         future.set_result(1)
@@ -236,7 +238,7 @@ class Threads(Case):
         self.assertEqual(waited, [_devices.side_stream(simulated_cuda.gpu.index, "callbacks")])
 
     def test_an_operation_that_cannot_be_watched(self):
-        """The thread that watches operations goes on."""
+        """An error in one operation must not end the thread that watches operations."""
 
         class Broken:
             def wait_a_while(self, seconds):

@@ -317,7 +317,9 @@ class Sharded(unittest.TestCase):
         self.need("functional collectives")
         for kind in optimizers():
             if kind.__name__ == "Adafactor":
-                continue  # PyTorch's Adafactor changes a norm in place, which DTensor does not allow
+                # Adafactor is left out, because PyTorch's Adafactor changes a norm in place, which DTensor does not
+                # allow
+                continue
             single, network = model(), self.sharded()
             train(single, kind(single.parameters(), lr=0.01), shard=False)
             train(network, kind(network.parameters(), lr=0.01), shard=True)
@@ -493,7 +495,7 @@ class Groups(unittest.TestCase):
                 self.assertEqual(total.item(), 10.0**first + 10.0 ** (first + 1))
                 self.assertEqual(group.rank(), RANK - first)
                 root = torch.tensor([float(RANK)])
-                dist.broadcast(root, first + 1, group=group)  # the root is a global rank
+                dist.broadcast(root, first + 1, group=group)  # the root is given by its global rank, also in a group
                 self.assertEqual(root.item(), first + 1)
                 dist.destroy_process_group(group)
 
@@ -509,7 +511,8 @@ class Groups(unittest.TestCase):
     def test_split(self):
         if not rueda.torch.distributed.offers("split_group"):
             self.skipTest("not with this PyTorch")
-        halves = [list(range(SIZE // 2)), list(reversed(range(SIZE // 2, SIZE)))]  # the order of the ranks is kept
+        # the group keeps this order of the ranks
+        halves = [list(range(SIZE // 2)), list(reversed(range(SIZE // 2, SIZE)))]
         half = dist.split_group(split_ranks=halves)
         mine = halves[RANK >= SIZE // 2]
         self.assertEqual((dist.get_process_group_ranks(half), dist.get_rank(half)), (mine, mine.index(RANK)))

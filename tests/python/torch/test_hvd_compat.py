@@ -49,7 +49,7 @@ assert hvd.allreduce(torch.tensor([1.0]), op=hvd.Sum).item() == hvd.size()
 print("trained", __name__, sys.argv[1:], flush=True)
 """
 
-# Spawned processes import the script, and so horovod, again.
+# Spawned processes import the script again, and with it horovod.
 WORKERS = """
 import multiprocessing
 import subprocess
@@ -131,7 +131,7 @@ class AsHorovod(unittest.TestCase):
     def test_a_timeline_that_the_launcher_is_asked_for(self):
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--timeline-filename", "timeline.json"]
         command += [sys.executable, "-B", "-m", "rueda.compat.horovod", "train.py"]
-        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # this variable must not cause a warning
+        environment = {**os.environ, "HOROVOD_ELASTIC": "1"}  # HOROVOD_ELASTIC must not cause a warning
         ran = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False
         )

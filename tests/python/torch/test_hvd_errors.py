@@ -76,7 +76,7 @@ class Refused(unittest.TestCase):
     def test_negated_views(self):
         for negated in (torch._neg_view(torch.ones(4)), torch.ones(4, dtype=torch.complex64).conj().imag):
             if not negated.is_neg():
-                continue  # this version of PyTorch makes a copy
+                continue  # this version of PyTorch makes a copy, so the error does not occur
             with self.assertRaisesRegex(ValueError, r"resolve_neg\(\)"):
                 hvd.allreduce(negated)
             self.assertEqual(hvd.allreduce(negated.resolve_neg()).tolist(), negated.tolist())

@@ -10,7 +10,7 @@ import types
 import unittest
 from unittest import mock
 
-import simulated_cuda  # isort: skip  (before PyTorch, because of NCCL)
+import simulated_cuda  # isort: skip  (it must load its NCCL before PyTorch loads another one)
 import rueda.torch as hvd
 import torch
 from rueda import _native
@@ -211,7 +211,8 @@ class Streams(Case):
                     self.assertSame(result, torch.full((500,), total() + hvd.size() * index))
 
     def test_a_thread_goes_back_to_its_device_without_a_context(self):
-        """The scope of the device is the outer one. torch.cuda.stream() alone would go back by cudaSetDevice()."""
+        """The scope of the device must be the outer scope, because torch.cuda.stream() alone would return to the
+        previous device by cudaSetDevice()."""
         seen = []
 
         @contextlib.contextmanager
@@ -252,7 +253,7 @@ class Streams(Case):
         def start(_sizes):
             raise KeyboardInterrupt
 
-        with mock.patch("sys.unraisablehook"):  # the constructor calls the function at once, as a callback
+        with mock.patch("sys.unraisablehook"):  # the constructor calls the function at once, as if it were a callback
             operation = DeferredOperation(sizes, simulated_cuda.gpu.index, start)
         for _ in range(2):
             with self.assertRaises(KeyboardInterrupt):

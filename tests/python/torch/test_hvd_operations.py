@@ -125,7 +125,7 @@ class Allreduce(Case):
             hvd.allreduce(torch.tensor([3]), compression=hvd.Compression.fp16), torch.tensor([3]), torch.int64
         )
 
-        class Halves:  # a compressor as a user would write it
+        class Halves:  # a compressor that a user could write
             @staticmethod
             def compress(tensor):
                 return tensor / 2, 2
@@ -265,7 +265,8 @@ class Others(Case):
             self.assertSame(result, right, dtype)
         nothing = hvd.allgather(torch.empty((0, 4)))
         self.assertSame(nothing, torch.empty((0, 4)))
-        result.zero_()  # the caller owns a result's memory, even after the handle is released
+        # the caller owns the memory of a result, and may write to it, even after the handle was released
+        result.zero_()
         gc.collect()
         self.assertFalse(result.any())
 
@@ -428,7 +429,7 @@ class Gradients(Case):
             (lambda x: hvd.allreduce(x, op=hvd.Sum), 4 * count**2, 12 * count**2),
         ):
             x = torch.arange(1.0, count + 1, dtype=torch.float64).requires_grad_()
-            expected = x.detach()  # all ranks have the same input
+            expected = x.detach()  # the average is x itself, because all ranks have the same input
             (gradient,) = torch.autograd.grad((function(x**2) ** 2).sum(), x, create_graph=True)
             torch.testing.assert_close(gradient.detach(), first * expected**3)
             (gradient,) = torch.autograd.grad(gradient.sum(), x)

@@ -307,7 +307,8 @@ class Equality(Case):
         for step in range(STEPS):
             inputs, targets = (tensor.bfloat16() for tensor in mine(step))
             optimizer.zero_grad()
-            (model(inputs) - targets).square().mean().backward()  # PyTorch 1.13 has no mse_loss for bfloat16
+            # this is written out, because PyTorch 1.13 has no mse_loss for bfloat16
+            (model(inputs) - targets).square().mean().backward()
             optimizer.step()
         reference = model_of()
         train(reference, sgd(reference), global_batch)
@@ -563,7 +564,8 @@ class HowItIsUsed(Case):
         file = io.BytesIO()
         torch.save(model, file)
         other = copy.deepcopy(model)
-        loss_of(other, *mine(0)).backward()  # no optimizer has hooks on this copy
+        # this backward pass starts no reduction, because no optimizer has hooks on this copy
+        loss_of(other, *mine(0)).backward()
         train(model, optimizer, mine, 1)
 
     def test_made_where_nothing_is_recorded(self):
@@ -661,7 +663,7 @@ class HowItIsUsed(Case):
             self.skipTest("takes several ranks")
         model, reference = model_of(), model_of()
         earlier = distributed(model, sgd(model, momentum=0))
-        loss_of(model, *mine(0)).backward()  # the program gives up this step
+        loss_of(model, *mine(0)).backward()  # the program drops the gradients of this step
         later = distributed(model, sgd(model, momentum=0))
         right = sgd(reference, momentum=0)
         train(model, later, mine)
@@ -816,8 +818,8 @@ class HowItIsUsed(Case):
                 optimizer.zero_grad(set_to_none=True)
 
     def test_copies(self):
-        """A copy has the state but reduces nothing, as in Horovod. In Rueda, its functions raise an error that says
-        this."""
+        """A copy has the state but reduces nothing, as in Horovod. In Rueda, the functions of a copy raise an error
+        that says this."""
         model = model_of()
         for options in ({}, {"op": hvd.Adasum}):
             optimizer = distributed(model, **options)
@@ -930,7 +932,7 @@ class Storages(Case):
         self.assertEqual(self.lies_there(optimizer, model[0].bias), KNOWS_WHO_REFERS)
 
     def test_a_gradient_that_has_another_name_does_not_move(self):
-        """If the gradient moved, another reference would point to the old memory and miss later values."""
+        """If the gradient moved, the program's other reference would point to the old memory and miss later values."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         other = torch.nn.Parameter(torch.ones(100))
@@ -1076,7 +1078,7 @@ class Storages(Case):
                         optimizer.zero_grad(set_to_none=False)
                         later = self.reduced(parameter, optimizer, 9)
                         self.assertEqual((first_of(held), parameter.grad[0].item()), (expected, later))
-                    # After the release of the reference, the place in the buffer must be used again.
+                    # After the program has released its reference, the gradient must use its place in the buffer again.
                     del held
                     other.grad = None
                     optimizer.zero_grad(set_to_none=True)

@@ -120,8 +120,8 @@ class States(unittest.TestCase):
         for name, kind in optimizers():
             for trained in (0, 2):
                 with self.subTest(name, trained=trained):
-                    # The root has made `trained` steps with one learning rate, and the other ranks have another
-                    # learning rate.
+                    # Before the call, the root has made `trained` steps with one learning rate. The other ranks have
+                    # another learning rate.
                     lr = 0.5 if hvd.rank() == 0 else 0.001
                     model = model_of(0)
                     optimizer = kind(model.parameters(), lr=lr, **SPECIAL.get(name, {}))
@@ -134,7 +134,7 @@ class States(unittest.TestCase):
                     train(reference_model, reference, trained)
                     self.assertTrue(same(optimizer.state_dict(), reference.state_dict()), name)
                     self.assertIs(optimizer.param_groups[0], group)
-                    # The next steps must also have equal results.
+                    # Two more steps must also have equal results on all ranks.
                     train(model, optimizer, 2)
                     train(reference_model, reference, 2)
                     self.assertTrue(same(dict(model.state_dict()), dict(reference_model.state_dict())), name)

@@ -101,7 +101,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual({event["pid"] for event in events}, set(range(hvd.size())))
         names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(len(names), hvd.size())
-        reduced = 3 if hvd.size() > 1 else 0  # a job of one rank reduces nothing, so its file has only steps
+        reduced = 3 if hvd.size() > 1 else 0  # a job of one rank reduces nothing, so its file has no reductions
         for rank in range(hvd.size()):
             mine = [event for event in events if event["pid"] == rank]
             found = {event["name"] for event in mine}
@@ -131,7 +131,7 @@ class Timeline(unittest.TestCase):
         thread = threading.Thread(target=work)
         thread.start()
         sizes = set()
-        if hvd.rank() == 0:  # the other ranks stop when rank 0's `done` reaches them
+        if hvd.rank() == 0:  # the other ranks stop when they get `done` from rank 0
             deadline = time.monotonic() + 60
             while len(sizes) < 3 and time.monotonic() < deadline:
                 sizes.add(len(self.events()))
@@ -170,7 +170,7 @@ class Timeline(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "nothing/timeline.json.*No such file or directory"):
                 hvd.start_timeline(path)
         else:
-            hvd.start_timeline(path)  # this rank does not write the file
+            hvd.start_timeline(path)  # a rank that does not write the file gets no error
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())
         hvd.stop_timeline()
 

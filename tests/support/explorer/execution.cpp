@@ -187,8 +187,8 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // The thread needed an empty buffer, so the earlier transitions of its buffer count as causes of its next
-        // transition.
+        // This operation of the thread needed an empty buffer, so the earlier transitions of the buffer are causes of
+        // the operation.
         transition_.after_own_buffer |= only(number);
     }
 }
@@ -232,8 +232,7 @@ void Execution::look_again_after_pause(std::size_t number) {
         thread.noticed = thread.noticed || view(number, watched.object, watched.bytes) != watched.value;
     }
     if (thread.watched.size() > 1) {
-        // A change of another watched value could also have ended the pause, so all watched values belong to the
-        // footprint.
+        // A change of any watched value could have ended the pause, so all watched values belong to the footprint.
         for (const Seen& watched : thread.watched) {
             thread.next_footprint.push_back(value_of(watched.object, false));
         }
@@ -604,7 +603,7 @@ void Execution::leave() {
         throw FailedOutsideThreads{};
     }
     threads_[static_cast<std::size_t>(running_)].fiber->suspend();
-    std::abort();  // unreachable: a failed thread is not resumed
+    std::abort();  // this line is not reached, because a failed thread is not resumed
 }
 
 std::string Execution::describe_waiting() const {

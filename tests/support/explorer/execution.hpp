@@ -24,7 +24,8 @@ struct Object {
     const void* address = nullptr;
     const char* name = nullptr;  ///< if null, reports show a number instead
     int index = -1;
-    SyncClock released;  ///< what happened before the present value was released; an acquire load learns this
+    /// the events that happened before the release of the present value; an acquire load comes after them
+    SyncClock released;
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
@@ -49,7 +50,7 @@ private:
     std::vector<std::uint32_t> buckets_;
 };
 
-/// What the search for other schedules needs to know about the last transition.
+/// The facts about the last transition that the search for other schedules needs.
 struct Transition {
     Footprint footprint;
     /// Threads whose next operation had to wait until their store buffer was empty. The buffer is empty now.
@@ -131,7 +132,7 @@ private:
         Footprint next_footprint;
         Outcome outcome;
         std::vector<Seen> seen;     // values that the thread has read since its last pause
-        std::vector<Seen> watched;  // while the thread is paused: a change of one of these values ends the pause
+        std::vector<Seen> watched;  // while the thread is paused: the values of which a change ends the pause
         std::vector<BufferedStore> buffer;
         Footprint flush_footprint;
         SyncClock sync;

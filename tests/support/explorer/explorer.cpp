@@ -203,8 +203,8 @@ private:
         }
     }
 
-    /// For each transition that races with the present one, adds a branch that leads to the opposite order.
-    /// This always works, because a process cannot disable another process's next transition.
+    /// For each transition that races with the present one, adds a branch that leads to the opposite order. Such a
+    /// branch always exists, because a process cannot disable another process's next transition.
     void branch_at_races(std::size_t process, const Footprint& footprint) {
         for (const std::uint32_t event : causality_.races(process, footprint)) {
             Node& node = nodes_[event];

@@ -29,13 +29,12 @@ enum class Reduction : std::uint8_t {
     none,  ///< runs every interleaving
     /// Runs only one of several interleavings that differ only in the order of independent operations.
     sleep_sets,
-    dynamic,  ///< does the same, but branches only where two operations were seen to conflict
+    dynamic,  ///< like sleep_sets, but tries another order only where two operations were seen to conflict
 };
 
 struct Options {
     Memory memory = Memory::sequentially_consistent;
-    /// Ignored if `preemptions` is set: in this case no reduction is used, because a reduction could skip schedules
-    /// within the bound.
+    /// The reduction is ignored if `preemptions` is set, because a reduction could skip schedules within that bound.
     Reduction reduction = Reduction::dynamic;
     /// The maximum number of preemptions: switches away from a thread that could continue. Switches to store buffers do
     /// not count.
@@ -97,7 +96,7 @@ template <class State>
 
 }  // namespace rueda::explorer
 
-/// Replaces Catch2's REQUIRE in bodies. REQUIRE throws, and it would count every schedule as an assertion.
+/// Replaces Catch2's REQUIRE in bodies, because REQUIRE throws, and counts an assertion in every schedule.
 #define RUEDA_EXPLORER_REQUIRE(condition)                                                                       \
     do {                                                                                                        \
         if (!(condition)) {                                                                                     \

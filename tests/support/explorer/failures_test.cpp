@@ -78,7 +78,7 @@ TEST_CASE("a spin loop ends when the change came between its look and its pause"
         explore<Pair>(name_both, {wait, signal}, [](Pair& state) { RUEDA_EXPLORER_REQUIRE(state.second.load() == 1); });
     INFO(result.report);
     CHECK(result.passed());
-    CHECK(result.schedules == 2);  // the load comes either before or after the change
+    CHECK(result.schedules == 2);  // the load can come before or after the change, so there are two schedules
 }
 
 TEST_CASE("a spin loop nobody ends is a deadlock, one without pause() is too long", "[unit][explorer]") {

@@ -65,10 +65,11 @@ struct Step {
     Outcome outcome;
 };
 
-/// A location that a transition reads or writes. Two transitions of different processes commute if each location that
-/// they share is only read.
+/// A location that a transition reads or writes. Two transitions of different processes commute if they only read the
+/// locations that they share.
 struct Access {
-    /// 2 × object is the object's value, and 2 × object + 1 is the set of threads that sleep on the object.
+    /// The location 2 × object is the object's value, and 2 × object + 1 is the set of threads that sleep on the
+    /// object.
     std::uint32_t location = 0;
     bool writes = false;
 };

@@ -12,7 +12,7 @@
 
 namespace rueda::tests::gpu {
 
-/// Fills a pointer of a table with the function of the library.
+/// Fills a pointer of a table with the library's function.
 template <typename Function>
 void resolve_function(void* library, const char* symbol, Function& function) {
     function = reinterpret_cast<Function>(::dlsym(library, symbol));

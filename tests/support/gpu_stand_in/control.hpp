@@ -29,24 +29,24 @@ using collectives::cuda::NcclResult;
 /// such function: errors such as an illegal address persist until the process ends.
 void reset(std::uint64_t seed, int devices);
 
-/// The misuses that were found, each as one text. A test asserts that the list is empty. A race is found when the
-/// second of the two operations runs, so this function first waits until no more work can run (see settle()).
+/// Returns the misuses that were found, each as one text. A test asserts that the list is empty. A race is found only
+/// when the second of the two operations runs. So this function first waits until no more work can run (see settle()).
 [[nodiscard]] std::vector<std::string> violations();
 void clear_violations();
-/// Waits until no operation can run any more. Operations that wait for other ranks or processes, that stand behind such
-/// operations, or that are on a device that is held, remain.
+/// Waits until no operation can run any more. Some operations may remain: those that wait for other ranks or processes,
+/// those behind them in a stream, and those on a device that is held back.
 void settle();
 
 // Delays and the order of execution.
 
-/// Each operation is delayed by a random time from 0 to `most` after it could run. The default is 200 microseconds.
+/// Each operation starts a random time, from 0 to `most`, after it could run. The default is 200 microseconds.
 void set_delays(std::chrono::microseconds most);
-/// Delays the operations whose label contains `part` by `delay`, in addition. Labels are the driver's and NCCL's names
+/// Additionally delays the operations whose label contains `part`, by `delay`. Labels are the driver's and NCCL's names
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
-/// Whether the allocation of device memory and of pinned memory waits until the device has no work. The real driver may
-/// do so, and a kernel that waits for another rank then deadlocks with a program that allocates before it starts the
-/// other rank's kernel. The default is false.
+/// Whether an allocation of device memory or of pinned memory waits until the device has no work. The real driver may
+/// wait. If a kernel then waits for another rank, and the program allocates before it starts that rank's kernel, both
+/// wait for ever. The default is false.
 void set_allocations_wait(bool wait);
 /// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
 /// default is false.
@@ -68,11 +68,12 @@ void break_device(int device, CudaResult error);
 
 // The state of the stand-in.
 
-[[nodiscard]] int contexts_created();                          ///< primary contexts that became active since reset()
+/// the number of primary contexts that became active since reset()
+[[nodiscard]] int contexts_created();
 [[nodiscard]] std::size_t outstanding();                       ///< operations that have not ended
-[[nodiscard]] std::size_t calls(const std::string& function);  ///< calls of a function since reset()
-/// The calls that made the host wait: cuStreamSynchronize, cuEventSynchronize, cuMemFree, and copies from or to
-/// pageable memory, if the work had not ended.
+[[nodiscard]] std::size_t calls(const std::string& function);  ///< the number of calls of a function since reset()
+/// The number of calls that made the host wait, because the work had not ended: cuStreamSynchronize,
+/// cuEventSynchronize, cuMemFree, and copies from or to pageable memory.
 [[nodiscard]] std::size_t host_waits();
 [[nodiscard]] std::size_t allocated_bytes();  ///< device memory that is allocated and not freed
 [[nodiscard]] std::size_t live_events();
@@ -80,11 +81,11 @@ void break_device(int device, CudaResult error);
 
 // Memory.
 
-/// The test's program itself reads or writes device memory or pinned memory at the address. This is reported unless
-/// all conflicting operations are ordered before it by a synchronisation or a query that returned success. The memory
-/// may be accessed directly afterwards.
+/// Declares that the test's program itself reads or writes device memory or pinned memory at the address. The stand-in
+/// reports this access as a race, unless a synchronisation or a successful query orders all conflicting operations
+/// before it. After this call, the program may access the memory directly.
 void host_access(DeviceAddress address, std::size_t bytes, bool write);
-/// The same for a pointer, for example to pinned memory.
+/// Like the function above, but for a pointer, for example to pinned memory.
 inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }
@@ -111,8 +112,8 @@ struct Range {
     std::size_t bytes = 0;
     bool write = false;
 };
-/// A kernel: cuModuleGetFunction finds it by name in every module. The argument vectors have pointers to the arguments,
-/// as cuLaunchKernel has them.
+/// A kernel, which cuModuleGetFunction finds by its name in every module. The vectors of arguments have pointers to the
+/// arguments, as cuLaunchKernel gets them.
 struct Kernel {
     /// The size of each argument. cuLaunchKernel copies the arguments during the call.
     std::vector<std::size_t> argument_bytes;
@@ -135,14 +136,16 @@ void set_nccl_version(int version);
 /// Calls on a non-blocking communicator stay "in progress" for a random number of calls of ncclCommGetAsyncError(),
 /// from 0 to `most`. The default is 3.
 void set_nccl_progress_calls(int most);
-/// Whether at most one of NCCL's kernels runs on a device at a time. Then two communicators of one device deadlock if
-/// the devices start their kernels in different orders. NCCL promises no more than this. The default is true.
+/// Whether at most one of NCCL's kernels runs on a device at a time. If so, two communicators of the same devices
+/// deadlock if the devices start their kernels in different orders. NCCL does not promise that more kernels run at a
+/// time. The default is true.
 void set_one_nccl_kernel_at_a_time(bool one);
 /// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
 /// default is false: NCCL does not notice the end of a rank on the same host. An
 /// abort by another rank is noticed in the same way.
 void set_nccl_notices_lost_ranks(bool notices);
-/// Acts as if the rank of this communicator had ended without a word: its kernels go on, but the others may notice it.
+/// Acts as if the process of this communicator's rank had ended. Its kernels continue, but the other ranks may notice
+/// the end.
 void lose_rank(NcclCommunicator communicator);
 [[nodiscard]] std::size_t live_communicators();
 /// The operations of NCCL that this process has begun to execute since reset(), in order, as "ncclAllReduce 5 float32".

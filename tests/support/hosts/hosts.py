@@ -254,7 +254,7 @@ class Hosts:
 
 def run_to_its_end(hosts, command):
     """Runs the command and returns its exit status as a shell would. After Ctrl-C, the command has some time to end."""
-    ends = []  # after each Ctrl-C: the time at which the command will be killed
+    ends = []  # for each Ctrl-C, the time at which the command will be killed
 
     # The signal handler must not raise an exception. Between waitpid() and the assignment of its result, an exception
     # would lose the exit status.
@@ -285,7 +285,7 @@ def main():
     try:
         with Hosts(options.hosts, options.rate) as hosts:
             return run_to_its_end(hosts, options.command)
-    except KeyboardInterrupt:  # Ctrl-C came before the command started or after it ended
+    except KeyboardInterrupt:  # raised if Ctrl-C came before the command started or after it ended
         return 128 + signal.SIGINT
 
 

@@ -37,12 +37,13 @@ def open_port(name):
 def main():
     delay = float(sys.argv[1]) / 1000
     ports = [open_port(name) for name in sys.argv[2:]]
-    late = collections.deque()  # (time of sending, port of arrival, packet)
+    late = collections.deque()  # the waiting packets, as (time of sending, port of arrival, packet)
     print("ready", flush=True)
     while True:
         wait = max(0, late[0][0] - time.monotonic()) if late else None
         for port in select.select(ports, [], [], wait)[0]:
-            with contextlib.suppress(BlockingIOError, OSError):  # recv() fails if a cable was pulled
+            # recv() fails if there is no more packet, or if a cable was pulled
+            with contextlib.suppress(BlockingIOError, OSError):
                 while True:
                     late.append((time.monotonic() + delay, port, port.recv(LONGEST)))
         while late and late[0][0] <= time.monotonic():

@@ -43,7 +43,7 @@ void write_all(int fd, std::string_view bytes) {
             continue;
         }
         if (count <= 0) {
-            return;  // the test has ended, so the kernel will kill this process
+            return;  // the pipe is closed, so the test has ended and the kernel will kill this process
         }
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
@@ -65,7 +65,8 @@ void forget_signal_handlers() {
     std::set_terminate(std::abort);
 }
 
-/// With these exit statuses, the child's message says how the body ended. Any other status comes from the body itself.
+/// If a child ends with one of these statuses, its message says how the body ended. Any other status comes from the
+/// body itself.
 constexpr int kReturnedStatus = 0;
 constexpr int kThrewStatus = 70;
 
@@ -186,7 +187,7 @@ private:
         if (pid == 0) {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (::getppid() != test) {
-                ::_exit(kThrewStatus);  // the test died before prctl() took effect
+                ::_exit(kThrewStatus);  // the test died before prctl() took effect, so no signal will come
             }
             close_others();
             ways_.report = [pipe = theirs.value()](int, const std::string& key, const std::string& value) {

@@ -10,7 +10,7 @@
 namespace rueda::tests::detail {
 
 /// Finds what a run of ranks leaves behind, by comparing the state before and after. During the run, TMPDIR names a new
-/// folder, and orphans become children of this process instead of init.
+/// folder, and orphaned processes become children of this process instead of init.
 class LeakCheck {
 public:
     LeakCheck();

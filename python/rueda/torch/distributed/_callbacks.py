@@ -6,10 +6,10 @@ Collectives are matched by their order, so all ranks must run callbacks in the s
 guarantee this. Such a future runs a callback when the future completes, on any thread. If the future has already
 completed, it runs the callback at once on the caller's thread.
 
-Here, each group has a thread that runs the callbacks of its futures, in the order in which the program called ``then``.
-This order is the same on all ranks. If a callback adds other callbacks, the added callbacks run directly after the one
-that added them. Collectives that callbacks start have their own numbers. Therefore it does not matter how many
-collectives the program itself has started when a callback runs.
+In this module, each group has a thread that runs the callbacks of the group's futures, in the order in which the
+program called ``then``. This order is the same on all ranks. If a callback adds other callbacks, the added callbacks
+run directly after the one that added them. Collectives that callbacks start have their own numbers. Therefore it does
+not matter how many collectives the program itself has started when a callback runs.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Callbacks:
         self._queue: deque[tuple[OrderedFuture, Call]] = deque()
         self._nested: list[
             tuple[OrderedFuture, Call]
-        ] = []  # callbacks that the running callback has added; only the callback thread uses this list
+        ] = []  # the callbacks that the running callback has added; only the callback thread uses this list
         self._runs = False
-        self._closes: float | None = None  # after this time no callback begins, because the process ends
+        self._closes: float | None = None  # the time after which no callback begins, because the process ends
         self._started: list[Handle[Any] | None] = [None] * _NAMES
         self._count = 0
 
@@ -98,7 +98,7 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Called when a callback has raised `error`. A Timeout breaks the order of operations for good, because the
+        """Called when a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
         same callback may start more operations on other ranks.
         """
         if isinstance(error, Timeout):
@@ -153,7 +153,7 @@ class Callbacks:
             complete = call()
         finally:
             _here.running = None
-        complete()  # runs callbacks of C++ code, which do not belong to the group's order
+        complete()  # complete() runs callbacks of C++ code, which do not belong to the group's order
         while self._nested:
             self._call(*self._nested.pop(0))
         self._nested = before
@@ -190,7 +190,8 @@ class Callbacks:
                     f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
                     f"completed after {timeout:g} s: {last._waits_for()}"
                 )
-                self._order.break_for_good(str(error))  # the collective was not started, so this rank's count differs
+                # the collective was not started, so this rank's count now differs from that of other ranks
+                self._order.break_for_good(str(error))
                 # from the others'
                 raise error
         handle = begin(f"future.then/{place}")
@@ -235,7 +236,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 failure = error
                 self._callbacks.note_failure(error)
             except BaseException as error:
-                # For example SystemExit. A wait for the child future raises this error, and this thread continues.
+                # Catches every error, for example SystemExit. A wait for the child future raises this error, and this
+                # thread continues.
                 failure = RuntimeError(f"a callback of a future raised {error!r}")
             return lambda: child.complete(value, failure)
 
@@ -283,11 +285,12 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             if self._callbacks.is_closing():
                 return False
         self._bring_about()
-        # In this case the callback that should complete this future was not called.
+        # If the process ends and the future is incomplete, the callback that should complete this future was not
+        # called.
         if self._callbacks.is_closing() and not self.done():
             return False
-        # PyTorch makes the current stream wait. On this thread, this is the device's default stream, in which the program
-        # may compute, unless the scope sets another one.
+        # PyTorch makes the current stream wait. Without this scope, the current stream of this thread would be the
+        # device's default stream, in which the program may compute.
         with contextlib.suppress(Exception), self._on_callback_stream():  # the callback sees the error
             super().wait()
         return True
@@ -322,7 +325,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                     self._complete_here(operation.outputs, operation.error)
             elif operation.is_overdue():
                 self.complete(None, operation.overdue())
-        except Exception as error:  # CUDA refuses the stream or an event, for example after a failed kernel
+        except Exception as error:  # CUDA may refuse the stream or an event, for example after a failed kernel
             self._complete_here(None, error)
 
     @classmethod
@@ -345,7 +348,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             # The future records an event in the current stream. Tensors of the value are ready in the callbacks' stream.
             with self._on_callback_stream():
                 self._complete_here(value, error)
-        except Exception as failure:  # CUDA refuses the stream or an event, for example after a failed kernel
+        except Exception as failure:  # CUDA may refuse the stream or an event, for example after a failed kernel
             self._complete_here(None, error or failure)
 
     def _complete_here(self, value: Any, error: Exception | None) -> None:

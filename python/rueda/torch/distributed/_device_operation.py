@@ -21,7 +21,7 @@ from rueda.torch.distributed._pending_operation import Operation, Order
 #: Pairs (event, function): the function refers to tensors that a stream uses until the event is reached. PyTorch gives
 #: freed memory to later work of the stream for which it was allocated. So tensors that another stream uses must stay.
 _kept: deque[tuple[Any, Any]] = deque()
-_keeping = threading.Lock()  # two threads that test the same pair could otherwise drop the next one, too
+_keeping = threading.Lock()  # without this lock, two threads that test the same pair could also drop the next pair
 
 
 def _keep(event: Any, function: Any) -> None:
@@ -34,7 +34,7 @@ def _drop_reached() -> None:
     """Drops the tensors that no stream uses any longer. If another thread is doing it, does nothing."""
     if not _kept or not _keeping.acquire(blocking=False):
         return
-    dropped = []  # destroyed after the lock is free, because destructors may run other code
+    dropped = []  # this list is destroyed after the lock is free, because destructors may run other code
     try:
         while _kept and _kept[0][0].query():
             dropped.append(_kept.popleft())
@@ -45,8 +45,8 @@ def _drop_reached() -> None:
 class DeviceOperation(Operation):
     """One or several handles of operations on a GPU.
 
-    The operation has ended for this class when the GPU has got its work, and the work that finishes it: from then on a
-    stream can wait for it. has_completed() says whether the GPU has done the work.
+    For this class, the operation has ended as soon as the GPU has got its work and the work that finishes it, because
+    from then on a stream can wait for the operation. has_completed() says whether the GPU has done the work.
 
     Threads: any thread may use an object.
     """
@@ -76,7 +76,7 @@ class DeviceOperation(Operation):
         try:
             self._wait_for_handles(timeout)
         except BaseException as error:
-            if timeout is None:  # this includes a wait that Ctrl-C interrupted
+            if timeout is None:  # a wait that Ctrl-C interrupted comes here, too
                 self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
             raise
         self._conclude()
@@ -119,7 +119,7 @@ class DeviceOperation(Operation):
 
     def _reaches_side_stream(self, seconds: float) -> bool:
         """Makes the stream for callbacks wait for the operation, within the given time. If CUDA refuses this, the
-        operation has failed with this error: nothing can say when its outputs are complete.
+        operation fails with CUDA's error, because nothing can say when its outputs are complete.
         """
         try:
             stream = self._side_stream().cuda_stream
@@ -146,7 +146,8 @@ class DeviceOperation(Operation):
         return _devices.side_stream(self._index, "futures")
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the scope in which a thread that belongs to no stream of the program concludes the operation."""
+        """Returns the scope in which a thread of the backend concludes the operation. Such a thread belongs to no
+        stream of the program."""
         return _devices.on_stream(self._side_stream())
 
     def devices(self) -> list[torch.device] | None:

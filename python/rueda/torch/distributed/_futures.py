@@ -121,7 +121,7 @@ class _Watch:
                     return None
         length = _SHORTEST_SLICE
         while True:
-            with contextlib.suppress(Exception):  # has_ended() of this operation raises, too
+            with contextlib.suppress(Exception):  # has_ended() of this operation raises an error, too
                 self._pending[0][0].wait_a_while(length)
             with self._changed:
                 if self._is_closing:
@@ -142,8 +142,8 @@ class _Watch:
             if not entry[0].has_ended() and not entry[0].is_overdue():
                 return False
         except Exception:
-            # The operation cannot be watched. Its `conclude` meets the same error, and completes the future with it. The
-            # other operations must be watched on.
+            # The operation cannot be watched. Its function `conclude` will meet the same error, and complete the future
+            # with it. This thread must continue to watch the other operations.
             pass
         self._ended.append(entry[1])
         return True

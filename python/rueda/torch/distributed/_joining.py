@@ -33,7 +33,7 @@ def launcher() -> tuple[str, int] | None:
     there is no launcher whose job Rueda can join by itself.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return None  # started by torchrun, so variables of other launchers describe torchrun's own process
+        return None  # torchrun started this process, so variables of other launchers describe torchrun's own process
     if _is_number("SLURM_STEP_NUM_TASKS") and ("PMIX_RANK" in os.environ or "PMI_FD" in os.environ):
         return "srun", int(os.environ["SLURM_STEP_NUM_TASKS"])
     for variable, name in _LAUNCHERS.items():

@@ -708,7 +708,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # a member that calls late still gets the answer
+        for peer in arrivals:  # sends to all members, because a member that calls late still gets the answer
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))

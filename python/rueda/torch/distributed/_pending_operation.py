@@ -69,8 +69,8 @@ class Order:
             self._given_up.setdefault(operation, cause)
 
     def break_for_good(self, cause: str) -> None:
-        """Makes the group refuse operations for good. Called if a future has failed, or if a callback could not start
-        its operation.
+        """Makes the group refuse all operations from now on. Called if a future has failed, or if a callback could not
+        start its operation.
         """
         with self._changing:
             self._is_broken = True
@@ -150,7 +150,7 @@ class Operation:
             try:
                 self._wait_for_handles(timeout)
             except BaseException as error:
-                if timeout is None:  # this includes a wait that Ctrl-C interrupted
+                if timeout is None:  # a wait that Ctrl-C interrupted comes here, too
                     self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
                 raise
             self._conclude()
@@ -213,7 +213,8 @@ class Operation:
     has_completed = has_ended
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the scope in which a thread that belongs to no stream of the program concludes the operation."""
+        """Returns the scope in which a thread of the backend concludes the operation. Such a thread belongs to no
+        stream of the program."""
         return contextlib.nullcontext()
 
     def devices(self) -> list[torch.device] | None:

@@ -98,7 +98,7 @@ class RuedaProcessGroup(Operations, Base):
         return make(operation, self._callbacks if _is_called_by_python() else None)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # at exit, modules may already be cleared, and the job has ended
+        if not is_finalizing():  # at the interpreter's exit, modules may already be cleared, and the job has ended
             self.shutdown()  # in older versions, destroy_process_group only drops its reference to the group
 
 
@@ -171,7 +171,7 @@ def _is_called_by_python() -> bool:
         frame: Any = sys._getframe(2)
         while frame.f_globals.get("__package__") == __package__:
             frame = frame.f_back
-    except (ValueError, AttributeError):  # called by C++ code, on a thread without Python frames
+    except (ValueError, AttributeError):  # raised if C++ code makes the call, on a thread without Python frames
         return False
     return bool(frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d")
 

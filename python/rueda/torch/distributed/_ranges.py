@@ -65,7 +65,7 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
         pending = _here.pending
     finally:
         _here.calls_itself = _here.records = False
-        _here.pending = None  # the operation would keep its tensors alive
+        _here.pending = None  # this attribute would otherwise keep the operation, and with it the tensors, alive
     if pending is not None:
         _profiling.follow(f"{name}.pending", pending.handles, tensors)
     return result
@@ -81,7 +81,7 @@ def note_pending(operation: Operation) -> None:
 
 @contextlib.contextmanager
 def _waited_for(operation: Operation) -> Iterator[None]:
-    if not _profiling.is_active():  # this thread is not recorded, or the profiler has stopped
+    if not _profiling.is_active():  # either this thread is not recorded, or the profiler has stopped
         yield
         return
     with _profiling.region(f"rueda:{operation.kind}.wait"):

@@ -70,7 +70,7 @@ def _listening(size: int, timeout: timedelta, address: str) -> Any:
             # PyTorch may have two implementations of the server. Only the one without libuv accepts an existing socket.
             for more in ({"use_libuv": False}, {}):
                 options: dict[str, Any] = {"master_listen_fd": listener.fileno(), **more}
-                with contextlib.suppress(TypeError):  # older versions do not have these options
+                with contextlib.suppress(TypeError):  # older versions of PyTorch do not have these options
                     store = dist.TCPStore(address, port, size, True, timeout, wait_for_workers=False, **options)
                     listener.detach()  # the store owns the socket now
                     return store

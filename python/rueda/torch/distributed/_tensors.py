@@ -16,7 +16,7 @@ from rueda.types import DType, ReduceOp
 
 Tensor: TypeAlias = torch.Tensor
 
-#: Older versions of PyTorch do not have all of these dtypes.
+#: The comprehension leaves out dtypes that older versions of PyTorch do not have.
 NUMBERS: dict[torch.dtype, int] = {
     getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)
 }
@@ -139,7 +139,8 @@ def reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
     found = _known.get(key) if _hashes_tell else None
     if found is None:
         found = _make_reduction(operator, dtype, operation)
-        if _hashes_tell and key[0] in _HASHES:  # an operator with its own factor must not be cached
+        # an operator with its own factor is not in _HASHES, and must not be cached
+        if _hashes_tell and key[0] in _HASHES:
             _known[key] = found
     return found
 

@@ -120,10 +120,10 @@ def _future_of(operation: Operation) -> Any:
                     # The operation is still pending. The operation's handles keep its tensors alive until the operation
                     # has ended, even if this Work is deleted.
                     failures.append(operation.overdue())
-                # The future records events for the devices of the tensors that it gets. Its callbacks run on streams
+                # A future records events for the devices of the tensors in its result. Its callbacks run on streams
                 # that wait for these events.
                 completed.set_result(None if devices is None or failures or operation.error else operation.outputs)
-        except Exception as error:  # CUDA refuses the stream or an event, for example after a failed kernel
+        except Exception as error:  # CUDA may refuse the stream or an event, for example after a failed kernel
             failures.append(error)
             if not completed.done():
                 completed.set_result(None)  # DDP's backward pass waits for this future

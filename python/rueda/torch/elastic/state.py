@@ -204,7 +204,8 @@ class TorchState(ObjectState):
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         kwargs.update(model=model, optimizer=optimizer)
-        # This must be set first, because setting any attribute looks up the attribute's handler here.
+        # `_handlers` must be set first, because setting any other attribute looks up the handler of this attribute in
+        # it.
         self.__dict__["_handlers"] = {}
         handlers = {name: _handler_of(value) for name, value in kwargs.items()}
         self._handlers: dict[str, StateHandler] = {
@@ -242,7 +243,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # This is everything that a handler saves, except the live object itself.
+        # This dict has everything that a handler saves, except the live object itself.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()

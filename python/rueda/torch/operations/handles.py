@@ -144,7 +144,7 @@ def synchronize(handle: int) -> Any:
             pending._torch_result(None) if handle not in _recorded else _recorded_result(_recorded.pop(handle), pending)
         )
     except Exception as error:
-        if not pending.poll():  # a signal handler has interrupted the wait; the operation is still pending
+        if not pending.poll():  # if the operation is still pending, a signal handler has interrupted the wait
             raise
         _handle_map.pop(handle, None)
         if isinstance(error, InvalidArgument):

@@ -70,7 +70,8 @@ def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
     called only once, because a handle gives its result only once.
     """
     outcome: Future[T] = Future()
-    one_waits = threading.Lock()  # the thread with this lock waits for the operation, and other threads for the lock
+    # the thread that has this lock waits for the operation; other threads wait for the lock
+    one_waits = threading.Lock()
 
     def result() -> T:
         with one_waits:

@@ -35,7 +35,7 @@ TEST_CASE("the stack of a main thread in read(2), which goes on after the signal
                                      [&] { REQUIRE(::write(pipe.ends[1], "x", 1) == 1); });
     CHECK(result == 1);
     INFO(texts.front());
-    // The main thread may be captured before it has called read_one_byte(), or before the system call inside that
+    // The stack may be taken before the main thread has called read_one_byte(), or before the system call in this
     // function.
     CHECK(count_with(texts, "read_one_byte") >= kCaptures - 1);
     if (kHasLines && Libdw::load() != nullptr) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that stall reports and requested stacks of a real job name the function in which the missing rank is.
+"""Checks that stall reports and requested stacks of a real job name the function that the missing rank is executing.
 
 Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
 """

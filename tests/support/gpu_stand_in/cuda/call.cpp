@@ -12,7 +12,7 @@ thread_local int thread_capture_mode = collectives::cuda::kCaptureModeGlobal;
 std::vector<Device*>& context_stack() {
     thread_local std::vector<Device*> stack;
     thread_local std::uint64_t generation = 0;
-    if (generation != Machine::instance().generation) {  // the contexts are from before the last reset()
+    if (generation != Machine::instance().generation) {  // the contexts of this thread are from before the last reset()
         stack.clear();
         generation = Machine::instance().generation;
         thread_capture_mode = collectives::cuda::kCaptureModeGlobal;
@@ -93,7 +93,7 @@ void invalidate_captures(Machine& machine) {
 // begun as global. A thread in the thread-local mode looks only at its own captures, and a relaxed thread at none.
 CudaResult Call::refuse_during_capture() {
     using namespace collectives::cuda;
-    (void)context_stack();  // the mode of an earlier generation does not count
+    (void)context_stack();  // this call resets the thread's mode if it is from before the last reset()
     for (auto& device : machine_.devices) {
         for (auto& stream : device->streams) {
             const bool is_own = stream->capture_thread == std::this_thread::get_id();

@@ -9,14 +9,15 @@
 
 namespace rueda::tests::gpu {
 
-/// One call of a function of the driver: takes the mutex, counts the call, and finds what is wrong with it.
+/// One call of a function of the driver: takes the mutex, counts the call, and finds the errors that every function can
+/// return.
 class Call {
 public:
     enum class Needs : std::uint8_t { nothing, initialisation, context };
 
     explicit Call(const char* function, Needs needs = Needs::context);
 
-    /// If not 0, the function returns this at once.
+    /// The error with which the function must return at once; 0 if there is none.
     [[nodiscard]] CudaResult error() const { return error_; }
     [[nodiscard]] Machine& machine() { return machine_; }
     [[nodiscard]] std::unique_lock<std::mutex>& lock() { return lock_; }
@@ -24,7 +25,8 @@ public:
     /// Returns the live stream, or null after a report.
     [[nodiscard]] Stream* stream(CudaStream handle);
     [[nodiscard]] Event* event(CudaEvent handle);
-    /// Tells that the function is "potentially unsafe" while a stream captures. Returns the error of the function.
+    /// Call this in a function that is "potentially unsafe" while a stream captures. Returns the error that the
+    /// function must return.
     [[nodiscard]] CudaResult refuse_during_capture();
     void report(const std::string& what);
 

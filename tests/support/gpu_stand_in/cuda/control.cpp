@@ -13,7 +13,7 @@
 namespace rueda::tests::gpu {
 namespace {
 
-/// The machine, with its mutex held.
+/// The machine. While this object exists, the machine's mutex is locked.
 struct Held {
     Machine& machine = Machine::instance();
     std::unique_lock<std::mutex> lock{machine.mutex};
@@ -145,7 +145,7 @@ CudaResult end_capture(CudaStream handle) {
         return collectives::cuda::kCudaInvalidValue;
     }
     const bool is_valid = stream->capture_status == collectives::cuda::kCaptureActive;
-    for (auto& device : call.machine().devices) {  // streams that joined the capture leave it
+    for (auto& device : call.machine().devices) {  // the other streams that joined the capture leave it
         for (auto& other : device->streams) {
             if (other->capture_status != collectives::cuda::kCaptureNone &&
                 other->capture_thread == stream->capture_thread && other.get() != stream) {

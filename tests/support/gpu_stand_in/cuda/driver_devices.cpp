@@ -65,8 +65,8 @@ CudaResult find_text(CudaResult error, const char** result, const char* ErrorTex
     return kCudaInvalidValue;
 }
 
-/// Shows the violations at the end of a program that does not ask for them. With GPU_STAND_IN_STRICT=1 the program's
-/// exit status is then 86.
+/// Prints the violations at the end of a program that has not asked for them. With GPU_STAND_IN_STRICT=1, such a
+/// program also ends with the exit status 86.
 void show_violations() {
     const std::vector<std::string> found = Machine::instance().violations();
     for (const std::string& text : found) {
@@ -92,7 +92,8 @@ int attribute_of(const Device& device, int attribute) {
             return 1 + device.ordinal;
         case kDeviceComputeMajor:
             return 9;
-        default:  // the PCI domain and device, the minor compute capability, and what the stand-in does not know
+        // the value 0: for the PCI domain and device, for the minor compute capability, and for unknown attributes
+        default:
             return 0;
     }
 }
@@ -254,7 +255,7 @@ CudaResult cuCtxGetCurrent(CudaContext* context) {
     return kCudaSuccess;
 }
 
-/// Only the tests of Python use it, through ctypes.
+/// Only the Python tests use this function, through ctypes.
 CudaResult cuCtxGetDevice(CudaDevice* device) {
     Call call("cuCtxGetDevice", Call::Needs::initialisation);
     if (call.error() != kCudaSuccess) {

@@ -8,9 +8,9 @@
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 #include "tests/support/gpu_stand_in/cuda/shared_event.hpp"
 
-// Events. CUDA Driver API, cuEventRecord: an event stands for the work that was in the stream at the call. An event
-// that was never recorded stands for no work, so it is done. Recording again changes the event, but not the waits that
-// were submitted before.
+// The events of the driver. CUDA Driver API, cuEventRecord: an event stands for the work that was in the stream at the
+// call. An event that was never recorded stands for no work, so it is done. Recording again changes the event, but not
+// the waits that were submitted before.
 
 using namespace rueda::collectives::cuda;
 using namespace rueda::tests::gpu;
@@ -46,7 +46,7 @@ public:
     bool run() override { return true; }
 };
 
-/// A wait for an event that another process may have recorded.
+/// A stream's wait for an event that another process may have recorded.
 class WaitForSharedEvent final : public Operation {
 public:
     explicit WaitForSharedEvent(std::shared_ptr<SharedEvent> shared)
@@ -69,7 +69,7 @@ bool is_done(const Event& event) {
     return event.recorded == nullptr || event.recorded->done;
 }
 
-/// The host program comes after the work of the event then.
+/// Orders the host program after the work of the event.
 void order_host_after(Machine& machine, const Event& event) {
     if (event.shared != nullptr) {
         event.shared->join_clock(event.shared->last_record(), machine.host);
@@ -255,7 +255,7 @@ CudaResult cuEventSynchronize(CudaEvent handle) {
     if (const CudaResult refused = call.refuse_during_capture(); refused != kCudaSuccess) {
         return refused;
     }
-    Device& device = *event->device;  // the event may be destroyed meanwhile
+    Device& device = *event->device;  // keeps the device, because another thread may destroy the event during the wait
     if (event->shared != nullptr) {
         wait_for_shared(call.machine(), call.lock(), *event);
     } else if (event->recorded != nullptr) {

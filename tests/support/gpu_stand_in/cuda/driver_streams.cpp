@@ -58,7 +58,7 @@ extern "C" {
 
 CudaResult cuStreamCreateWithPriority(CudaStream* stream, unsigned flags, int priority) {
     Call call("cuStreamCreateWithPriority");
-    (void)priority;  // priorities are hints (CUDA Driver API, cuStreamCreateWithPriority)
+    (void)priority;  // priorities are only hints, so they are ignored (CUDA Driver API, cuStreamCreateWithPriority)
     if (call.error() != kCudaSuccess) {
         return call.error();
     }
@@ -104,7 +104,8 @@ CudaResult cuStreamQuery(CudaStream handle) {
     if (!std::all_of(work.begin(), work.end(), [](const auto& completion) { return completion->done; })) {
         return kCudaNotReady;
     }
-    call.machine().wait(call.lock(), work);  // does not wait; orders the host program after the work
+    // the work has ended, so this does not wait; it orders the host program after the work
+    call.machine().wait(call.lock(), work);
     return kCudaSuccess;
 }
 
@@ -120,7 +121,8 @@ CudaResult cuStreamSynchronize(CudaStream handle) {
     if (const CudaResult refused = prepare_to_look(call, *stream); refused != kCudaSuccess) {
         return refused;
     }
-    Device& device = *stream->device;  // the stream may be destroyed meanwhile
+    // keeps the device, because another thread may destroy the stream during the wait
+    Device& device = *stream->device;
     call.machine().wait(call.lock(), call.machine().work_of(*stream));
     return device.error;
 }

@@ -13,14 +13,14 @@
 
 namespace rueda::tests::gpu {
 
-/// A lock between processes. If the owner was killed, the next one takes the lock over.
+/// A lock between processes. If the process that holds the lock was killed, the next process takes the lock over.
 class History::Lock {
 public:
     explicit Lock(std::uint32_t& word) : word_(word) {
         const auto own = static_cast<std::uint32_t>(::getpid());
         for (unsigned tries = 1;; ++tries) {
             std::uint32_t expected = 0;
-            // Acquire: partner is the release in the destructor.
+            // The acquire pairs with the release in the destructor.
             if (word_.compare_exchange_strong(expected, own, std::memory_order_acquire, std::memory_order_relaxed)) {
                 return;
             }
@@ -49,7 +49,8 @@ void History::add(const Access& access,
         if (overlaps && !is_before && (access.write || old.write != 0)) {
             report(old.label, old.write != 0);
         }
-        // Whatever races with the old access also races with the new one, if the old one is before the new one.
+        // If the old access is ordered before the new one, every access that races with the old one also races with the
+        // new one. So the old access is dropped.
         const bool is_covered = access.first <= old.first && old.end <= access.end;
         if (is_before && is_covered && (access.write || old.write == 0)) {
             continue;

@@ -11,8 +11,8 @@
 
 namespace rueda::tests::gpu {
 
-/// The accesses to one allocation that later accesses must be ordered with. The history lies in front of the memory
-/// itself, in the same file, so that the processes which share the memory share the history.
+/// The accesses to one allocation. A later access that conflicts with one of them must be ordered after it. The history
+/// lies in front of the memory itself, in the same file, so the processes that share the memory also share the history.
 ///
 /// The method is that of race detectors with vector clocks (for example Flanagan and Freund, "FastTrack", PLDI 2009):
 /// two accesses race if one of them writes, their ranges overlap, and neither one's clock contains the other. The
@@ -30,7 +30,7 @@ public:
         bool write = false;
         Actor actor = 0;
         Time time = 0;
-        const Clock* clock = nullptr;  ///< what is ordered before the access
+        const Clock* clock = nullptr;  ///< the clock of what is ordered before the access
         std::string label{};
     };
 
@@ -43,8 +43,8 @@ public:
     void remove_importer(int process);
     /// How many living processes have opened the memory.
     [[nodiscard]] std::size_t importers();
-    /// Exchanges the knowledge of the host programs that share the memory: the host program of the caller comes after
-    /// what the others knew to have ended. Programs tell each other by means that the stand-in cannot see.
+    /// Orders the caller's host program after everything that the other host programs of this memory know to have
+    /// ended. This is needed because the programs notify each other in ways that the stand-in cannot see.
     void exchange(Clock& host);
 
 private:
@@ -62,7 +62,7 @@ private:
     };
     class Lock;
 
-    // All zero in new memory. The lock word is a process's id, or 0.
+    // These members are all zero in new memory. The lock word is a process's id, or 0.
     std::uint32_t lock_word_;
     std::uint32_t count_;
     std::uint32_t clock_count_;

@@ -35,13 +35,13 @@ struct Stream {
     Device* device = nullptr;
     bool is_legacy = false;     ///< the legacy default stream of the device's context
     bool is_blocking = true;    ///< waits for the legacy default stream, and the other way round
-    bool is_destroyed = false;  ///< remains until its work has ended
+    bool is_destroyed = false;  ///< true after its destruction; the object remains until its work has ended
     unsigned number = 0;        ///< for texts
     Actor actor = 0;
     Clock clock{};
     std::deque<std::unique_ptr<Operation>> queue{};
-    CompletionPtr last{};     ///< the end of the operation that was submitted last
-    bool is_running = false;  ///< the device's thread executes the front of the queue
+    CompletionPtr last{};     ///< the completion of the operation that was submitted last
+    bool is_running = false;  ///< true while the device's thread executes the front of the queue
     unsigned nccl_calls = 0;  ///< NCCL's calls that are in progress and have not launched their kernels
     int capture_status = 0;
     int capture_mode = 0;
@@ -52,7 +52,7 @@ struct Event {
     Device* device = nullptr;
     unsigned flags = 0;
     CompletionPtr recorded{};  ///< null: never recorded
-    bool is_captured = false;  ///< was last recorded in a capturing stream
+    bool is_captured = false;  ///< true if it was last recorded in a capturing stream
     int capture_mode = 0;
     std::thread::id capture_thread{};
     std::shared_ptr<class SharedEvent> shared{};  ///< for events between processes
@@ -86,7 +86,7 @@ struct Settings {
     [[nodiscard]] static Settings from_environment();
 };
 
-/// The simulated devices of this process and all that belongs to them.
+/// The simulated devices of this process, with everything that belongs to them.
 ///
 /// Threads: one mutex protects everything. `changed` is notified after each end of an operation and each submission.
 /// Bodies of operations run with `data_mutex` and without `mutex`, so that operations which race by mistake do not race
@@ -106,7 +106,7 @@ public:
     std::unordered_map<Kernel*, std::string> kernel_names;
     std::unordered_set<CudaModule> modules;
     std::unique_ptr<Memory> memory;
-    Clock host;  ///< what is ordered before the next step of the host program
+    Clock host;  ///< the clock of what is ordered before the next step of the host program
     std::mt19937_64 random;
     bool is_initialised = false;
     int process = 0;  ///< the process that initialised the driver
@@ -126,11 +126,12 @@ public:
     [[nodiscard]] Stream* find_stream(CudaStream handle, Device& current);
     Stream& add_stream(Device& device);
     void submit(Stream& stream, std::unique_ptr<Operation> operation);
-    /// What must have ended so that the stream is idle.
+    /// Returns the completions that must be done before the stream counts as idle.
     [[nodiscard]] std::vector<CompletionPtr> work_of(const Stream& stream) const;
-    /// Waits until all have ended. The host program comes after them then.
+    /// Waits until all of these completions are done, and orders the host program after them.
     void wait(std::unique_lock<std::mutex>& lock, const std::vector<CompletionPtr>& completions);
-    /// Waits until the device has no work, without telling the host program, because it must not rely on this wait.
+    /// Waits until the device has no work. Does not order the host program after this work, because a program must not
+    /// rely on this wait.
     void wait_for_device(std::unique_lock<std::mutex>& lock, Device& device);
     [[nodiscard]] std::size_t outstanding() const;
     /// Waits until no operation can run any more.

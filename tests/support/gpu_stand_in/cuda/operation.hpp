@@ -18,7 +18,7 @@ struct Stream;
 /// The end of an operation. Machine::mutex protects it.
 struct Completion {
     bool done = false;
-    Clock clock{};  ///< what is ordered before the end; set when the operation is done
+    Clock clock{};  ///< the clock of what is ordered before the end; set when the operation is done
     std::chrono::steady_clock::time_point time{};
 };
 using CompletionPtr = std::shared_ptr<Completion>;
@@ -37,11 +37,12 @@ public:
 
     /// Whether the operation may start, apart from the operations that it comes after. The caller holds the mutex.
     [[nodiscard]] virtual bool may_start() { return true; }
-    /// The memory that the operation accesses, asked once, when it starts.
+    /// Returns the memory that the operation accesses. Called once, when the operation starts.
     [[nodiscard]] virtual std::vector<Range> ranges() { return {}; }
-    /// Whether a device may reach memory of other devices by this operation. The driver's copies may.
+    /// Whether this operation may reach memory of other devices without peer access. The driver's copies may.
     [[nodiscard]] virtual bool reaches_other_devices() const { return false; }
-    /// Executes a part. Returns whether the operation has ended; otherwise it is called again later.
+    /// Executes a part of the operation. Returns whether the operation has ended; if not, this function is called again
+    /// later.
     [[nodiscard]] virtual bool run() = 0;
     /// Is called instead of run() if the device is broken.
     virtual void drop() {}
@@ -49,10 +50,10 @@ public:
     [[nodiscard]] const std::string& label() const { return label_; }
     [[nodiscard]] Kind kind() const { return kind_; }
 
-    // The stream fills in what follows when the operation is submitted. Machine::mutex protects it.
-    std::vector<CompletionPtr> after{};  ///< what must end before this operation starts
+    // The stream fills in the following members when the operation is submitted. Machine::mutex protects them.
+    std::vector<CompletionPtr> after{};  ///< the completions that must be done before this operation starts
     CompletionPtr completion = std::make_shared<Completion>();
-    Clock clock{};  ///< what is ordered before the operation
+    Clock clock{};  ///< the clock of what is ordered before the operation
     std::chrono::steady_clock::time_point not_before{};
     bool delayed = false;  ///< not_before was chosen
     bool started = false;

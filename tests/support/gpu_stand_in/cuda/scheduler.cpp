@@ -58,7 +58,7 @@ bool Machine::is_ready(Device& device, Operation& operation, bool& poll_again) {
 }
 
 Stream* Machine::choose_stream(Device& device, bool& poll_again) {
-    std::vector<Stream*> waiting;  // their operations run and wait for something outside of the device
+    std::vector<Stream*> waiting;  // streams whose operations run, and wait for something outside of the device
     std::vector<Stream*> ready;
     if (device.is_held && device.error == 0) {
         return nullptr;
@@ -88,7 +88,7 @@ void Machine::execute(Device& device) {
         } else if (poll_again) {
             changed.wait_for(lock, kPollInterval);
         } else {
-            changed.wait(lock);  // woken by submit(), by the ends of other operations, and by the control functions
+            changed.wait(lock);  // submit(), the ends of other operations, and the control functions wake this thread
         }
     }
 }
@@ -161,7 +161,7 @@ void Machine::step(std::unique_lock<std::mutex>& lock, Device& device, Stream& s
 }
 
 void Machine::finish(Device& device, Stream& stream) {
-    // The operation is destroyed after the state is right, because its destructor may be the program's code.
+    // The operation is destroyed only after the state was updated, because its destructor may run code of the program.
     const std::unique_ptr<Operation> operation = std::move(stream.queue.front());
     stream.queue.pop_front();
     if (operation->started && operation->kind() == Operation::Kind::nccl) {
@@ -205,7 +205,7 @@ bool Machine::has_runnable_work() const {
 }
 
 void Machine::settle(std::unique_lock<std::mutex>& lock) {
-    // Waiting kernels of NCCL and waits for other processes need some time to see that they can go on.
+    // Kernels of NCCL and waits for other processes poll, so they need some time to see that they can continue.
     constexpr std::chrono::milliseconds kQuiet{3};
     constexpr std::chrono::seconds kMost{10};
     const auto begin = std::chrono::steady_clock::now();

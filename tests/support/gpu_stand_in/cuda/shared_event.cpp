@@ -20,7 +20,8 @@ struct SharedEvent::Page {
         Time time;
     };
     struct Slot {
-        std::atomic<std::uint64_t> completed;  ///< a record's number; release in complete(), acquire in is_complete()
+        /// the number of a completed record; complete() stores it with release, and is_complete() loads it with acquire
+        std::atomic<std::uint64_t> completed;
         std::uint32_t count;
         Entry entries[kEntries];
     };

@@ -22,12 +22,12 @@ public:
     SharedEvent(const SharedEvent&) = delete;
     SharedEvent& operator=(const SharedEvent&) = delete;
 
-    [[nodiscard]] std::uint64_t record();  ///< returns the number of the new record
+    [[nodiscard]] std::uint64_t record();  ///< records, and returns the number of the new record
     [[nodiscard]] std::uint64_t last_record() const;
-    /// The record has ended; `clock` is what is ordered before it.
+    /// Marks the record as ended. `clock` has what is ordered before its end.
     void complete(std::uint64_t number, const Clock& clock);
     [[nodiscard]] bool is_complete(std::uint64_t number) const;
-    /// Joins what is ordered before the end of the record, which is complete.
+    /// Joins to `clock` what is ordered before the end of the record, which must be complete.
     void join_clock(std::uint64_t number, Clock& clock) const;
     [[nodiscard]] int file() const { return file_; }
 

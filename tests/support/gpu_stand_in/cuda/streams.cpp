@@ -7,7 +7,7 @@
 #include "tests/support/gpu_stand_in/cuda/machine.hpp"
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 
-// The order between streams, as far as it follows from submitting work. Events add to it (events.cpp).
+// The order between streams that follows from the submission of work. Events add to it (events.cpp).
 //
 // CUDA Driver API, "Stream synchronization behavior": work in one stream runs in the order of submission. Work in the
 // legacy default stream waits for all earlier work in the blocking streams of the context, and later work in a blocking
@@ -35,7 +35,7 @@ void Machine::submit(Stream& stream, std::unique_ptr<Operation> operation) {
                            describe(stream, operation->label())));
     }
     if (stream.capture_status != collectives::cuda::kCaptureNone) {
-        return;  // the operation belongs to the graph and does not run
+        return;  // in a capturing stream, the operation belongs to the graph and does not run
     }
     order_with_legacy(stream, *operation);
     memory->exchange(host);
@@ -75,7 +75,7 @@ void Machine::wait_for_device(std::unique_lock<std::mutex>& lock, Device& device
     }
     host_waits += work.empty() ? 0U : 1U;
     for (const CompletionPtr& completion : work) {
-        changed.wait(lock, [&] { return completion->done; });  // the thread of the device wakes us in finish()
+        changed.wait(lock, [&] { return completion->done; });  // the device's thread wakes this thread in finish()
     }
 }
 
@@ -83,7 +83,7 @@ void Machine::wait(std::unique_lock<std::mutex>& lock, const std::vector<Complet
     bool waited = false;
     for (const CompletionPtr& completion : completions) {
         waited = waited || !completion->done;
-        changed.wait(lock, [&] { return completion->done; });  // the thread of a device wakes us in finish()
+        changed.wait(lock, [&] { return completion->done; });  // the thread of a device wakes this thread in finish()
         host.join(completion->clock);
     }
     host_waits += waited ? 1U : 0U;

@@ -22,7 +22,7 @@ using collectives::cuda::NcclType;
 using Factor = std::array<std::byte, 8>;
 
 /// accumulator = accumulator (reduction) operand, element by element. float16 and bfloat16 are rounded after each step,
-/// as NCCL does (src/device/reduce_kernel.h). The reduction is one of the five of NCCL; an average adds.
+/// as NCCL does (src/device/reduce_kernel.h). The reduction is one of NCCL's five; for an average, this function adds.
 void combine(std::byte* accumulator, const std::byte* operand, std::size_t count, NcclType type,
              NcclReduction reduction);
 /// Multiplies each element by the factor, in the tensor's type.

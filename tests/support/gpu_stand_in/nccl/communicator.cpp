@@ -46,7 +46,7 @@ void lose_rank(NcclCommunicator handle) {
 
 NcclResult Communicator::join() {
     std::int32_t expected = 0;
-    // Relaxed: every rank compares the number with its own and needs nothing else from the one who wrote it.
+    // Relaxed: every rank only compares the number with its own, and needs no other data of the rank that wrote it.
     region->ranks.compare_exchange_strong(expected, ranks, std::memory_order_relaxed);
     if (expected != 0 && expected != ranks) {
         last_error = fmt::format("rank {} has {} ranks, and another rank has {}", rank, ranks, expected);
@@ -70,7 +70,8 @@ void Communicator::try_to_connect() {
             return;
         }
     }
-    // NCCL, src/init.cc: two ranks on one device are an error, until 2.30 allows them by a variable.
+    // NCCL, src/init.cc: before version 2.30, two ranks on one device are an error; 2.30 allows them by an environment
+    // variable.
     for (int a = 0; a < ranks && !may_share_devices(Machine::instance().settings.nccl_version); ++a) {
         for (int b = a + 1; b < ranks; ++b) {
             if (member(a).host == member(b).host && member(a).device == member(b).device) {
@@ -174,7 +175,8 @@ CommunicatorPtr NcclCall::find_ready(NcclCommunicator handle) {
 }
 
 void NcclCall::wait(Communicator& communicator, const std::function<bool()>& is_over) {
-    constexpr std::chrono::microseconds kPollInterval{50};  // the other ranks may be other processes
+    // this thread polls, because the other ranks may be in other processes
+    constexpr std::chrono::microseconds kPollInterval{50};
     ++communicator.inside;
     while (!is_over() && !communicator.aborted.load(std::memory_order_acquire)) {
         machine_.changed.wait_for(lock_, kPollInterval);

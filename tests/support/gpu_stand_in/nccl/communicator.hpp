@@ -34,15 +34,15 @@ struct Communicator {
     bool is_blocking = true;
     bool is_connected = false;
     bool is_finalized = false;
-    /// Ends the waiting kernels. Release in abort; partner: acquire in the kernels.
+    /// Ends the waiting kernels. An abort stores it with release; the kernels load it with acquire.
     std::atomic<bool> aborted{false};
     NcclResult error = 0;  ///< asynchronous
     std::string last_error{};
-    int inside = 0;  ///< threads that wait inside a call
+    int inside = 0;  ///< the number of threads that wait inside a call
 
     // The call that is in progress on a non-blocking communicator.
     int progress_calls = 0;          ///< calls of ncclCommGetAsyncError() that still return kNcclInProgress
-    std::function<void()> launch{};  ///< is called when the call makes its last progress
+    std::function<void()> launch{};  ///< the launch; called when the call in progress ends
 
     std::uint64_t collectives = 0;  ///< the number of the last collective operation
     std::map<int, std::uint64_t> sends{};
@@ -68,7 +68,8 @@ struct Communicator {
     [[nodiscard]] const Registered* find_registered(DeviceAddress address) const;
     /// Notes that this rank is there. Returns an error if another rank has the same number.
     [[nodiscard]] NcclResult join();
-    /// Becomes connected if all ranks are there. Sets the error if two ranks may not be in one communicator.
+    /// The communicator becomes connected if all ranks have come. Sets the error if two ranks may not be in one
+    /// communicator.
     void try_to_connect();
     /// Whether all own kernels have ended and all ranks have read what this rank sent.
     [[nodiscard]] bool is_flushed() const;
@@ -82,7 +83,7 @@ using CommunicatorPtr = std::shared_ptr<Communicator>;
 /// The live communicators by their handles. Machine::mutex protects it.
 std::map<collectives::cuda::NcclCommunicator, CommunicatorPtr>& communicators();
 
-/// One call of a function of NCCL, as Call is for the driver.
+/// One call of a function of NCCL. Corresponds to Call, which is for the driver.
 class NcclCall {
 public:
     explicit NcclCall(const char* function);
@@ -93,7 +94,8 @@ public:
     [[nodiscard]] CommunicatorPtr find(collectives::cuda::NcclCommunicator handle);
     /// Returns the communicator if it can take a new operation. Otherwise sets error().
     [[nodiscard]] CommunicatorPtr find_ready(collectives::cuda::NcclCommunicator handle);
-    /// Waits, for a communicator that others drive, until `is_over`. The caller is inside NCCL meanwhile.
+    /// Waits until `is_over` returns true, while other threads and processes drive the communicator. Meanwhile the
+    /// caller counts as inside NCCL.
     void wait(Communicator& communicator, const std::function<bool()>& is_over);
     void report(const std::string& what);
 

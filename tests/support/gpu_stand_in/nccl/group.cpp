@@ -82,7 +82,7 @@ void launch(Machine& machine, const CommunicatorPtr& communicator, std::vector<N
     }
 }
 
-/// Lets the launch wait for some calls of ncclCommGetAsyncError(). Until then the streams must not be used.
+/// Delays the launch by some calls of ncclCommGetAsyncError(). Until the launch, the program must not use the streams.
 NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, std::vector<NcclOperation> operations) {
     const auto most = static_cast<std::uint64_t>(machine.settings.nccl_progress_calls);
     const auto calls = static_cast<int>(machine.choose(most + 1));
@@ -126,7 +126,7 @@ std::vector<CompletionPtr> running_kernels(const std::vector<CommunicatorPtr>& s
 Group& thread_group() {
     thread_local Group group;
     const std::uint64_t generation = Machine::instance().generation;
-    if (group.generation != generation) {  // the group is from before the last reset()
+    if (group.generation != generation) {  // the thread's group is from before the last reset()
         group = Group{};
         group.generation = generation;
     }
@@ -160,7 +160,7 @@ void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& abo
     for (const CommunicatorPtr& communicator : aborted) {
         communicator->aborted.store(true, std::memory_order_release);
         communicator->own().state.store(Region::State::aborted, std::memory_order_release);
-        if (communicator->launch != nullptr) {  // a launch that was in progress does not happen
+        if (communicator->launch != nullptr) {  // if a launch was in progress, it does not take place
             auto launch = std::exchange(communicator->launch, nullptr);
             launch();
         }

@@ -21,7 +21,8 @@ struct Group {
 };
 Group& thread_group();
 
-/// Starts the operations, or lets them be in progress on a non-blocking communicator.
+/// Starts the operations. On a non-blocking communicator, they are launched later, and the communicator is in progress
+/// until then.
 [[nodiscard]] NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operations);
 /// Ends the kernels of the communicators, then waits until no kernel of NCCL runs on their devices.
 void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted);

@@ -91,7 +91,7 @@ OperationHeader NcclPart::header() const {
     const bool has_root = operation_.kind == NcclKind::broadcast || operation_.kind == NcclKind::reduce;
     return {.kind = static_cast<std::int32_t>(operation_.kind),
             .type = operation_.type,
-            // The numbers of premultiplied sums are each rank's own.
+            // Each rank has its own numbers for premultiplied sums, so they are not compared.
             .reduction = is_reduction(operation_.kind) ? std::min(operation_.reduction, kNcclAverage + 1) : 0,
             .root = has_root ? operation_.root : 0,
             .count = operation_.count,
@@ -179,7 +179,7 @@ bool NcclPart::reduce(std::size_t first, std::size_t count) {
     return true;
 }
 
-/// Returns false if the contribution of another rank has vanished with its process.
+/// Calculates the result. Returns false if the contribution of another rank has vanished with its process.
 bool NcclPart::calculate() {
     const Communicator& communicator = *operation_.communicator;
     switch (operation_.kind) {
@@ -296,7 +296,7 @@ void NcclKernel::begin() {
     }
 }
 
-/// An aborted operation leaves results that are partly written.
+/// Makes the outputs of an aborted operation partly wrong, because a real abort leaves partly written results.
 void NcclKernel::spoil_outputs() {
     for (const NcclPart& part : parts_) {
         const NcclOperation& operation = part.operation();

@@ -23,8 +23,9 @@ struct NcclOperation {
     std::size_t count = 0;  ///< as NCCL's function takes it
     NcclType type = 0;
     NcclReduction reduction = 0;
-    int root = 0;     ///< or the peer
-    Factor factor{};  ///< of a premultiplied sum, copied because the program may destroy the reduction after the call
+    int root = 0;  ///< or the peer
+    /// the factor of a premultiplied sum; it is copied, because the program may destroy the reduction after the call
+    Factor factor{};
     CommunicatorPtr communicator{};
     Stream* stream = nullptr;
     std::uint64_t registered = 0;  ///< as in OperationHeader
@@ -39,7 +40,7 @@ struct NcclOperation {
 /// calculates this rank's result.
 class NcclPart {
 public:
-    /// `number`: of the operation among those that must meet, from 1.
+    /// `number` is the operation's number, counted from 1, among the operations that must match between the ranks.
     NcclPart(NcclOperation operation, std::uint64_t number) : operation_(std::move(operation)), number_(number) {}
     /// Does what is possible now. Returns whether the operation has ended.
     [[nodiscard]] bool progress();
@@ -67,8 +68,8 @@ private:
 /// The kernel that a group of operations on one communicator becomes. It occupies its stream until it ends.
 class NcclKernel final : public Operation {
 public:
-    /// `previous`: the communicator's kernel before this one. NCCL runs the kernels of a communicator one after the
-    /// other. This is not a promise, so it does not order accesses to memory.
+    /// `previous` is the kernel before this one on the communicator. NCCL runs the kernels of a communicator one after
+    /// the other, but does not promise this. So this order does not order accesses to memory.
     NcclKernel(std::string label, CommunicatorPtr communicator, std::vector<NcclPart> parts, CompletionPtr previous)
         : Operation(std::move(label), Kind::nccl),
           communicator_(std::move(communicator)),

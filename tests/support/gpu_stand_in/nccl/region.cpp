@@ -29,7 +29,7 @@ std::uint64_t inode_of(int file) {
     return ::fstat(file, &status) == 0 ? status.st_ino : 0;
 }
 
-/// Opens a file of a process, or returns -1 if it is not there.
+/// Opens a file of another process. Returns -1 if the file does not exist any more.
 int open_of(int process, int file, std::uint64_t inode) {
     const int opened = ::open(fmt::format("/proc/{}/fd/{}", process, file).c_str(), O_RDWR | O_CLOEXEC);
     if (opened >= 0 && inode_of(opened) != inode) {

@@ -38,8 +38,8 @@ class Box {
 public:
     static constexpr std::uint64_t kSlots = 32;
 
-    /// Adds message number `number`, counted from 1. Returns false if readers still need the place; readers are the
-    /// ranks of `first` to `end`.
+    /// Adds message number `number`, counted from 1. Returns false if readers still need the message's place. The
+    /// readers are the ranks from `first` to before `end`.
     [[nodiscard]] bool post(std::uint64_t number, const OperationHeader& header, const std::vector<std::byte>& bytes,
                             int first, int end);
     /// Whether the message has been posted.
@@ -63,8 +63,9 @@ private:
         std::uint64_t inode;
         std::uint64_t bytes;
     };
-    std::atomic<std::uint64_t> posted_;                ///< release in post(); partner: acquire in has()
-    std::atomic<std::uint64_t> consumed_[kMostRanks];  ///< release in consume(); partner: acquire in is_consumed()
+    std::atomic<std::uint64_t> posted_;  ///< post() stores it with release; has() loads it with acquire
+    /// consume() stores it with release; is_consumed() loads it with acquire
+    std::atomic<std::uint64_t> consumed_[kMostRanks];
     Slot slots_[kSlots];
 };
 
@@ -73,7 +74,7 @@ private:
 struct Region {
     enum class State : std::int32_t { absent, joined, finalized, aborted, lost };
     struct Member {
-        std::atomic<State> state;  ///< release by the member; partner: acquire by the others
+        std::atomic<State> state;  ///< the member stores it with release; the others load it with acquire
         std::int32_t process;
         std::int32_t device;
         std::uint64_t host;
