@@ -661,7 +661,8 @@ RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index
 /**
  * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may still use
  * memory of rueda_allocate. An operation may still use memory of a device: it is then freed after the operation. The
- * program's own work on the device that uses the memory must have ended.
+ * program's own work on the device that uses the memory must have ended. The driver may let the call wait for other
+ * work of the device, as cudaFree does.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 

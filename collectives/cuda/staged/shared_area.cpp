@@ -21,7 +21,8 @@ bool becomes_idle(Device& device, const void* owner) {
     const auto limit = std::chrono::steady_clock::now() + kIdleLimit;
     std::vector<DeviceEventPtr> events;
     bool is_recorded = false;
-    while (std::chrono::steady_clock::now() < limit) {
+    for (;;) {
+        const bool is_late = std::chrono::steady_clock::now() >= limit;
         if (!is_recorded) {
             const auto recorded = device.record_all(owner, events);
             if (!recorded.is_ok()) {
@@ -35,9 +36,11 @@ bool becomes_idle(Device& device, const void* owner) {
             })) {
             return true;
         }
+        if (is_late) {
+            return false;
+        }
         std::this_thread::sleep_for(kIdlePause);
     }
-    return false;
 }
 
 }  // namespace
