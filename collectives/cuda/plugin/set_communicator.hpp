@@ -23,11 +23,18 @@ namespace rueda::collectives::cuda {
 /// the host moves the batch.
 class SetTask final : public Task {
 public:
-    /// A task may be null, except for one of them. `ipc` is null if CUDA IPC does not take the batch.
-    void begin(Task* nccl, IpcTask* ipc, Task* staged) {
+    /// A task may be null, except for one of them.
+    void begin(Task* nccl, StagedTask* staged) {
         nccl_ = nccl;
-        ipc_ = ipc;
+        ipc_ = nullptr;
         staged_ = staged;
+    }
+    /// The task of CUDA IPC has begun the batch, and `staged` begins `batch` only if the members cannot share memory.
+    void begin(IpcTask& ipc, StagedTask& staged, const DeviceBatch& batch) {
+        nccl_ = nullptr;
+        ipc_ = &ipc;
+        staged_ = &staged;
+        batch_ = batch;
     }
     StepResult step() override;
     [[nodiscard]] std::optional<BatchChunks> chunks() const override;
@@ -38,9 +45,10 @@ public:
 private:
     [[nodiscard]] StepResult step_ipc();
 
-    Task* nccl_ = nullptr;    // null when it is done
-    IpcTask* ipc_ = nullptr;  // null when it is done
-    Task* staged_ = nullptr;  // null when it is done
+    Task* nccl_ = nullptr;          // null when it is done
+    IpcTask* ipc_ = nullptr;        // null when it is done
+    StagedTask* staged_ = nullptr;  // null when it is done
+    DeviceBatch batch_{};           // for `staged_`, if the members cannot share memory
 };
 
 /// Moves the tensors of one process set. After the exchange of the offers, all members know whether NCCL connects them.
@@ -107,7 +115,6 @@ private:
     Communicator& host_;
     bool uses_nccl_ = false;
     Status refusal_;
-    std::string reason_;             // why NCCL is not used
     std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
     bool has_said_refusal_ = false;  // of CUDA IPC, at the first large batch
     StagedTask staged_;
