@@ -37,7 +37,6 @@ public:
                               .splits = {},
                               .rows = rows_});
     }
-    [[nodiscard]] bool is_in_progress() const { return task_ != nullptr; }
     [[nodiscard]] StepResult step(StepWork& work) {
         const StepResult result = task_->step();
         work = task_->last_work();

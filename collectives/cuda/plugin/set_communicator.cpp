@@ -43,11 +43,14 @@ StepResult SetTask::step_ipc() {
     if (result != StepResult::done) {
         return result;
     }
-    if (ipc_->refusal().reason.empty()) {
-        staged_ = nullptr;
-    }
+    const bool has_moved = ipc_->refusal().reason.empty();
     ipc_ = nullptr;
-    return staged_ == nullptr ? StepResult::done : StepResult::advanced;
+    if (has_moved) {
+        staged_ = nullptr;
+        return StepResult::done;
+    }
+    staged_->begin(batch_);
+    return StepResult::advanced;
 }
 
 StepResult SetTask::step() {
@@ -60,7 +63,7 @@ StepResult SetTask::step() {
     if (ipc_ != nullptr) {
         return step_ipc();
     }
-    Task*& current = nccl_ != nullptr ? nccl_ : staged_;
+    Task* const current = nccl_ != nullptr ? nccl_ : staged_;
     if (current == nullptr) {
         return StepResult::done;
     }
@@ -69,10 +72,12 @@ StepResult SetTask::step() {
     if (result != StepResult::done) {
         return result;
     }
-    if (&current == &nccl_) {
+    if (nccl_ != nullptr) {
         order_.leave();
+        nccl_ = nullptr;
+    } else {
+        staged_ = nullptr;
     }
-    current = nullptr;
     return staged_ == nullptr ? StepResult::done : StepResult::advanced;
 }
 
@@ -171,7 +176,6 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
         parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
         return {};
     }
-    reason_ = decision.value().reason;
     if (decision.value().uses_ipc) {
         ipc_.emplace(parts_.ipc, host_, set_.member, set_.members, parts_.ipc_sizes);
     }
@@ -182,8 +186,8 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
 /// One line in the job's log is enough, because all members have the same reason. CUDA IPC between threads of one
 /// process is not expected by anybody, so its refusal is not said.
 void SetCommunicator::say(const Decision& decision) const {
-    const bool is_wanted = set_.path == DevicePath::host || set_.path == DevicePath::ipc;
-    const auto& line = is_wanted && (set_.path == DevicePath::host || decision.uses_ipc) ? parts_.note : parts_.warn;
+    const bool is_wanted = set_.path == DevicePath::host || (set_.path == DevicePath::ipc && decision.uses_ipc);
+    const auto& line = is_wanted ? parts_.note : parts_.warn;
     if (!line || set_.member != 0) {
         return;
     }
@@ -237,11 +241,11 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
     // An empty batch also has an end, so one of the two takes part in it.
     nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
-    IpcTask* const ipc = !uses_nccl_ && ipc_ && ipc_->takes(batch) ? &*ipc_ : nullptr;
-    if (ipc != nullptr) {
-        ipc->begin(batch);
+    if (!uses_nccl_ && ipc_ && ipc_->takes(batch)) {
+        ipc_->begin(batch);
+        task_.begin(*ipc_, staged_, for_host_.of(batch));
+        return task_;
     }
-    say_refusal();
     if (staged_took_part_) {
         staged_.begin(for_host_.of(batch));
     }
@@ -249,7 +253,7 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
         staged_.reserve();
     }
     Task* const nccl = nccl_took_part_ && staged_.failed().is_ok() ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
-    task_.begin(nccl != nullptr && begin_order(batch), nccl, ipc, staged_took_part_ ? &staged_ : nullptr);
+    task_.begin(nccl != nullptr && begin_order(batch), nccl, staged_took_part_ ? &staged_ : nullptr);
     may_lag_ = staged_took_part_;
     return task_;
 }
@@ -280,6 +284,7 @@ LaunchPhase SetCommunicator::launch_phase() const {
 /// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
 /// has a stream of its own, so this end also covers the earlier work of the way that did not take part.
 DeviceEventPtr SetCommunicator::end() {
+    say_refusal();
     const DeviceEventPtr other = uses_nccl_ ? parts_.nccl->end() : ipc_ ? ipc_->end() : nullptr;
     if (other != nullptr && staged_.end() != nullptr) {
         return std::make_shared<BothEvents>(other, staged_.end(), nccl_took_part_ ? other : nullptr);

@@ -27,13 +27,19 @@ namespace rueda::collectives::cuda {
 class SetTask final : public Task {
 public:
     explicit SetTask(OrderTask& order) : order_(order) {}
-    /// A task may be null, except for one of them. `has_order`: whether NCCL's task needs a place in the order. `ipc`
-    /// is null if CUDA IPC does not take the batch.
-    void begin(bool has_order, Task* nccl, IpcTask* ipc, Task* staged) {
+    /// A task may be null, except for one of them. `has_order`: whether NCCL's task needs a place in the order.
+    void begin(bool has_order, Task* nccl, StagedTask* staged) {
         is_ordering_ = has_order && nccl != nullptr;
         nccl_ = nccl;
-        ipc_ = ipc;
+        ipc_ = nullptr;
         staged_ = staged;
+    }
+    /// The task of CUDA IPC has begun the batch, and `staged` begins `batch` only if the members cannot share memory.
+    void begin(IpcTask& ipc, StagedTask& staged, const DeviceBatch& batch) {
+        nccl_ = nullptr;
+        ipc_ = &ipc;
+        staged_ = &staged;
+        batch_ = batch;
     }
     StepResult step() override;
     [[nodiscard]] std::optional<BatchChunks> chunks() const override;
@@ -47,10 +53,11 @@ private:
     [[nodiscard]] StepResult step_ipc();
 
     OrderTask& order_;
-    bool is_ordering_ = false;  // whether order_ is not done
-    Task* nccl_ = nullptr;      // null when it is done
-    IpcTask* ipc_ = nullptr;    // null when it is done
-    Task* staged_ = nullptr;    // null when it is done
+    bool is_ordering_ = false;      // whether order_ is not done
+    Task* nccl_ = nullptr;          // null when it is done
+    IpcTask* ipc_ = nullptr;        // null when it is done
+    StagedTask* staged_ = nullptr;  // null when it is done
+    DeviceBatch batch_{};           // for `staged_`, if the members cannot share memory
 };
 
 /// Moves the tensors of one process set. After the exchange of the offers, all members know whether NCCL connects them.
@@ -122,7 +129,6 @@ private:
     /// because NCCL connects, and after a batch that was staged.
     bool may_lag_ = true;
     Status refusal_;
-    std::string reason_;             // why NCCL is not used
     std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
     bool has_said_refusal_ = false;  // of CUDA IPC, at the first large batch
     StagedTask staged_;

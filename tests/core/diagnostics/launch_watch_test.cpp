@@ -225,7 +225,7 @@ TEST_CASE("a report about a batch in the host's memory names the rank that the o
     job.begin(0, Phase::meets_peers);
     job.begin(1, Phase::meets_peers);
     job.begin(2, Phase::in_peer_memory);
-    const auto sharing = look(130 * kSecond);
+    const auto sharing = look(200 * kSecond);
     REQUIRE(sharing);
     CHECK_THAT(sharing->text,
                Catch::Contains("\n  Probable cause: rank 2 has not delivered its part: 3 steps behind the rank that has "
@@ -238,7 +238,7 @@ TEST_CASE("a report about a batch in the host's memory names the rank that the o
     job.begin(0, Phase::launching);
     job.begin(1, Phase::launching);
     job.begin(2, Phase::waits_for_turn);
-    const auto launching = look(200 * kSecond);
+    const auto launching = look(800 * kSecond);
     REQUIRE(launching);
     CHECK_THAT(launching->text, !Catch::Contains("Probable cause"));
 }

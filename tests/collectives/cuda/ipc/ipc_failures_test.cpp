@@ -274,6 +274,30 @@ TEST_CASE("planted: memory is closed before the kernels that read it have ended"
     CHECK(says(violations_of(result), "is unmapped, but the host program does not know that"));
 }
 
+TEST_CASE("the end of a batch covers earlier batches of the other way", "[ipc][choice]") {
+    for (const bool is_large_first : {false, true}) {
+        require_ipc({.seed = 12, .sizes = kSizes}, [is_large_first](IpcMember& member) {
+            const auto communicator = member.connect();
+            run_sum(member, *communicator, 3000);
+            gpu::delay_operations(is_large_first ? "rueda_reduce" : "cuMemcpyAsync", std::chrono::milliseconds(20));
+            Sum first(member, is_large_first ? 900 : 20);
+            Sum second(member, is_large_first ? 20 : 900);
+            for (const Sum* one : {&first, &second}) {
+                Task& task = member.start(*communicator, Operation::allreduce, {&one->segment, 1});
+                while (task.step() != StepResult::done) {
+                    RUEDA_RANK_CHECK(communicator->failed().is_ok());
+                    std::this_thread::yield();
+                }
+            }
+            // As for a group, the program waits for the end of the last batch only.
+            RUEDA_RANK_CHECK(communicator->end()->make_wait(member.stream()).is_ok());
+            first.check(member);
+            second.check(member);
+            member.meet();
+        });
+    }
+}
+
 TEST_CASE("the end of a communicator waits for its kernels", "[ipc][choice]") {
     require_ipc({.seed = 10, .sizes = kSizes}, [](IpcMember& member) {
         auto communicator = member.connect();
