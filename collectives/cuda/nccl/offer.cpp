@@ -163,11 +163,11 @@ Status check_other_sets(const Members& members) {
     return {};
 }
 
+/// Whether NCCL can connect the members, apart from their other process sets.
 Status check_nccl(const Members& members) {
     RUEDA_RETURN_IF_FAILED(check_refusals(members));
     RUEDA_RETURN_IF_FAILED(check_versions(members));
-    RUEDA_RETURN_IF_FAILED(check_devices(members));
-    return check_other_sets(members);
+    return check_devices(members);
 }
 
 }  // namespace
@@ -265,7 +265,11 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::host) {
         return Decision{.reason = "RUEDA_GPU_PATH is 'host'"};
     }
-    const Status nccl = check_nccl(members);
+    Status nccl = check_nccl(members);
+    const bool may_change = nccl.is_ok();
+    if (nccl.is_ok()) {
+        nccl = check_other_sets(members);
+    }
     if (nccl.is_ok()) {
         const bool has_order = all.size() > 1 && std::any_of(all.begin(), all.end(),
                                                              [](const Participant& one) { return one.has_other_sets; });
@@ -274,7 +278,7 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::nccl) {
         return nccl;
     }
-    return Decision{.reason = nccl.message()};
+    return Decision{.reason = nccl.message(), .may_change = may_change};
 }
 
 bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers) {

@@ -41,6 +41,9 @@ struct Decision {
     bool has_order = false;  ///< whether the set's batches have a place in the order of all process sets
     NcclUniqueId id{};       ///< of NCCL's communicator
     std::string reason{};    ///< why NCCL is not used, and what to do for more speed
+    /// Whether NCCL is not used only because another set of a member has no order yet. The members then exchange offers
+    /// again later.
+    bool may_change = false;
 };
 
 /// The longest refusal that an offer holds; a longer one is cut.

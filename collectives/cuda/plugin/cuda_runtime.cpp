@@ -66,7 +66,8 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
                                  .identity = parts_.identity,
                                  .note = parts_.note,
                                  .warn = parts_.warn,
-                                 .piece_bytes = parts_.piece_bytes};
+                                 .piece_bytes = parts_.piece_bytes,
+                                 .order_interval = parts_.order_interval};
     if (set.path != DevicePath::host) {
         auto device = parts.staging->shared_device();
         parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);

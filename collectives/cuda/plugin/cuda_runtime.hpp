@@ -32,8 +32,9 @@ public:
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
         ProcessIdentity identity{};
-        std::string_view kernels = ops::cuda::kernel_image();  ///< the text of the kernels
-        std::size_t piece_bytes = StagedTask::kPieceBytes;     ///< a test takes a small size
+        std::string_view kernels = ops::cuda::kernel_image();            ///< the text of the kernels
+        std::size_t piece_bytes = StagedTask::kPieceBytes;               ///< a test takes a small size
+        std::uint32_t order_interval = SetCommunicator::kOrderInterval;  ///< a test takes a small number
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 

@@ -33,10 +33,19 @@ private:
 
 }  // namespace
 
-StepResult SetTask::step() {
+StepResult SetCommunicator::SetTask::step() {
+    if (is_joining_) {
+        const StepResult result = owner_.step_offers(last_work_);
+        if (result != StepResult::done) {
+            return result;
+        }
+        is_joining_ = false;
+        owner_.start_parts(owner_.joining_);
+        return StepResult::advanced;
+    }
     if (is_ordering_) {
-        const StepResult result = order_.step();
-        last_work_ = order_.last_work();
+        const StepResult result = owner_.order_.step();
+        last_work_ = owner_.order_.last_work();
         is_ordering_ = result != StepResult::done;
         return is_ordering_ ? result : StepResult::advanced;
     }
@@ -50,14 +59,15 @@ StepResult SetTask::step() {
         return result;
     }
     if (&current == &nccl_) {
-        order_.leave();
+        owner_.order_.leave();
     }
     current = nullptr;
     return staged_ == nullptr ? StepResult::done : StepResult::advanced;
 }
 
-std::optional<BatchChunks> SetTask::chunks() const {
-    const Task* const current = is_ordering_ ? &order_ : nccl_ != nullptr ? nccl_ : staged_;
+std::optional<BatchChunks> SetCommunicator::SetTask::chunks() const {
+    const Task* const parts = nccl_ != nullptr ? nccl_ : staged_;
+    const Task* const current = is_joining_ ? owner_.offers_.task : is_ordering_ ? &owner_.order_ : parts;
     return current == nullptr ? std::nullopt : current->chunks();
 }
 
@@ -93,9 +103,10 @@ DeviceBatch SetCommunicator::SubBatch::of(const DeviceBatch& batch) const {
 SetCommunicator::SetCommunicator(Parts parts, DeviceSet set, Communicator& host)
     : parts_(std::move(parts)),
       set_(std::move(set)),
+      host_(host),
       staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes),
-      order_(parts_.order, host, set_.device, set_.id),
-      task_(order_) {}
+      order_(parts_.order, parts_.sets, this, host, set_.device, set_.id),
+      task_(*this) {}
 
 SetCommunicator::~SetCommunicator() { end_nccl(); }
 
@@ -133,16 +144,22 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     const auto decision = decide(offers, set_.ranks);
     refusal_ = decision.status();
     uses_nccl_ = refusal_.is_ok() && decision.value().uses_nccl;
-    has_order_ = uses_nccl_ && decision.value().has_order;
+    const bool could_change = may_change_;
+    may_change_ = refusal_.is_ok() && decision.value().may_change;
+    batches_ = 0;
     if (uses_nccl_) {
-        parts_.sets->decide(this, has_order_);
+        order_.set_order(decision.value().has_order);
+        parts_.sets->decide(this, decision.value().has_order);
+        parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
+        return {};
+    }
+    if (may_change_) {
+        parts_.sets->remove(this);
     } else {
         end_nccl();
     }
     RUEDA_RETURN_IF_FAILED(refusal_);
-    if (uses_nccl_) {
-        parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
-    } else {
+    if (!could_change || !may_change_) {
         say(decision.value());
     }
     return {};
@@ -166,7 +183,61 @@ Status SetCommunicator::check(Operation operation, const Segment& segment) const
     return set_.path == DevicePath::nccl && uses_nccl_ ? parts_.nccl->check(operation, segment) : Status();
 }
 
+/// On this host.
+std::size_t SetCommunicator::local_members_of(const DeviceBatch& batch) {
+    const Batch& host = batch.host;
+    return host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
+}
+
 Task& SetCommunicator::start(const DeviceBatch& batch) {
+    if (is_time_for_offers(batch)) {
+        begin_offers(batch);
+    } else {
+        start_parts(batch);
+    }
+    return task_;
+}
+
+bool SetCommunicator::is_time_for_offers(const DeviceBatch& batch) {
+    return may_change_ && !batch.segments.empty() && ++batches_ % parts_.order_interval == 0;
+}
+
+/// Begins an allgather of new offers, as the engine did before the first batch.
+void SetCommunicator::begin_offers(const DeviceBatch& batch) {
+    joining_ = batch;
+    offers_.own.assign(1, offer());
+    offers_.all.assign(set_.members, {});
+    offers_.segment = {.dtype = DType::uint8,
+                       .count = kOfferBytes,
+                       .input = offers_.own.front().data(),
+                       .output = offers_.all.front().data()};
+    offers_.locations.assign(local_members_of(batch), {.first_dimension = 1});
+    offers_.rows.assign(set_.members, 1);
+    offers_.task = &host_.start({.operation = Operation::allgather,
+                                 .segments = {&offers_.segment, 1},
+                                 .locations = offers_.locations,
+                                 .splits = {},
+                                 .rows = offers_.rows});
+    task_.is_joining_ = true;
+}
+
+/// Returns `done` when the members have decided anew, and are connected. A failure is told by failed().
+StepResult SetCommunicator::step_offers(StepWork& work) {
+    if (offers_.task != nullptr) {
+        const StepResult result = offers_.task->step();
+        work = offers_.task->last_work();
+        if (result != StepResult::done) {
+            return result;
+        }
+        offers_.task = nullptr;
+        static_cast<void>(connect(offers_.all));
+    }
+    work = StepWork::device_wait;
+    const auto connected = is_connected();
+    return connected.is_ok() && connected.value() ? StepResult::done : StepResult::polling;
+}
+
+void SetCommunicator::start_parts(const DeviceBatch& batch) {
     for_nccl_.clear();
     for_host_.clear();
     for (std::size_t tensor = 0; tensor < batch.segments.size(); ++tensor) {
@@ -184,29 +255,40 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
         staged_.reserve();
     }
     Task* const nccl = nccl_took_part_ && staged_.failed().is_ok() ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
-    task_.begin(nccl != nullptr && begin_order(batch), nccl, staged_took_part_ ? &staged_ : nullptr);
+    task_.nccl_ = nccl;
+    task_.staged_ = staged_took_part_ ? &staged_ : nullptr;
+    task_.is_ordering_ = nccl != nullptr && begin_order(batch);
     may_lag_ = staged_took_part_;
-    return task_;
 }
 
-/// Begins to give the batch a place in the order of all process sets. Returns whether it needs one: a batch without
-/// tensors does not, because it has no work for NCCL. A batch that is also staged has just allocated pinned memory, for
-/// which the driver may wait for the device, so its members meet, too.
+/// Begins to give the batch a place in the order of all process sets, or to ask whether it needs one. Returns whether
+/// there is something to wait for. There is not if the batch has no tensors, because NCCL then has nothing to do. A
+/// batch that is also staged has just allocated pinned memory, for which the driver may wait for the device, so its
+/// members meet, too.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
-    if (!has_order_ || batch.segments.empty()) {
+    using First = OrderTask::First;
+    if (set_.members == 1 || batch.segments.empty()) {
         return false;
     }
-    const Batch& host = batch.host;
-    const std::size_t local_members = host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
-    order_.begin(local_members, may_lag_ || staged_took_part_ ? OrderTask::First::meet : OrderTask::First::propose);
-    return true;
+    if (order_.has_order()) {
+        order_.begin(local_members_of(batch), may_lag_ || staged_took_part_ ? First::meet : First::propose);
+        return true;
+    }
+    const bool asks = ++batches_ % parts_.order_interval == 0;
+    if (asks) {
+        order_.begin(local_members_of(batch), First::ask);
+    }
+    return asks;
 }
 
 LaunchPhase SetCommunicator::launch_phase() const {
-    if (task_.is_ordering()) {
+    if (task_.is_joining_) {
+        return offers_.task != nullptr ? LaunchPhase::agrees_on_order : LaunchPhase::launching;
+    }
+    if (task_.is_ordering_) {
         return order_.phase();
     }
-    return task_.is_at_nccl() ? parts_.nccl->launch_phase() : staged_.phase();
+    return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
 /// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
@@ -227,7 +309,7 @@ Status SetCommunicator::failed() {
 
 void SetCommunicator::abandon() noexcept {
     order_.leave();
-    if (parts_.nccl != nullptr && task_.is_at_nccl()) {
+    if (parts_.nccl != nullptr && task_.nccl_ != nullptr) {
         parts_.nccl->abandon();
     }
 }

@@ -251,6 +251,8 @@ TEST_CASE("A set that is alone has no order, and a set that comes later cannot h
     CHECK((!alone.any && !alone.without_order));
     const auto later = sets.add({.owner = &second, .set = 5, .rank = 0, .device = 0}, false);
     CHECK((later.any && later.without_order == 4));
+    CHECK(sets.is_asked(&first));
+    CHECK_FALSE(sets.is_asked(&second));
     sets.decide(&first, true);  // another member of the first set has another set
     const auto again = sets.add({.owner = &third, .set = 6, .rank = 0, .device = 0}, false);
     CHECK((again.any && !again.without_order));
