@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -278,7 +279,11 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::nccl) {
         return nccl;
     }
-    return Decision{.reason = nccl.message(), .may_change = may_change};
+    std::string reason = nccl.message();
+    if (may_change) {
+        reason += ". Both sets use NCCL when each of them has executed some more batches";
+    }
+    return Decision{.reason = std::move(reason), .may_change = may_change};
 }
 
 bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers) {

@@ -131,8 +131,10 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
         parts_.nccl->describe(own);
         if (set_.members > 1 && own.refusal.empty()) {
             const auto rank = set_.ranks.empty() ? static_cast<std::int32_t>(set_.member) : set_.ranks[set_.member];
-            const auto others = parts_.sets->add(
-                {.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()}, set_.expects_other_sets);
+            // If another set kept this one from NCCL before, there are others, although they may use no NCCL now.
+            const auto others =
+                parts_.sets->add({.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()},
+                                 set_.expects_other_sets || may_change_);
             own.has_other_sets = others.any;
             own.unordered_set = others.without_order.value_or(-1);
         }
