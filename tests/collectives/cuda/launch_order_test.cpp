@@ -78,7 +78,7 @@ enum class Count : std::uint8_t { of_process, of_device };
 class Job {
 public:
     Job(std::uint64_t seed, std::size_t processes, std::size_t devices, std::size_t sets, Count count)
-        : random_(seed), count_(count), orders_(processes * devices), processes_(processes), devices_(devices) {
+        : random_(seed), count_(count), orders_(processes * devices), devices_(devices) {
         for (std::size_t s = 0; s < sets; ++s) {
             Set& set = sets_.emplace_back();
             while (set.members.size() < 2) {
@@ -217,7 +217,6 @@ private:
     std::mt19937_64 random_;
     const Count count_;
     std::deque<LaunchOrder> orders_;  // for each process, or for each device of each process
-    const std::size_t processes_;
     const std::size_t devices_;
     std::vector<Set> sets_;
     std::map<std::pair<std::size_t, std::size_t>, std::deque<Launched>> queues_;  // by process and device
