@@ -265,8 +265,8 @@ struct CudaPlugin {
     std::uint32_t interface_version;
     const char* rueda_version;
     /// Opens the driver. Creates no context: a context comes with the first use of a device. Returns Unsupported, with
-    /// what to do, if the machine has no driver or no device. NCCL is opened with the first communicator, because then
-    /// the program's own framework has loaded its NCCL; a communicator's offer tells why NCCL cannot be opened.
+    /// what to do, if the machine has no driver or no device. NCCL is opened with the first operation of a process set,
+    /// because then the program's own framework has loaded its NCCL.
     Result<std::unique_ptr<DeviceRuntime>> (*open)(const DeviceRuntimeOptions& options);
 };
 

@@ -164,11 +164,11 @@ Status check_other_sets(const Members& members) {
     return {};
 }
 
+/// Whether NCCL can connect the members, apart from their other process sets.
 Status check_nccl(const Members& members) {
     RUEDA_RETURN_IF_FAILED(check_refusals(members));
     RUEDA_RETURN_IF_FAILED(check_versions(members));
-    RUEDA_RETURN_IF_FAILED(check_devices(members));
-    return check_other_sets(members);
+    return check_devices(members);
 }
 
 /// Whether the members can share device memory by CUDA IPC, as far as their offers tell. A process cannot open its own
@@ -302,7 +302,11 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::ipc) {
         return without_nccl(members, "RUEDA_GPU_PATH is 'ipc'");
     }
-    const Status nccl = check_nccl(members);
+    Status nccl = check_nccl(members);
+    const bool may_change = nccl.is_ok();
+    if (nccl.is_ok()) {
+        nccl = check_other_sets(members);
+    }
     if (nccl.is_ok()) {
         const bool has_order = all.size() > 1 && std::any_of(all.begin(), all.end(),
                                                              [](const Participant& one) { return one.has_other_sets; });
@@ -311,7 +315,13 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (all[0].path == DevicePath::nccl) {
         return nccl;
     }
-    return without_nccl(members, nccl.message());
+    std::string reason = nccl.message();
+    if (may_change) {
+        reason += ". Both sets use NCCL when each of them has executed some more batches";
+    }
+    Decision decision = without_nccl(members, std::move(reason));
+    decision.may_change = may_change;
+    return decision;
 }
 
 bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers) {

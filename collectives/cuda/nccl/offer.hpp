@@ -43,6 +43,9 @@ struct Decision {
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed
     std::string ipc_refusal{};  ///< why CUDA IPC is not used either, if the setting allows it
+    /// Whether NCCL is not used only because another set of a member has no order yet. The members then exchange offers
+    /// again later.
+    bool may_change = false;
 };
 
 /// The most members that share device memory by CUDA IPC: a kernel reads the memory of as many members at once.

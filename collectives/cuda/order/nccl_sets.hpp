@@ -12,9 +12,10 @@ namespace rueda::collectives::cuda {
 /// The process sets of several ranks in which this process uses NCCL, or offers to use it.
 ///
 /// If a rank uses NCCL in several sets, their batches need an order (LaunchOrder), and each batch then costs an
-/// exchange between the members. A set whose members all use NCCL in no other set when it connects needs none. Later
-/// its members have no batch from which on all of them know that an order is needed, so the set stays without an order.
-/// A set that connects later and has a member in common with it cannot use NCCL.
+/// exchange between the members. A set whose members all use NCCL in no other set when it connects needs none. A
+/// set that connects later and has a member in common with it cannot use NCCL at first. It asks the set without an
+/// order for one. From time to time, the members of a set without an order tell each other whether they were asked
+/// (OrderTask). They then all begin to have an order at the same batch.
 ///
 /// Threads: any thread may call any function.
 class NcclSets {
@@ -28,16 +29,18 @@ public:
     };
     /// What a rank tells the other members of a set about its other sets.
     struct Others {
-        bool any = false;                           ///< whether there are any
+        bool any = false;                             ///< whether there are any
         std::optional<std::int32_t> without_order{};  ///< one of them that has no order
     };
 
-    /// Adds a set before its members decide about NCCL. Until decide(), it counts as a set without an order, unless
-    /// this rank has others, or `expects_others`: then the members decide for an order or against NCCL. Returns the
-    /// other sets of this rank and of this device.
+    /// Adds a set before its members decide about NCCL, and asks its other sets for an order. Until decide(), it counts
+    /// as a set without an order, unless this rank has others, or `expects_others`: then the members decide for an
+    /// order or against NCCL. Returns the other sets of this rank and of this device.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
     /// The members have decided for NCCL.
     void decide(const void* owner, bool has_order);
+    /// Whether another set has asked this one for an order.
+    [[nodiscard]] bool is_asked(const void* owner);
     /// The rank does not use NCCL in this set, or no longer. Does nothing if there is no such use.
     void remove(const void* owner) noexcept;
 
@@ -45,6 +48,7 @@ private:
     struct Entry {
         Use use;
         bool has_order;
+        bool is_asked;
     };
     [[nodiscard]] static bool are_related(const Use& a, const Use& b) {
         return a.set != b.set && (a.rank == b.rank || a.device == b.device);

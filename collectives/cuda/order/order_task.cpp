@@ -8,11 +8,18 @@ namespace rueda::collectives::cuda {
 
 void OrderTask::begin(std::size_t local_members, First first) {
     locations_.assign(local_members, {});
-    if (first == First::meet) {
-        phase_ = Phase::meeting;
-        exchange(0);
-    } else {
-        propose();
+    switch (first) {
+        case First::ask:
+            phase_ = Phase::asking;
+            exchange(sets_->is_asked(use_) ? 1 : 0);
+            break;
+        case First::meet:
+            phase_ = Phase::meeting;
+            exchange(0);
+            break;
+        case First::propose:
+            propose();
+            break;
     }
 }
 
@@ -36,6 +43,7 @@ void OrderTask::propose() {
 
 StepResult OrderTask::step() {
     switch (phase_) {
+        case Phase::asking:
         case Phase::meeting:
         case Phase::proposing:
             return step_exchange();
@@ -56,13 +64,25 @@ StepResult OrderTask::step_exchange() {
         return result;
     }
     inner_ = nullptr;
-    if (phase_ == Phase::meeting) {
-        propose();
-        return StepResult::advanced;
+    switch (phase_) {
+        case Phase::asking:
+            if (highest_ == 0) {
+                phase_ = Phase::idle;
+                return StepResult::done;
+            }
+            // All members have come to this batch, so they have launched all batches that had no order.
+            has_order_ = true;
+            sets_->decide(use_, true);
+            propose();
+            return StepResult::advanced;
+        case Phase::meeting:
+            propose();
+            return StepResult::advanced;
+        default:
+            order_->agree(this, highest_);
+            phase_ = Phase::waiting;
+            return look();
     }
-    order_->agree(this, highest_);
-    phase_ = Phase::waiting;
-    return look();
 }
 
 /// The thread that steps this task also steps the batches that go first, so it need not be woken.

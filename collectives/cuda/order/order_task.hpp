@@ -9,12 +9,15 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/cuda/order/launch_order.hpp"
+#include "collectives/cuda/order/nccl_sets.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 
 namespace rueda::collectives::cuda {
 
 /// Waits until the device may launch a batch of a process set. It goes through these phases:
 ///
+///     asking     the members of a set without an order tell each other whether one of them needs an order. If none
+///                does, the task is done
 ///     meeting    the members wait for each other; only if begin() asks for it
 ///     proposing  the batch is entered, and the members exchange their proposals through the communicator for the CPU
 ///     waiting    batches of other sets go first
@@ -27,17 +30,23 @@ namespace rueda::collectives::cuda {
 /// Threads: one at a time.
 class OrderTask final : public Task {
 public:
-    /// `host` is the set's communicator for the CPU, and must outlive the task.
-    OrderTask(std::shared_ptr<LaunchOrder> order, Communicator& host, int device, std::int32_t set)
-        : order_(std::move(order)), host_(host), device_(device), set_(set) {}
+    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is the owner of the set's use of
+    /// NCCL in `sets`.
+    OrderTask(std::shared_ptr<LaunchOrder> order, std::shared_ptr<NcclSets> sets, const void* use, Communicator& host,
+              int device, std::int32_t set)
+        : order_(std::move(order)), sets_(std::move(sets)), use_(use), host_(host), device_(device), set_(set) {}
     ~OrderTask() override { leave(); }
     OrderTask(const OrderTask&) = delete;
     OrderTask& operator=(const OrderTask&) = delete;
 
-    enum class First : std::uint8_t { meet, propose };
+    enum class First : std::uint8_t { ask, meet, propose };
     /// `local_members` is the number of members on this host. All members must have the same value of `first`.
     void begin(std::size_t local_members, First first);
     StepResult step() override;
+    /// Whether the batches of the set have a place in the order. If the answer to a question (First::ask) is yes, the
+    /// set gets an order.
+    [[nodiscard]] bool has_order() const { return has_order_; }
+    void set_order(bool has_order) { has_order_ = has_order; }
     /// The batch was launched, or will never be.
     void leave() noexcept;
 
@@ -49,7 +58,7 @@ public:
     [[nodiscard]] std::int32_t awaited_set() const { return awaited_set_; }
 
 private:
-    enum class Phase : std::uint8_t { meeting, proposing, waiting, entered, idle };
+    enum class Phase : std::uint8_t { asking, meeting, proposing, waiting, entered, idle };
 
     void exchange(std::uint64_t own);
     void propose();
@@ -57,9 +66,12 @@ private:
     [[nodiscard]] StepResult look();
 
     const std::shared_ptr<LaunchOrder> order_;
+    const std::shared_ptr<NcclSets> sets_;
+    const void* const use_;
     Communicator& host_;
     const int device_;
     const std::int32_t set_;
+    bool has_order_ = false;
     Phase phase_ = Phase::idle;
     std::int32_t awaited_set_ = -1;
     // the exchange: the numbers of this member, and the highest of all members

@@ -78,7 +78,8 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
                                  .note = parts_.note,
                                  .warn = parts_.warn,
                                  .piece_bytes = parts_.piece_bytes,
-                                 .ipc_sizes = parts_.ipc_sizes};
+                                 .ipc_sizes = parts_.ipc_sizes,
+                                 .order_interval = parts_.order_interval};
     if (set.path == DevicePath::automatic || set.path == DevicePath::nccl) {
         auto device = parts.staging->shared_device();
         parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);

@@ -37,7 +37,7 @@ private:
 
 }  // namespace
 
-StepResult SetTask::step_ipc() {
+StepResult SetCommunicator::SetTask::step_ipc() {
     const StepResult result = ipc_->step();
     last_work_ = ipc_->last_work();
     if (result != StepResult::done) {
@@ -53,10 +53,19 @@ StepResult SetTask::step_ipc() {
     return StepResult::advanced;
 }
 
-StepResult SetTask::step() {
+StepResult SetCommunicator::SetTask::step() {
+    if (is_joining_) {
+        const StepResult result = owner_.step_offers(last_work_);
+        if (result != StepResult::done) {
+            return result;
+        }
+        is_joining_ = false;
+        owner_.start_parts(owner_.joining_);
+        return StepResult::advanced;
+    }
     if (is_ordering_) {
-        const StepResult result = order_.step();
-        last_work_ = order_.last_work();
+        const StepResult result = owner_.order_.step();
+        last_work_ = owner_.order_.last_work();
         is_ordering_ = result != StepResult::done;
         return is_ordering_ ? result : StepResult::advanced;
     }
@@ -73,7 +82,7 @@ StepResult SetTask::step() {
         return result;
     }
     if (nccl_ != nullptr) {
-        order_.leave();
+        owner_.order_.leave();
         nccl_ = nullptr;
     } else {
         staged_ = nullptr;
@@ -81,8 +90,9 @@ StepResult SetTask::step() {
     return staged_ == nullptr ? StepResult::done : StepResult::advanced;
 }
 
-std::optional<BatchChunks> SetTask::chunks() const {
-    const Task* const current = is_ordering_ ? &order_ : nccl_ != nullptr ? nccl_ : staged_;
+std::optional<BatchChunks> SetCommunicator::SetTask::chunks() const {
+    const Task* const parts = nccl_ != nullptr ? nccl_ : staged_;
+    const Task* const current = is_joining_ ? owner_.offers_.task : is_ordering_ ? &owner_.order_ : parts;
     return current == nullptr ? std::nullopt : current->chunks();
 }
 
@@ -125,8 +135,8 @@ SetCommunicator::SetCommunicator(Parts parts, DeviceSet set, Communicator& host)
       set_(std::move(set)),
       host_(host),
       staged_(parts_.staging, host, set_.member, set_.members, parts_.piece_bytes, set_.shared),
-      order_(parts_.order, host, set_.device, set_.id),
-      task_(order_) {}
+      order_(parts_.order, parts_.sets, this, host, set_.device, set_.id),
+      task_(*this) {}
 
 SetCommunicator::~SetCommunicator() { end_nccl(); }
 
@@ -152,8 +162,10 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
         parts_.nccl->describe(own);
         if (set_.members > 1 && own.refusal.empty()) {
             const auto rank = set_.ranks.empty() ? static_cast<std::int32_t>(set_.member) : set_.ranks[set_.member];
-            const auto others = parts_.sets->add(
-                {.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()}, set_.expects_other_sets);
+            // If another set kept this one from NCCL before, there are others, although they may use no NCCL now.
+            const auto others =
+                parts_.sets->add({.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()},
+                                 set_.expects_other_sets || may_change_);
             own.has_other_sets = others.any;
             own.unordered_set = others.without_order.value_or(-1);
         }
@@ -165,21 +177,27 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     const auto decision = decide(offers, set_.ranks);
     refusal_ = decision.status();
     uses_nccl_ = refusal_.is_ok() && decision.value().uses_nccl;
-    has_order_ = uses_nccl_ && decision.value().has_order;
+    const bool could_change = may_change_;
+    may_change_ = refusal_.is_ok() && decision.value().may_change;
+    batches_ = 0;
     if (uses_nccl_) {
-        parts_.sets->decide(this, has_order_);
+        order_.set_order(decision.value().has_order);
+        parts_.sets->decide(this, decision.value().has_order);
+        parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
+        return {};
+    }
+    if (may_change_) {
+        parts_.sets->remove(this);
     } else {
         end_nccl();
     }
     RUEDA_RETURN_IF_FAILED(refusal_);
-    if (uses_nccl_) {
-        parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
-        return {};
-    }
-    if (decision.value().uses_ipc) {
+    if (decision.value().uses_ipc && !ipc_) {
         ipc_.emplace(parts_.ipc, host_, set_.member, set_.members, parts_.ipc_sizes);
     }
-    say(decision.value());
+    if (!could_change || !may_change_) {
+        say(decision.value());
+    }
     return {};
 }
 
@@ -230,7 +248,61 @@ Status SetCommunicator::check(Operation operation, const Segment& segment) const
     return set_.path == DevicePath::nccl && uses_nccl_ ? parts_.nccl->check(operation, segment) : Status();
 }
 
+/// On this host.
+std::size_t SetCommunicator::local_members_of(const DeviceBatch& batch) {
+    const Batch& host = batch.host;
+    return host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
+}
+
 Task& SetCommunicator::start(const DeviceBatch& batch) {
+    if (is_time_for_offers(batch)) {
+        begin_offers(batch);
+    } else {
+        start_parts(batch);
+    }
+    return task_;
+}
+
+bool SetCommunicator::is_time_for_offers(const DeviceBatch& batch) {
+    return may_change_ && !batch.segments.empty() && ++batches_ % parts_.order_interval == 0;
+}
+
+/// Begins an allgather of new offers, as the engine did before the first batch.
+void SetCommunicator::begin_offers(const DeviceBatch& batch) {
+    joining_ = batch;
+    offers_.own.assign(1, offer());
+    offers_.all.assign(set_.members, {});
+    offers_.segment = {.dtype = DType::uint8,
+                       .count = kOfferBytes,
+                       .input = offers_.own.front().data(),
+                       .output = offers_.all.front().data()};
+    offers_.locations.assign(local_members_of(batch), {.first_dimension = 1});
+    offers_.rows.assign(set_.members, 1);
+    offers_.task = &host_.start({.operation = Operation::allgather,
+                                 .segments = {&offers_.segment, 1},
+                                 .locations = offers_.locations,
+                                 .splits = {},
+                                 .rows = offers_.rows});
+    task_.is_joining_ = true;
+}
+
+/// Returns `done` when the members have decided anew, and are connected. A failure is told by failed().
+StepResult SetCommunicator::step_offers(StepWork& work) {
+    if (offers_.task != nullptr) {
+        const StepResult result = offers_.task->step();
+        work = offers_.task->last_work();
+        if (result != StepResult::done) {
+            return result;
+        }
+        offers_.task = nullptr;
+        static_cast<void>(connect(offers_.all));
+    }
+    work = StepWork::device_wait;
+    const auto connected = is_connected();
+    return connected.is_ok() && connected.value() ? StepResult::done : StepResult::polling;
+}
+
+void SetCommunicator::start_parts(const DeviceBatch& batch) {
     for_nccl_.clear();
     for_host_.clear();
     for (std::size_t tensor = 0; tensor < batch.segments.size(); ++tensor) {
@@ -243,8 +315,11 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
     if (!uses_nccl_ && ipc_ && ipc_->takes(batch)) {
         ipc_->begin(batch);
-        task_.begin(*ipc_, staged_, for_host_.of(batch));
-        return task_;
+        task_.nccl_ = nullptr;
+        task_.ipc_ = &*ipc_;
+        task_.staged_ = &staged_;
+        task_.batch_ = for_host_.of(batch);
+        return;
     }
     if (staged_took_part_) {
         staged_.begin(for_host_.of(batch));
@@ -253,43 +328,60 @@ Task& SetCommunicator::start(const DeviceBatch& batch) {
         staged_.reserve();
     }
     Task* const nccl = nccl_took_part_ && staged_.failed().is_ok() ? &parts_.nccl->start(for_nccl_.of(batch)) : nullptr;
-    task_.begin(nccl != nullptr && begin_order(batch), nccl, staged_took_part_ ? &staged_ : nullptr);
+    task_.nccl_ = nccl;
+    task_.ipc_ = nullptr;
+    task_.staged_ = staged_took_part_ ? &staged_ : nullptr;
+    task_.is_ordering_ = nccl != nullptr && begin_order(batch);
     may_lag_ = staged_took_part_;
-    return task_;
 }
 
-/// Begins to give the batch a place in the order of all process sets. Returns whether it needs one: a batch without
-/// tensors does not, because it has no work for NCCL. A batch that is also staged has just allocated pinned memory, for
-/// which the driver may wait for the device, so its members meet, too.
+/// Begins to give the batch a place in the order of all process sets, or to ask whether it needs one. Returns whether
+/// there is something to wait for. There is not if the batch has no tensors, because NCCL then has nothing to do. A
+/// batch that is also staged has just allocated pinned memory, for which the driver may wait for the device, so its
+/// members meet, too.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
-    if (!has_order_ || batch.segments.empty()) {
+    using First = OrderTask::First;
+    if (set_.members == 1 || batch.segments.empty()) {
         return false;
     }
-    const Batch& host = batch.host;
-    const std::size_t local_members = host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
-    order_.begin(local_members, may_lag_ || staged_took_part_ ? OrderTask::First::meet : OrderTask::First::propose);
-    return true;
+    if (order_.has_order()) {
+        order_.begin(local_members_of(batch), may_lag_ || staged_took_part_ ? First::meet : First::propose);
+        return true;
+    }
+    const bool asks = ++batches_ % parts_.order_interval == 0;
+    if (asks) {
+        order_.begin(local_members_of(batch), First::ask);
+    }
+    return asks;
 }
 
 LaunchPhase SetCommunicator::launch_phase() const {
-    if (task_.is_ordering()) {
+    if (task_.is_joining_) {
+        return offers_.task != nullptr ? LaunchPhase::agrees_on_order : LaunchPhase::launching;
+    }
+    if (task_.is_ordering_) {
         return order_.phase();
     }
-    if (task_.is_at_ipc()) {
+    if (task_.ipc_ != nullptr) {
         return ipc_->phase();
     }
-    return task_.is_at_nccl() ? parts_.nccl->launch_phase() : staged_.phase();
+    return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
 /// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
 /// has a stream of its own, so this end also covers the earlier work of the way that did not take part.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
-    const DeviceEventPtr other = uses_nccl_ ? parts_.nccl->end() : ipc_ ? ipc_->end() : nullptr;
-    if (other != nullptr && staged_.end() != nullptr) {
-        return std::make_shared<BothEvents>(other, staged_.end(), nccl_took_part_ ? other : nullptr);
+    const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;
+    DeviceEventPtr end = nccl;
+    for (const DeviceEventPtr& other : {ipc_ ? ipc_->end() : nullptr, staged_.end()}) {
+        if (end != nullptr && other != nullptr) {
+            end = std::make_shared<BothEvents>(end, other, nccl_took_part_ ? nccl : nullptr);
+        } else if (other != nullptr) {
+            end = other;
+        }
     }
-    return other != nullptr ? other : staged_.end();
+    return end;
 }
 
 Status SetCommunicator::failed() {
@@ -301,7 +393,7 @@ Status SetCommunicator::failed() {
 
 void SetCommunicator::abandon() noexcept {
     order_.leave();
-    if (parts_.nccl != nullptr && task_.is_at_nccl()) {
+    if (parts_.nccl != nullptr && task_.nccl_ != nullptr) {
         parts_.nccl->abandon();
     }
 }

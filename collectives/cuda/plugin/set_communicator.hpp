@@ -21,51 +21,20 @@
 
 namespace rueda::collectives::cuda {
 
-/// Runs the tasks of one batch one after the other: the wait for the batch's place in the order of all process sets,
-/// NCCL's task, and that of the tensors that move through the host. If CUDA IPC takes a batch, its task is in NCCL's
-/// place. If the members then find that they cannot share memory, the task of the host moves the batch.
-class SetTask final : public Task {
-public:
-    explicit SetTask(OrderTask& order) : order_(order) {}
-    /// A task may be null, except for one of them. `has_order`: whether NCCL's task needs a place in the order.
-    void begin(bool has_order, Task* nccl, StagedTask* staged) {
-        is_ordering_ = has_order && nccl != nullptr;
-        nccl_ = nccl;
-        ipc_ = nullptr;
-        staged_ = staged;
-    }
-    /// The task of CUDA IPC has begun the batch, and `staged` begins `batch` only if the members cannot share memory.
-    void begin(IpcTask& ipc, StagedTask& staged, const DeviceBatch& batch) {
-        nccl_ = nullptr;
-        ipc_ = &ipc;
-        staged_ = &staged;
-        batch_ = batch;
-    }
-    StepResult step() override;
-    [[nodiscard]] std::optional<BatchChunks> chunks() const override;
-    /// Whether the batch waits for its place in the order.
-    [[nodiscard]] bool is_ordering() const { return is_ordering_; }
-    /// Whether NCCL's task is not done.
-    [[nodiscard]] bool is_at_nccl() const { return nccl_ != nullptr; }
-    [[nodiscard]] bool is_at_ipc() const { return ipc_ != nullptr; }
-
-private:
-    [[nodiscard]] StepResult step_ipc();
-
-    OrderTask& order_;
-    bool is_ordering_ = false;      // whether order_ is not done
-    Task* nccl_ = nullptr;          // null when it is done
-    IpcTask* ipc_ = nullptr;        // null when it is done
-    StagedTask* staged_ = nullptr;  // null when it is done
-    DeviceBatch batch_{};           // for `staged_`, if the members cannot share memory
-};
-
 /// Moves the tensors of one process set. After the exchange of the offers, all members know whether NCCL connects them.
 /// If it does, NCCL gets all tensors that it can reduce. All other tensors move through the host's memory.
+///
+/// A set without an order (NcclSets) can keep this set from NCCL. The members then exchange their offers again, in the
+/// task of every kOrderInterval-th batch, and connect by NCCL as soon as they can.
 ///
 /// Threads: as for DeviceCommunicator.
 class SetCommunicator final : public DeviceCommunicator {
 public:
+    /// The members of a set without an order ask each other at every batch with a multiple of this number whether one
+    /// of them needs an order. A question costs one small allreduce on the CPU, so on average a batch costs 1/64 of
+    /// that.
+    static constexpr std::uint32_t kOrderInterval = 64;
+
     struct Parts {
         std::shared_ptr<StagingDevice> staging;
         std::shared_ptr<IpcDevice> ipc;
@@ -77,6 +46,7 @@ public:
         std::function<void(const std::string& text)> warn{};
         std::size_t piece_bytes = StagedTask::kPieceBytes;
         IpcSizes ipc_sizes{};
+        std::uint32_t order_interval = kOrderInterval;
     };
     SetCommunicator(Parts parts, DeviceSet set, Communicator& host);
     ~SetCommunicator() override;
@@ -114,9 +84,46 @@ private:
         [[nodiscard]] DeviceBatch of(const DeviceBatch& batch) const;
     };
 
+    /// Runs the tasks of one batch one after the other: new offers, if this batch has some; the wait for the batch's
+    /// place in the order of all process sets; NCCL's task; and that of the tensors that move through the host. If CUDA
+    /// IPC takes a batch, its task is in NCCL's place. If the members then find that they cannot share memory, the task
+    /// of the host moves the batch.
+    class SetTask final : public Task {
+    public:
+        explicit SetTask(SetCommunicator& owner) : owner_(owner) {}
+        StepResult step() override;
+        [[nodiscard]] std::optional<BatchChunks> chunks() const override;
+
+    private:
+        friend class SetCommunicator;
+        [[nodiscard]] StepResult step_ipc();
+
+        SetCommunicator& owner_;
+        bool is_joining_ = false;       // whether the members exchange offers again, or connect
+        bool is_ordering_ = false;      // whether the order's task is not done
+        Task* nccl_ = nullptr;          // null when it is done
+        IpcTask* ipc_ = nullptr;        // null when it is done
+        StagedTask* staged_ = nullptr;  // null when it is done
+        DeviceBatch batch_{};           // for `staged_`, if the members cannot share memory
+    };
+    /// The exchange of the offers at a later batch.
+    struct OfferExchange {
+        std::vector<Offer> own{};
+        std::vector<Offer> all{};
+        Segment segment{};
+        std::vector<Location> locations{};
+        std::vector<std::int64_t> rows{};
+        Task* task = nullptr;  // null when it is done
+    };
+
     void say(const Decision& decision) const;
     void say_refusal();
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
+    [[nodiscard]] static std::size_t local_members_of(const DeviceBatch& batch);
+    [[nodiscard]] bool is_time_for_offers(const DeviceBatch& batch);
+    void begin_offers(const DeviceBatch& batch);
+    [[nodiscard]] StepResult step_offers(StepWork& work);
+    void start_parts(const DeviceBatch& batch);
     [[nodiscard]] bool begin_order(const DeviceBatch& batch);
     void end_nccl() noexcept;
 
@@ -124,7 +131,10 @@ private:
     const DeviceSet set_;
     Communicator& host_;
     bool uses_nccl_ = false;
-    bool has_order_ = false;  // whether the batches have a place in the order of all process sets
+    bool may_change_ = false;    // the last decision against NCCL: see Decision
+    std::uint32_t batches_ = 0;  // since the last decision
+    OfferExchange offers_;
+    DeviceBatch joining_;  // the batch in whose task the offers are exchanged again
     /// Whether the members may be at different batches because a device has something to do: at the first batch,
     /// because NCCL connects, and after a batch that was staged.
     bool may_lag_ = true;

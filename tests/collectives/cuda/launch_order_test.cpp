@@ -78,7 +78,7 @@ enum class Count : std::uint8_t { of_process, of_device };
 class Job {
 public:
     Job(std::uint64_t seed, std::size_t processes, std::size_t devices, std::size_t sets, Count count)
-        : random_(seed), count_(count), orders_(processes * devices), processes_(processes), devices_(devices) {
+        : random_(seed), count_(count), orders_(processes * devices), devices_(devices) {
         for (std::size_t s = 0; s < sets; ++s) {
             Set& set = sets_.emplace_back();
             while (set.members.size() < 2) {
@@ -217,7 +217,6 @@ private:
     std::mt19937_64 random_;
     const Count count_;
     std::deque<LaunchOrder> orders_;  // for each process, or for each device of each process
-    const std::size_t processes_;
     const std::size_t devices_;
     std::vector<Set> sets_;
     std::map<std::pair<std::size_t, std::size_t>, std::deque<Launched>> queues_;  // by process and device
@@ -251,6 +250,8 @@ TEST_CASE("A set that is alone has no order, and a set that comes later cannot h
     CHECK((!alone.any && !alone.without_order));
     const auto later = sets.add({.owner = &second, .set = 5, .rank = 0, .device = 0}, false);
     CHECK((later.any && later.without_order == 4));
+    CHECK(sets.is_asked(&first));
+    CHECK_FALSE(sets.is_asked(&second));
     sets.decide(&first, true);  // another member of the first set has another set
     const auto again = sets.add({.owner = &third, .set = 6, .rank = 0, .device = 0}, false);
     CHECK((again.any && !again.without_order));

@@ -90,7 +90,8 @@ Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int dev
         .warn = [this](const std::string& text) { warnings_.push_back(text); },
         .identity = {.host = 1, .process = 2},
         .kernels = tables_.kernels,
-        .piece_bytes = piece_bytes_});
+        .piece_bytes = piece_bytes_,
+        .order_interval = kOrderInterval});
     cuda::CudaDevice handle = 0;
     check(cuda().device_get(&handle, device_), "cuDeviceGet");
     check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");

@@ -78,6 +78,8 @@ public:
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
+    /// The number of batches after which a set without an order asks for one (SetCommunicator) in these tests.
+    static constexpr std::uint32_t kOrderInterval = 4;
     /// Plants a defect: in the communicators that are made from here on, each member takes its own proposal as the
     /// number of a batch.
     void keep_own_proposals() { keeps_own_proposals_ = true; }

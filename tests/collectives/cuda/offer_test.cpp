@@ -201,6 +201,7 @@ TEST_CASE("members that NCCL cannot connect use the host's memory, for the same 
     REQUIRE(shared.is_ok());
     CHECK_FALSE(shared.value().uses_nccl);
     CHECK(shared.value().reason.find("share the device") != std::string::npos);
+    CHECK_FALSE(shared.value().may_change);  // the devices do not change
     CHECK(decision_of(members_of(3)).value().uses_nccl);
 }
 
@@ -222,6 +223,7 @@ TEST_CASE("a member that uses NCCL without an order in another process set keeps
     const auto decision = decision_of(all);
     REQUIRE(decision.is_ok());
     CHECK_FALSE(decision.value().uses_nccl);
+    CHECK(decision.value().may_change);
     CHECK(decision.value().reason.find("rank 1 uses NCCL in process set 3, whose operations have no order") !=
           std::string::npos);
     CHECK(contains(decide_all(all).status(), "rank 1 uses NCCL in process set 3, whose operations have no order"));

@@ -49,10 +49,10 @@ enum class Tensors : std::uint8_t {
 class OrderedSet {
 public:
     OrderedSet(Member& member, const Meeting::Set& set, std::int32_t number, std::unique_ptr<DeviceCommunicator> made,
-               std::uint64_t seed, Tensors tensors)
+               std::uint64_t seed, Tensors tensors, std::size_t batches = 10)
         : member_(member), set_(set), number_(number), communicator_(std::move(made)) {
         std::mt19937_64 random(seed);  // the same batches on all members
-        batches_.resize(kBatches);
+        batches_.resize(batches);
         for (Batch& batch : batches_) {
             const std::size_t b = static_cast<std::size_t>(&batch - batches_.data());
             batch.segments = segments_of_batch(b, tensors == Tensors::mixed         ? random() % 4
@@ -105,7 +105,6 @@ public:
     }
 
 private:
-    static constexpr std::size_t kBatches = 10;
     struct Batch {
         std::vector<Segment> segments;
         std::vector<Location> locations;
@@ -114,7 +113,7 @@ private:
     };
 
     [[nodiscard]] double value_in(std::size_t batch, std::uint32_t member) const {
-        return static_cast<double>((static_cast<std::size_t>(number_) * 10 + batch) * (member + 1) % 97);
+        return static_cast<double>((static_cast<std::size_t>(number_) * 31 + batch) * (member + 1) % 97);
     }
 
     /// Kind 0 is for NCCL alone, 1 is for the host's memory alone, and the others are for both.
@@ -349,6 +348,56 @@ TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[
             ensure(end_all_work(kPatience), "the devices have not done their work");
             sets[0]->check();
             sets[1]->check();
+            member.meet();
+        });
+    }
+}
+
+TEST_CASE("a set that was alone gets an order when another set asks for one, and both then use NCCL", "[gpu][order]") {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        run_members(3, 3, seed, [seed](Member& member) {
+            const Sets all{{0, 1, 2}, {1, 2}, {0, 2}};
+            std::vector<std::unique_ptr<OrderedSet>> own;
+            for (std::size_t s = 0; s < all.size(); ++s) {
+                const auto number = static_cast<std::int32_t>(s + 1);
+                auto communicator = member.connect(all[s], number);
+                if (communicator != nullptr) {
+                    own.push_back(std::make_unique<OrderedSet>(member, all[s], number, std::move(communicator),
+                                                               seed * 100 + s, Tensors::for_nccl, /*batches=*/30));
+                }
+                if (s == 0) {
+                    own[0]->run_one();
+                }
+            }
+            const std::size_t warnings = member.warnings().size();
+            // Member 0 is the first one of the first and the third set.
+            ensure(warnings == (member.number() == 0 || member.number() == 1 ? 1 : 0), "another number of warnings");
+            // The first set has run one batch. At its fourth one, it gets an order. At their fourth ones, the other
+            // sets exchange offers again.
+            for (std::size_t s = 0; s < own.size(); ++s) {
+                for (std::uint32_t batch = s == 0 ? 1 : 0; batch < Member::kOrderInterval; ++batch) {
+                    own[s]->run_one();
+                }
+            }
+            std::mt19937_64 random(seed * 10 + member.number());
+            const auto limit = Clock::now() + 60s;
+            while (std::any_of(own.begin(), own.end(), [](const auto& set) { return !set->is_done(); })) {
+                ensure(Clock::now() < limit, "the batches are not launched");
+                OrderedSet& set = *own[random() % own.size()];
+                if (!set.is_done()) {
+                    set.advance();
+                }
+                std::this_thread::yield();
+            }
+            member.meet();
+            ensure(end_all_work(kPatience), "the devices have not done their work");
+            for (const auto& set : own) {
+                set->check();
+            }
+            // The first set has used NCCL for all batches, and the others for all but the first three.
+            const std::size_t operations = gpu::nccl_operations().size();
+            ensure(operations == 3 * 30 + 4 * 27, "NCCL did " + std::to_string(operations) + " operations");
+            ensure(member.warnings().size() == warnings, "a second warning");
             member.meet();
         });
     }

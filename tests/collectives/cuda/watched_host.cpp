@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/rows.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
@@ -19,7 +20,10 @@ collectives::Task& WatchedHost::start(const Batch& batch) {
     first_ = batch.segments.empty() ? Segment() : batch.segments.front();
     exchanges_number_ = batch.segments.size() == 1 && first_.dtype == DType::uint64 &&
                         first_.reduce_op == ReduceOp::max && first_.count == 1;
-    for (std::size_t segment = 0; segment < batch.segments.size() && !exchanges_number_; ++segment) {
+    const bool exchanges_offers = batch.operation == Operation::allgather && first_.dtype == DType::uint8 &&
+                                  first_.count == collectives::DeviceCommunicator::kOfferBytes;
+    for (std::size_t segment = 0; segment < batch.segments.size() && !exchanges_number_ && !exchanges_offers;
+         ++segment) {
         note(batch, segment);
     }
     access();

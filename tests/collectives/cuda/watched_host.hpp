@@ -59,8 +59,8 @@ private:
     WatchedTask task_;
     collectives::Task* inner_ = nullptr;
     std::vector<Memory> memory_;
-    // Whether the batch in progress exchanges one number (OrderTask). Its memory is the plugin's own, and no device
-    // uses it.
+    // Whether the batch in progress exchanges one number (OrderTask). The memory of numbers and offers is the plugin's
+    // own, and no device uses it.
     bool exchanges_number_ = false;
     collectives::Segment first_;  // of the batch in progress
 };

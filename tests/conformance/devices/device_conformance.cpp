@@ -43,7 +43,7 @@ void run_on_device(RankContext& context, DeviceClient& client) {
     RUEDA_RANK_CHECK(client.on_device() > 1000);
 }
 
-/// A rank uses its GPU in one process set, so the whole suite runs in this set.
+/// Runs the whole suite in a process set that does not contain all ranks.
 void run_in_a_set(RankContext& context, RuntimeClient& world) {
     std::vector<int> ranks;
     for (int rank = 0; rank + 1 < world.size(); ++rank) {

@@ -4,6 +4,7 @@
 // NVIDIA's driver and NCCL, with one simulated device for each rank. It exits with 1 if a result is wrong.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -294,6 +295,45 @@ void uses_a_second_process_set(Gpu& gpu) {
     }
 }
 
+/// Two process sets of all ranks. They must exist before the first operation on a GPU, so that all sets use NCCL.
+std::vector<rueda::ProcessSet> add_process_sets() {
+    std::vector<int> ranks(static_cast<std::size_t>(rueda::size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::vector<rueda::ProcessSet> sets;
+    if (rueda::size() > 1) {
+        sets.push_back(rueda::add_process_set_among(ranks));
+        sets.push_back(rueda::add_process_set_among(ranks));
+    }
+    return sets;
+}
+
+/// Half of the ranks start the operations of the sets in the opposite order. Without an order of the launches, the GPUs
+/// would wait for each other.
+void sums_in_different_orders(Gpu& gpu, std::vector<rueda::ProcessSet> sets) {
+    constexpr int kSums = 50;
+    if (rueda::rank() % 2 == 1) {
+        std::reverse(sets.begin(), sets.end());
+    }
+    std::vector<float*> results;
+    std::vector<rueda::Handle> handles;
+    for (int i = 0; i < kSums; ++i) {
+        for (const rueda::ProcessSet& set : sets) {
+            results.push_back(gpu.put(std::vector<float>(100, static_cast<float>(i))));
+            handles.push_back(rueda::allreduce_async(
+                "sum " + std::to_string(i), view_of(results.back(), 100),
+                rueda::AllreduceOptions{.op = rueda::ReduceOp::sum, .process_set = set, .device = gpu.stream()}));
+        }
+    }
+    for (const rueda::Handle& handle : handles) {
+        handle.wait_on_stream(gpu.stream());
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        const auto expected = static_cast<float>(i / sets.size()) * static_cast<float>(rueda::size());
+        check(gpu.get(results[i], 100) == std::vector<float>(100, expected),
+              "a sum in one of two process sets is wrong");
+    }
+}
+
 /// The last rank dies in the middle of large allreduces. The others must get an error soon, and must not hang.
 void loses_a_rank(Gpu& gpu) {
     float* const gradient = gpu.put(std::vector<float>(8'000'000, 1.0F));
@@ -404,6 +444,7 @@ int main(int argc, char** argv) {
         loses_a_rank(gpu);
         return 0;
     }
+    const std::vector<rueda::ProcessSet> sets = add_process_sets();
     expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
         rueda::allreduce("x", view_of(gpu.put({1.0F}), 1),
                          rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
@@ -421,6 +462,7 @@ int main(int argc, char** argv) {
     uses_memory_of_rueda(gpu);
     mistakes(gpu);
     uses_a_second_process_set(gpu);
+    sums_in_different_orders(gpu, sets);
 #ifndef RUEDA_ON_A_REAL_GPU
     check(rueda::tests::gpu::violations().empty(), "the stand-in found a misuse");
 #endif
