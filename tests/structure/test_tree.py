@@ -68,12 +68,8 @@ class Tree(unittest.TestCase):
             "frameworks.md",
             "gpu.md",
             "training.md",
-<<<<<<< HEAD
-            "training-in-python.md",
-||||||| f301298e
-=======
             "data.md",
->>>>>>> w-data
+            "training-in-python.md",
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))

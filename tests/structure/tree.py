@@ -66,14 +66,8 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
-<<<<<<< HEAD
     "training": ["", "checkpoints", "optimizers"],
-||||||| f301298e
-    "training": ["", "optimizers"],
-=======
-    "training": ["", "optimizers"],
     "data": ["", "sources", "formats", "pipeline"],
->>>>>>> w-data
     "launcher": [
         "options",
         "processes",
