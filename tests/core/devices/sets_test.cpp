@@ -232,7 +232,7 @@ TEST_CASE("an abort ends the operations of all process sets", "[sets]") {
                 start_sum(rank, set, "last." + std::to_string(i), sum->data, sum->completion).throw_if_failed();
             }
         }
-        rank.meet("started");
+        rank.meet("submitted");
         if (rank.rank() == 2) {
             rank.runtime().abort("the loss is not finite");
         }
