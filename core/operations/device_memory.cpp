@@ -31,7 +31,7 @@ std::uint64_t offset_in(const DeviceMemoryPtr& memory, const std::byte* address)
 }
 
 /// Mixes two offsets into one number. Two pairs that differ have the same number only with a probability of 2^-62.
-std::uint64_t number_of(std::uint64_t input, std::uint64_t output) {
+std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
     const std::uint64_t mixed = ((input * kOdd) ^ (input >> 29U)) + output;
     const std::uint64_t number = (mixed ^ (mixed >> 32U)) * kOdd;
@@ -52,7 +52,7 @@ std::uint64_t place_of(const Request& request, const DeviceMemoryPtr& input, con
         return DeviceUse::kPartlyInNcclMemory;
     }
     return needs_same_offsets(static_cast<Operation>(request.metadata.operation))
-               ? number_of(offset_in(input, request.input), offset_in(output, request.output))
+               ? number_of_offsets(offset_in(input, request.input), offset_in(output, request.output))
                : kInNcclMemory;
 }
 

@@ -10,7 +10,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kAreaPage = 4096;
 /// How long the end of an area waits for the device, and how long it sleeps between two questions.
 constexpr std::chrono::milliseconds kIdleLimit{1000};
 constexpr std::chrono::microseconds kIdlePause{50};
@@ -51,7 +51,7 @@ SharedArea::SharedArea(std::shared_ptr<StagingDevice> device, std::shared_ptr<Sh
       memory_(std::move(memory)),
       member_(member),
       members_(members),
-      block_bytes_((block_bytes + kPage - 1) / kPage * kPage),
+      block_bytes_((block_bytes + kAreaPage - 1) / kAreaPage * kAreaPage),
       blocks_(blocks) {}
 
 bool SharedArea::pin(std::byte* memory) const {

@@ -268,6 +268,34 @@ TEST_CASE("the host's path needs no NCCL for memory", "[memory]") {
     CHECK(registrations.count() == 0);
 }
 
+TEST_CASE("ranks on one host stage tensors in resident memory", "[memory]") {
+    warm_up();
+    base::Config config = DeviceRank::settings();
+    config.gpu_path = base::GpuPath::host;
+    config.resident_limit_bytes = 64 * base::kMiB;
+    const Calls pins("cuMemHostRegister");
+    run_on_devices(
+        3,
+        [](DeviceRank& rank) {
+            const float own = 1.0F + static_cast<float>(rank.rank());
+            float* const large = rank.put(std::vector<float>(3'000'000, own));  // three pieces
+            rank.allreduce("large", large, 3'000'000);
+            RUEDA_RANK_CHECK(rank.get(large, 3'000'000) == std::vector<float>(3'000'000, 6.0F));
+            float* const data = rank.put(std::vector<float>(100, own));
+            rank.allreduce("data", data, 100, ReduceOp::average);
+            RUEDA_RANK_CHECK(rank.get(data, 100) == std::vector<float>(100, 2.0F));
+            core::Completion joined;
+            if (rank.rank() != 1) {
+                rank.allreduce("data", data, 100);
+                RUEDA_RANK_CHECK(rank.get(data, 100) == std::vector<float>(100, 4.0F));
+            }
+            rank.runtime().start_join(joined, /*counted=*/true).throw_if_failed();
+            rank.runtime().wait(joined, 20).throw_if_failed();
+        },
+        config);
+    CHECK(pins.count() == 3);
+}
+
 TEST_CASE("the driver allocates memory if NCCL cannot, and an error says how much was wanted", "[memory]") {
     warm_up();
     run_on_devices(1, [](DeviceRank& rank) {
