@@ -223,7 +223,8 @@ class CheckpointManager:
         except MemoryError:
             self._take_failure(step, ResourceExhausted("the memory for a copy of the tensors is used up"))
             return False
-        arguments = (model_copies, state_copies, json.dumps(texts), metric, better, self._max_to_keep, size)
+        views = (_trees.views_of(model_copies), _trees.views_of(state_copies))
+        arguments = (*views, json.dumps(texts), metric, better, self._max_to_keep, size)
         try:
             writer = threading.Thread(target=self._write, args=(step, arguments), name="rueda-checkpoint")
             writer.start()
@@ -363,10 +364,12 @@ class CheckpointManager:
                 leave_out(str(error))
                 continue
             entry = json.loads(_native.checkpoint_describe(checkpoint))
-            _native.checkpoint_check_model(checkpoint, model)  # an error of this call is for the program
+            _native.checkpoint_check_model(
+                checkpoint, _trees.views_of(model)
+            )  # an error of this call is for the program
             state = _new_tensors(entry["state"], _structure_of(entry))
             try:
-                _native.checkpoint_read(checkpoint, model, list(state.items()))
+                _native.checkpoint_read(checkpoint, _trees.views_of(model), _trees.views_of(state.items()))
             except ResourceExhausted:
                 raise
             except RuedaError as error:
@@ -407,7 +410,7 @@ def _new_tensors(forms: list[tuple[str, int, list[int]]], structure: Any) -> dic
 def _give_to_all(model: list[tuple[str, Any]], buffers: list[tuple[str, Any]], state: Mapping[str, Any]) -> None:
     """Broadcasts rank 0's buffers and state, and copies the buffers into the model."""
     handles = [
-        _collectives.broadcast_async_(tensor, 0, f"rueda.training.{prefix}.{name}")
+        _collectives.broadcast_async_(_trees.view_of(tensor), 0, f"rueda.training.{prefix}.{name}")
         for prefix, tensors in (("model", buffers), ("state", state.items()))
         for name, tensor in tensors
     ]

@@ -113,7 +113,7 @@ def _concatenated(outputs: list[Any]) -> tuple[Any, str]:
 
 def _as_torch(rows: Any) -> Any:
     # The array may lie in Rueda's memory, which is read-only for PyTorch, so the rows are copied.
-    return _trees.torch_if_loaded().tensor(rows) if _trees.torch_if_loaded() is not None else rows
+    return _trees.torch_if_loaded().tensor(rows, device="cpu") if _trees.torch_if_loaded() is not None else rows
 
 
 def _text(form: tuple[str, tuple[int, ...], str]) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rueda._native import TensorView
 from rueda._tensors import Tensor, has_buffer, numpy, numpy_dtype
 from rueda.errors import InvalidArgument
 from rueda.types import DType
@@ -122,7 +123,7 @@ def new_tensor(kind: str, dtype: int, shape: list[int]) -> Tensor:
     if kind == "torch":
         import torch
 
-        return torch.empty(shape, dtype=getattr(torch, DType(dtype).name))
+        return torch.empty(shape, dtype=getattr(torch, DType(dtype).name), device="cpu")
     return numpy().empty(shape, numpy_dtype(dtype))
 
 
@@ -147,6 +148,20 @@ def check_dtype(name: str, tensor: Tensor) -> None:
         )
 
 
+def view_of(tensor: Tensor) -> Tensor:
+    """Returns what Rueda takes for contiguous memory of the CPU. For PyTorch this is a TensorView, because DLPack of
+    PyTorch 1.13 has no bool.
+    """
+    if not is_torch(tensor):
+        return tensor
+    return TensorView(tensor.data_ptr(), tuple(tensor.shape), dtype_of(tensor), tensor, True)
+
+
+def views_of(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """Returns named tensors as view_of() does."""
+    return [(name, view_of(tensor)) for name, tensor in tensors]
+
+
 def host_memory_of(tensor: Tensor) -> Tensor:
     """Returns contiguous CPU memory with the tensor's form: the tensor itself if it has such memory, otherwise new
     memory with undefined contents.
@@ -154,7 +169,7 @@ def host_memory_of(tensor: Tensor) -> Tensor:
     if is_torch(tensor):
         tensor = tensor.detach()
         is_plain = tensor.device.type == "cpu" and tensor.is_contiguous()
-        return tensor if is_plain else torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype)
+        return tensor if is_plain else torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype, device="cpu")
     is_plain = tensor.flags.c_contiguous and tensor.flags.writeable
     return tensor if is_plain else numpy().empty(tensor.shape, tensor.dtype)
 
@@ -199,7 +214,7 @@ def _have_same_form(one: Tensor, other: Tensor) -> bool:
 
 def _memory_for_copy(tensor: Tensor) -> Tensor:
     if is_torch(tensor):
-        return torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype)
+        return torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype, device="cpu")
     return numpy().empty(tensor.shape, tensor.dtype)
 
 

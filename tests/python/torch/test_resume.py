@@ -141,6 +141,19 @@ class States(unittest.TestCase):
             for ours, theirs in zip(resumed.parameters(), model.parameters()):
                 self.assertTrue(torch.equal(ours, theirs), type(optimizer).__name__)
 
+    def test_another_default_device_changes_nothing(self):
+        if not hasattr(torch, "set_default_device"):
+            self.skipTest("this PyTorch has no default device")
+        model = {"w": torch.arange(3.0).reshape(3, 1).t()}
+        self.manager.save(1, model, {"x": torch.ones(2)})
+        self.assertIsNone(self.manager.last_failure())
+        torch.set_default_device("meta")
+        try:
+            info = self.manager.restore(model)
+        finally:
+            torch.set_default_device("cpu")
+        self.assertEqual(info.state["x"].tolist(), [1, 1])
+
     def test_random_numbers_continue(self):
         model = {"w": torch.zeros(1)}
         self.manager.save(1, model, {"random": training.RandomState()})
