@@ -89,7 +89,7 @@ struct Column {
         return {reinterpret_cast<const std::int64_t*>(offset_data.data()), offset_data.size() / sizeof(std::int64_t)};
     }
     /// Returns text `index` of a column of texts.
-    [[nodiscard]] std::string_view text(std::size_t index) const;
+    [[nodiscard]] RUEDA_API std::string_view text(std::size_t index) const;
 
 private:
     template <class T>
