@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds kDeferredSlice{5};
 
 /// Returns the pause before the next look for messages from other hosts. `still` is the time since an operation last
 /// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. If `still`
-/// is long, the pause is still/100, but at most 10 ms. Each look takes about 40 µs, so a leader with nothing to do uses
-/// 0.9 % of a core in its first ten seconds.
+/// is long, the pause is still/100, but at most 10 ms. Each look takes about 40 µs, so a leader that has nothing to do,
+/// but must poll, uses 0.9 % of a core in its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),

@@ -42,7 +42,7 @@ public:
     Leader& operator=(const Leader&) = delete;
 
     /// Whether ranks of this host have posted anything since the last turn. Messages of other hosts do not count here:
-    /// they wake no thread, so the leader must poll for these messages in any case.
+    /// the leader polls for them, or the transport wakes this rank (Transport::wakes()).
     [[nodiscard]] bool has_work() const { return registrar_.has_requests() || has_to_say_joined(); }
 
     struct Moved {
