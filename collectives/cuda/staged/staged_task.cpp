@@ -307,7 +307,9 @@ bool StagedTask::are_members_ready() {
     if (number == 0) {
         return true;
     }
-    area_->publish(number);
+    if (!waits_for_members_) {
+        area_->publish(number);  // once, because the other members read the counter meanwhile
+    }
     waits_for_members_ = !area_->is_ready(number);
     return !waits_for_members_;
 }
