@@ -50,7 +50,9 @@ class Exchange(unittest.TestCase):
                     words = row.split(" ")
                     self.assertEqual(float(words[0]), label)
                     self.assertEqual([int(word) for word in words[1:4]], ids)
-                    self.assertEqual([float(np.float32(word)) for word in words[4:-2]], [float(np.float32(n)) for n in numbers])
+                    self.assertEqual(
+                        [float(np.float32(word)) for word in words[4:-2]], [float(np.float32(n)) for n in numbers]
+                    )
                     self.assertEqual(" ".join(words[-2:]), text)
 
     def test_tensorflow_reads_our_files(self):
