@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/network/poll_set.hpp"
 #include "base/status.hpp"
 #include "launcher/evaluate/checkpoint_folder.hpp"
 #include "launcher/options/command_app.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/child_process.hpp"
-#include "launcher/processes/poll_set.hpp"
 #include "launcher/processes/signal_inbox.hpp"
 
 namespace rueda::launcher {
@@ -150,7 +150,7 @@ private:
             if (::waitpid(child, &status, WNOHANG) == child) {
                 return status;
             }
-            PollSet set;
+            base::PollSet set;
             add_signals_to(set);
             set.wait_and_dispatch();
             if (stopped_by_ != 0) {
@@ -161,13 +161,13 @@ private:
 
     /// Waits until it is time to look at the folder again. A signal ends the wait.
     void pause() {
-        PollSet set;
+        base::PollSet set;
         add_signals_to(set);
         set.wake_at(Clock::now() + std::chrono::duration_cast<Clock::duration>(SecondsPassed(options_.interval)));
         set.wait_and_dispatch();
     }
 
-    void add_signals_to(PollSet& set) {
+    void add_signals_to(base::PollSet& set) {
         set.add(signals_.fd(), POLLIN, [this] {
             while (const std::optional<signalfd_siginfo> signal = signals_.take()) {
                 if (signal->ssi_signo != SIGCHLD) {
