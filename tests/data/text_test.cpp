@@ -100,6 +100,8 @@ TEST_CASE("A malformed LibSVM line is an error that shows its place", "[unit]") 
     CHECK_THAT(refusal("1 0:2\n", Libsvm{.one_based = true}),
                Contains("the index 0 at byte 5 of the line is too small"));
     CHECK_THAT(refusal("1 -1:2\n", Libsvm{}), Contains("the index -1"));
+    CHECK_THAT(refusal("1 -9223372036854775808:2\n", Libsvm{.one_based = true}),
+               Contains("the index -9223372036854775808 at byte"));
     CHECK_THAT(refusal("1 1:2\n", Libsvm{.fields = true}), Contains("'field:index:value'"));
     CHECK_THAT(refusal("1 qid:x\n", Libsvm{}), Contains("an integer behind 'qid:'"));
     CHECK_THAT(refusal("1 1:2\n", Libsvm{.query_ids = true}), Contains("expected 'qid:' and a number"));
