@@ -93,7 +93,8 @@ Status check_lanes(const PipelineOptions& options) {
 
 Status check_start(const PipelineOptions& options) {
     const Position& start = options.start;
-    if (start.epoch < 0 || start.step < 0 || start.step > (std::int64_t{1} << 31)) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (start.epoch < 0 || start.step < 0 || start.epoch > kMost || start.step > kMost) {
         return failure(
             ErrorCode::invalid_argument,
             "pipeline: start has epoch {} and step {}; expected a position that Pipeline::position() returned",

@@ -381,6 +381,8 @@ TEST_CASE("Options that cannot be used are refused with their names", "[unit]") 
                Contains("lanes is 3; expected 1 to 2, because there are 2 sources"));
     CHECK_THAT(refused([](auto& o) { o.shuffle = -1; }), Contains("shuffle is -1") && Contains("may be negative"));
     CHECK_THAT(refused([](auto& o) { o.start.step = -1; }), Contains("start has epoch 0 and step -1"));
+    CHECK_THAT(refused([](auto& o) { o.start.epoch = std::int64_t{1} << 62; }),
+               Contains("start has epoch 4611686018427387904 and step 0"));
 }
 
 TEST_CASE("Wasteful options are named in one line each", "[unit]") {

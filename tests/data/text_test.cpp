@@ -172,6 +172,10 @@ TEST_CASE("A batch answers wrong questions with what it has", "[unit]") {
     CHECK_THAT(message_of([&] { (void)batch.values<double>("label"); }),
                Contains("column 'label' has dtype float32, and values of float64 were asked for"));
     CHECK_THAT(message_of([&] { (void)batch.column("label").text(0); }), Contains("has no text 0"));
+    const Batch lines = parse("a\nb\n", Lines{});
+    for (const std::size_t index : {std::size_t{2}, ~std::size_t{0}}) {
+        CHECK_THAT(message_of([&] { (void)lines.column("line").text(index); }), Contains("it has 2 texts"));
+    }
 }
 
 }  // namespace
