@@ -105,7 +105,7 @@ Status RecordReader::split_chunk(Block& block) {
     }
     rest_begin_ += used.value();
     offset_ += used.value();
-    if (rest_end_ - rest_begin_ > kMostRecordBytes) {
+    if (rest_end_ - rest_begin_ > kMostRecordBytes + kTfrecordHeadBytes + kTfrecordFootBytes) {
         return failure(ErrorCode::invalid_argument,
                        "reading '{}' after {} records: no end of the record that begins at offset {} was found in {} "
                        "bytes; check that the file has the format that the pipeline expects, and for CSV that the "

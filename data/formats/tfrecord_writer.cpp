@@ -155,8 +155,7 @@ void TfrecordWriter::write(std::string_view record) {
     }
     if (record.size() > kMostRecordBytes) {
         throw InvalidArgument(
-            fmt::format("writing '{}': the record has {} bytes, expected at most {}; write it as several "
-                        "records",
+            fmt::format("writing '{}': the record has {} bytes, expected at most {}; write it as several records",
                         parts_->path, record.size(), kMostRecordBytes));
     }
     char head[kTfrecordHeadBytes];
