@@ -48,7 +48,7 @@ void Array::grow(std::size_t bytes) {
 }
 
 std::string_view Column::text(std::size_t index) const {
-    if (dtype != DType::uint8 || index + 1 >= offsets().size()) {
+    if (dtype != DType::uint8 || offsets().empty() || index >= offsets().size() - 1) {
         throw InvalidArgument(fmt::format("batch: column '{}' (dtype {}) has no text {}; it has {} texts", name,
                                           name_of(dtype), index,
                                           dtype != DType::uint8 || offsets().empty() ? 0 : offsets().size() - 1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Measures how fast the input pipeline reads and parses files of the DeepFM schema: a label, 13 floats, 26 int64 ids.
-//   data_bench make FOLDER ROWS          writes vectors.tfrecord (3 features), scalars.tfrecord (40 features),
-//   rows.libsvm data_bench read KIND FILE            reads a file: vectors, scalars or libsvm; prints one line of JSON
+// - data_bench make FOLDER ROWS: writes vectors.tfrecord (3 features), scalars.tfrecord (40 features) and rows.libsvm.
+// - data_bench read KIND FILE: reads a file, prints one line of JSON. KIND is vectors, scalars or libsvm.
 // benchmarks/python/data_bench.py runs it in turns with tf.data.
 #include <sys/resource.h>
 

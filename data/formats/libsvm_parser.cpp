@@ -126,14 +126,14 @@ private:
                 return unexpected(record, "a number behind the colon, and then a space");
             }
             place_ = behind;
-            indices[count] -= base_;
-            if (indices[count] < 0) {
+            if (indices[count] < base_) {  // compared before the subtraction, which could overflow
                 return failure(ErrorCode::invalid_argument,
                                "the index {} at byte {} of the line is too small; expected at least {}; {}",
-                               indices[count] + base_, place_ - record.data, base_,
+                               indices[count], place_ - record.data, base_,
                                base_ == 1 ? "if the indices of the file begin with 0, set Libsvm::one_based = false"
                                           : "repair the line");
             }
+            indices[count] -= base_;
         }
         offsets_.set_end(row, begin + count);
         return {};

@@ -17,6 +17,9 @@ namespace {
 /// The number of bytes that are read at a time. Smaller chunks cost more calls; larger ones leave the second-level
 /// cache before the records are found.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+/// A shorter rest of a chunk is copied without a wait for more bytes, because a slow writer of a FIFO may have written
+/// the end of its record only.
+constexpr std::size_t kLongRestBytes = std::size_t{64} << 10;
 
 struct MakeSplitter {
     const std::string& header;
@@ -69,11 +72,18 @@ Status RecordReader::read_chunk() {
         std::memcpy(bytes, chunk_->get() + rest_begin_, rest);
     }
     const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
-    auto count = stream_->read(room);
-    RUEDA_RETURN_IF_FAILED(count.status());
-    at_end_ = count.value() == 0;
+    // A FIFO returns at most 64 KiB at a time. If the rest is as long, at least as many bytes are read behind it,
+    // because each chunk copies the rest.
+    const std::size_t least = rest >= kLongRestBytes ? rest : 1;
+    std::size_t more = 0;
+    for (at_end_ = false; !at_end_ && more < least;) {
+        auto count = stream_->read(room.subspan(more));
+        RUEDA_RETURN_IF_FAILED(count.status());
+        at_end_ = count.value() == 0;
+        more += count.value();
+    }
     rest_begin_ = 0;
-    rest_end_ = rest + count.value();
+    rest_end_ = rest + more;
     std::memset(bytes + rest_end_, '\n', kChunkPadding);
     chunk_ = std::move(chunk);
     return {};
@@ -95,6 +105,13 @@ Status RecordReader::split_chunk(Block& block) {
     }
     rest_begin_ += used.value();
     offset_ += used.value();
+    if (rest_end_ - rest_begin_ > kMostRecordBytes + kTfrecordHeadBytes + kTfrecordFootBytes) {
+        return failure(ErrorCode::invalid_argument,
+                       "reading '{}' after {} records: no end of the record that begins at offset {} was found in {} "
+                       "bytes; check that the file has the format that the pipeline expects, and for CSV that the "
+                       "double quotes come in pairs",
+                       name_, number_, offset_, kMostRecordBytes);
+    }
     return {};
 }
 

@@ -39,6 +39,11 @@ public:
                                offset + used, stored, masked(crc32c(head, sizeof length)),
                                compression_hint(bytes, offset + used));
             }
+            if (length > kMostRecordBytes) {
+                return failure(ErrorCode::invalid_argument,
+                               "the record at offset {} has {} bytes, expected at most {}; write it as several records",
+                               offset + used, length, kMostRecordBytes);
+            }
             const std::size_t behind = bytes.size() - used - kTfrecordHeadBytes;
             if (behind < kTfrecordFootBytes || length > behind - kTfrecordFootBytes) {
                 break;

@@ -153,6 +153,11 @@ void TfrecordWriter::write(std::string_view record) {
     if (parts_->file == nullptr) {
         throw InvalidArgument(fmt::format("writing '{}': the file is already closed", parts_->path));
     }
+    if (record.size() > kMostRecordBytes) {
+        throw InvalidArgument(
+            fmt::format("writing '{}': the record has {} bytes, expected at most {}; write it as several records",
+                        parts_->path, record.size(), kMostRecordBytes));
+    }
     char head[kTfrecordHeadBytes];
     const std::uint64_t length = record.size();
     std::memcpy(head, &length, sizeof length);

@@ -103,7 +103,8 @@ bool Lane::read_source(std::uint32_t source, std::int64_t epoch) {
         if (!block.failed.is_ok()) {
             return fail(block.failed);
         }
-        if (!add(block)) {
+        // put() is not called while a large window is filled or records before the start are skipped.
+        if (stop_signal_.is_given() || !add(block)) {
             return false;
         }
     }

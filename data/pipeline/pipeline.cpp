@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -80,7 +81,14 @@ Pipeline::Pipeline(PipelineOptions options) : parts_(std::make_unique<Parts>()) 
     parts_->warnings = find_waste(given);
     parts_->position = {given.start.epoch, given.start.step, fingerprint_of(given)};
     parts_->finished = given.epochs != 0 && given.start.epoch >= given.epochs;
-    parts_->workers = std::make_unique<Workers>(given, parts_->header, std::move(parsers));
+    try {
+        parts_->workers = std::make_unique<Workers>(given, parts_->header, std::move(parsers));
+    } catch (const std::system_error& error) {
+        throw ResourceExhausted(fmt::format(
+            "pipeline: the system refused one of {} threads that parse and one thread for each of {} lanes: {}; use "
+            "fewer threads or lanes, or raise the limit (ulimit -u)",
+            given.threads, plan_lanes(given).size(), error.what()));
+    }
 }
 
 Pipeline::Pipeline(Pipeline&&) noexcept = default;

@@ -63,6 +63,11 @@ Status check_numbers(const PipelineOptions& options) {
     return {};
 }
 
+bool has_fifo(const PipelineOptions& options) {
+    return std::any_of(options.sources.begin(), options.sources.end(),
+                       [](const Source& source) { return source.kind == SourceKind::fifo; });
+}
+
 Status check_lanes(const PipelineOptions& options) {
     const auto sources = static_cast<std::int64_t>(options.sources.size());
     if (sources == 0) {
@@ -75,9 +80,7 @@ Status check_lanes(const PipelineOptions& options) {
                       fmt::format("1 to {}, because there are {} sources and a batch has {} samples",
                                   std::min(sources, options.batch), sources, options.batch));
     }
-    const bool has_fifo = std::any_of(options.sources.begin(), options.sources.end(),
-                                      [](const Source& source) { return source.kind == SourceKind::fifo; });
-    if (has_fifo && options.lanes % options.size != 0) {
+    if (has_fifo(options) && options.lanes % options.size != 0) {
         return failure(
             ErrorCode::invalid_argument,
             "pipeline: {} ranks would share {} lanes that read FIFOs; each byte of a FIFO reaches only one "
@@ -90,7 +93,8 @@ Status check_lanes(const PipelineOptions& options) {
 
 Status check_start(const PipelineOptions& options) {
     const Position& start = options.start;
-    if (start.epoch < 0 || start.step < 0 || start.step > (std::int64_t{1} << 31)) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (start.epoch < 0 || start.step < 0 || start.epoch > kMost || start.step > kMost) {
         return failure(
             ErrorCode::invalid_argument,
             "pipeline: start has epoch {} and step {}; expected a position that Pipeline::position() returned",
@@ -148,7 +152,8 @@ std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std:
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i] = static_cast<std::uint32_t>(i);
     }
-    if (options.shuffle > 0) {
+    // In another order, a lane would open a FIFO that another lane or rank may still read in the epoch before.
+    if (options.shuffle > 0 && !has_fifo(options)) {
         shuffle_items(all, Random(epoch_seed(options.seed, epoch), 0));
     }
     std::vector<std::uint32_t> mine;
@@ -203,7 +208,7 @@ std::vector<std::string> find_waste(const PipelineOptions& options) {
                         options.lanes == 1 ? "lane" : "lanes",
                         sources >= options.size && options.batch >= options.size
                             ? fmt::format("lanes = {} would let each rank read its own sources",
-                                          sources / options.size * options.size)
+                                          std::min(sources, options.batch) / options.size * options.size)
                             : fmt::format("with at least {} sources, each rank could read its own", options.size)));
     }
     if (options.shuffle > 1 && options.shuffle <= options.batch) {

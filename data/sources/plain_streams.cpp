@@ -149,6 +149,9 @@ Result<std::unique_ptr<ByteStream>> open_fifo(const std::string& path, const Sto
     }
     // The lock belongs to the opened FIFO, so the system frees it when this process ends in any way.
     if (::flock(fifo.value(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) {
+            return system_failure(ErrorCode::invalid_argument, fmt::format("opening the FIFO '{}': flock", path));
+        }
         return failure(
             ErrorCode::invalid_argument,
             "opening the FIFO '{}': another reader has it open; each byte of a FIFO reaches only one reader, so "

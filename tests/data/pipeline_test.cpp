@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
 #include "rueda/training/random.hpp"
 #include "tests/data/support.hpp"
@@ -350,6 +351,21 @@ TEST_CASE("A FIFO feeds a pipeline, one for each epoch", "[threads]") {
     CHECK_THAT(message_of([&] { Pipeline{options}; }), Contains("2 ranks would share 1 lanes that read FIFOs"));
 }
 
+TEST_CASE("With shuffle, each lane reads the same FIFO in every epoch", "[unit]") {
+    auto options = numbered({1, 1, 1, 1}, 4);
+    for (Source& source : options.sources) {
+        source.kind = SourceKind::fifo;  // nothing is opened here
+    }
+    options.lanes = 4;
+    options.shuffle = 100;
+    for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
+        for (std::int64_t lane = 0; lane < options.lanes; ++lane) {
+            CHECK(order_of_sources(options, lane, epoch) ==
+                  std::vector<std::uint32_t>{static_cast<std::uint32_t>(lane)});
+        }
+    }
+}
+
 TEST_CASE("Options that cannot be used are refused with their names", "[unit]") {
     const auto refused = [](auto change) {
         auto options = numbered({5, 5}, 4);
@@ -365,6 +381,8 @@ TEST_CASE("Options that cannot be used are refused with their names", "[unit]") 
                Contains("lanes is 3; expected 1 to 2, because there are 2 sources"));
     CHECK_THAT(refused([](auto& o) { o.shuffle = -1; }), Contains("shuffle is -1") && Contains("may be negative"));
     CHECK_THAT(refused([](auto& o) { o.start.step = -1; }), Contains("start has epoch 0 and step -1"));
+    CHECK_THAT(refused([](auto& o) { o.start.epoch = std::int64_t{1} << 62; }),
+               Contains("start has epoch 4611686018427387904 and step 0"));
 }
 
 TEST_CASE("Wasteful options are named in one line each", "[unit]") {
@@ -381,6 +399,9 @@ TEST_CASE("Wasteful options are named in one line each", "[unit]") {
           "sources");
     CHECK_THAT(pipeline.warnings()[1], Contains("shuffle = 10 is not larger than batch = 16"));
     CHECK_THAT(pipeline.warnings()[2], Contains("prefetch = 2 is smaller than threads = 4, so 2 threads always wait"));
+    auto many = numbered(std::vector<std::int64_t>(9, 1), 5);
+    many.size = 2;
+    CHECK_THAT(Pipeline(many).warnings()[0], Contains("lanes = 4 would let"));  // not 8: a batch has 5 samples
 }
 
 TEST_CASE("The summary counts, and names the slowest stage", "[unit]") {

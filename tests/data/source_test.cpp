@@ -136,6 +136,29 @@ TEST_CASE("A FIFO is read to its end, and its writer may come late", "[threads]"
     CHECK(all == long_text());
 }
 
+TEST_CASE("Records that are longer than what a FIFO returns at a time are read from it", "[threads]") {
+    const Folder folder;
+    make_fifo(folder.file("long"));
+    const std::vector<std::string> lines = {std::string(70'000, 'a'), "b", std::string(3'000'000, 'c'), "d"};
+    PipelineOptions options{.sources = fifo(folder.file("long")), .format = Lines{}, .batch = 4};
+    options.epochs = 1;
+    Pipeline pipeline(options);
+    std::thread writer([&] {
+        std::string text;
+        for (const std::string& line : lines) {
+            text += line + "\n";
+        }
+        write_file(folder.file("long"), text);
+    });
+    Batch batch;
+    CHECK(pipeline.next(batch));
+    writer.join();
+    REQUIRE(batch.rows() == 4);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        CHECK(batch.column("line").text(i) == lines[i]);
+    }
+}
+
 TEST_CASE("A second reader of a FIFO is refused with the reason, until the first one ends", "[unit]") {
     const Folder folder;
     const std::string path = folder.file("train");

@@ -100,6 +100,8 @@ TEST_CASE("A malformed LibSVM line is an error that shows its place", "[unit]") 
     CHECK_THAT(refusal("1 0:2\n", Libsvm{.one_based = true}),
                Contains("the index 0 at byte 5 of the line is too small"));
     CHECK_THAT(refusal("1 -1:2\n", Libsvm{}), Contains("the index -1"));
+    CHECK_THAT(refusal("1 -9223372036854775808:2\n", Libsvm{.one_based = true}),
+               Contains("the index -9223372036854775808 at byte"));
     CHECK_THAT(refusal("1 1:2\n", Libsvm{.fields = true}), Contains("'field:index:value'"));
     CHECK_THAT(refusal("1 qid:x\n", Libsvm{}), Contains("an integer behind 'qid:'"));
     CHECK_THAT(refusal("1 1:2\n", Libsvm{.query_ids = true}), Contains("expected 'qid:' and a number"));
@@ -170,6 +172,10 @@ TEST_CASE("A batch answers wrong questions with what it has", "[unit]") {
     CHECK_THAT(message_of([&] { (void)batch.values<double>("label"); }),
                Contains("column 'label' has dtype float32, and values of float64 were asked for"));
     CHECK_THAT(message_of([&] { (void)batch.column("label").text(0); }), Contains("has no text 0"));
+    const Batch lines = parse("a\nb\n", Lines{});
+    for (const std::size_t index : {std::size_t{2}, ~std::size_t{0}}) {
+        CHECK_THAT(message_of([&] { (void)lines.column("line").text(index); }), Contains("it has 2 texts"));
+    }
 }
 
 }  // namespace

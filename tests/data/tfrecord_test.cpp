@@ -92,6 +92,11 @@ TEST_CASE("A damaged TFRecord file is an error that names file, record, offset a
                    Contains("the file ends inside of the record that begins at offset 21: " +
                             std::to_string(size - 21) + " bytes of it are there"));
     }
+    std::string huge("\0\0\0\0\0\0\0\x10\0\0\0\0", 12);  // a right CRC for a length of 2^60 bytes
+    const std::uint32_t huge_crc = masked(crc32c(huge.data(), 8));
+    std::memcpy(huge.data() + 8, &huge_crc, sizeof huge_crc);
+    CHECK_THAT(refused(bytes + huge), Contains("the record at offset " + std::to_string(bytes.size()) +
+                                               " has 1152921504606846976 bytes, expected at most 2147483647"));
     CHECK_THAT(refused("\x1f\x8b 0123456789"), Contains("begins like gzip data: set FileCompression::gzip"));
     CHECK_THAT(refused("\x28\xb5\x2f\xfd 0123456789"), Contains("begins like zstd data: set FileCompression::zstd"));
     CHECK(refused("") == "no error");

@@ -79,7 +79,7 @@ inline void check_column(const Column& column, std::size_t rows) {
 }
 
 /// Splits and parses the bytes, and checks that batches are consistent, that the pieces in which the bytes arrive do
-/// not matter, and that parsing the good records alone gives the same number of rows.
+/// not matter, and that each record is either a row or counted as malformed.
 inline void check_format(const Format& format, const std::string& header, std::string_view input, std::size_t first) {
     const PaddedBytes bytes(input);
     const SplitRecords records = split(format, header, bytes.view(), first % (input.size() + 1));

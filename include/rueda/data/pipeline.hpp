@@ -18,8 +18,8 @@
 
 namespace rueda::data {
 
-/// A place between two batches. It is the whole state of a pipeline, is the same on every rank, and stays valid if the
-/// number of ranks changes. Save it in the checkpoint of one rank.
+/// A place between two batches. It is the whole state of a pipeline, is the same on all ranks that took the same number
+/// of batches, and stays valid if the number of ranks changes. Save it in the checkpoint of one rank.
 struct Position {
     std::int64_t epoch = 0;
     std::int64_t step = 0;          ///< number of batches of the epoch that were taken
@@ -35,17 +35,17 @@ struct Position {
 struct PipelineOptions {
     std::vector<Source> sources;  ///< for example files("train-*.tfrecord")
     Format format;
-    std::int64_t batch = 0;    ///< number of samples in one step, over all ranks; ≥ size
-    int rank = 0;              ///< usually rueda::rank()
-    int size = 1;              ///< usually rueda::size()
-    std::uint64_t seed = 0;    ///< must be the same on every rank
-    std::int64_t shuffle = 0;  ///< number of samples, over all lanes, that are permuted together. 0: the samples keep
-                               ///< their order
-    std::int64_t lanes = 1;    ///< number of sequences into which the sources are dealt out, at most the number of
-                               ///< sources. With a multiple of `size`, each rank reads its own sources only. With 1,
-                               ///< every rank reads all sources
-    bool drop_remainder = false;       ///< end the epoch before the first batch that is not full
-    std::int64_t epochs = 0;           ///< number of epochs; 0: no end
+    std::int64_t batch = 0;       ///< number of samples in one step, over all ranks; ≥ size
+    int rank = 0;                 ///< usually rueda::rank()
+    int size = 1;                 ///< usually rueda::size()
+    std::uint64_t seed = 0;       ///< must be the same on every rank
+    std::int64_t shuffle = 0;     ///< number of samples, over all lanes, that are permuted together; the order of the
+                                  ///< sources is permuted, too, unless one is a FIFO. 0: the samples keep their order
+    std::int64_t lanes = 1;       ///< number of sequences into which the sources are dealt out, at most the number of
+                                  ///< sources. With a multiple of `size`, each rank reads its own sources only. With 1,
+                                  ///< every rank reads all sources
+    bool drop_remainder = false;  ///< end the epoch before the first batch that is not full
+    std::int64_t epochs = 0;      ///< number of epochs; 0: no end
     std::int64_t malformed_limit = 0;  ///< number of malformed records that are left out; one more is an error. The
                                        ///< pipeline counts from its start, on each rank
     int threads = 0;                   ///< threads that parse; 0: as many as there are usable cores, at most 8
@@ -78,7 +78,7 @@ struct Statistics {
 class RUEDA_API Pipeline {
 public:
     /// Starts the threads. Throws InvalidArgument if an option cannot be used, or if `start` has the fingerprint of
-    /// other options; the message names the option.
+    /// other options; the message names the option. Throws ResourceExhausted if the system refuses a thread.
     explicit Pipeline(PipelineOptions options);
     Pipeline(Pipeline&&) noexcept;
     Pipeline& operator=(Pipeline&&) noexcept;

@@ -48,7 +48,8 @@ public:
     /// Closes the file. An error is lost here; call close() to see it.
     ~TfrecordWriter();
 
-    /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full.
+    /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full,
+    /// and InvalidArgument for a record of 2 GiB or more, which Pipeline would refuse.
     void write(std::string_view record);
     /// Writes what is still in memory, and closes the file. Throws like write().
     void close();
