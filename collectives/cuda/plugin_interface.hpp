@@ -130,6 +130,9 @@ enum class DevicePath : std::uint8_t {
     host = 2,       ///< the host's memory only
     ipc = 3,        ///< as `automatic`, but without NCCL
 };
+[[nodiscard]] constexpr bool allows_nccl(DevicePath path) {
+    return path == DevicePath::automatic || path == DevicePath::nccl;
+}
 
 /// This rank's place in a process set, for a device communicator.
 struct DeviceSet {
