@@ -130,6 +130,9 @@ enum class DevicePath : std::uint8_t {
     host = 2,       ///< the host's memory only
     ipc = 3,        ///< as `automatic`, but without NCCL
 };
+[[nodiscard]] constexpr bool allows_nccl(DevicePath path) {
+    return path == DevicePath::automatic || path == DevicePath::nccl;
+}
 
 /// This rank's place in a process set, for a device communicator.
 struct DeviceSet {
@@ -220,9 +223,11 @@ public:
 class DeviceRuntime {
 public:
     virtual ~DeviceRuntime() = default;
-    /// Records an event at the end of the work that the program has put into the stream until now. Does not wait.
-    /// Returns InvalidArgument if the device does not exist, and Unsupported if the stream captures a graph: a replay
-    /// of the graph would bypass the order of the log.
+    /// Records an event at the end of the work that the program has put into the stream until now. Does not wait for
+    /// this work. If memory of deallocate() is still to be freed, this function frees it, and the driver may then let
+    /// it wait for work of the device. So a thread that drives progress must not call it. Returns InvalidArgument if
+    /// the device does not exist, and Unsupported if the stream captures a graph: a replay of the graph would bypass
+    /// the order of the log.
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
     /// Opens NCCL, unless that was done. This takes long, so the program's own thread does it before the first
     /// operation of a process set that may use NCCL. A failure is told by the communicators' offers.

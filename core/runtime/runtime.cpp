@@ -29,6 +29,9 @@
 namespace rueda::core {
 namespace {
 
+/// Whether the setting RUEDA_GPU_PATH lets tensors on GPUs move through NCCL.
+bool allows_nccl(base::GpuPath path) { return path == base::GpuPath::automatic || path == base::GpuPath::nccl; }
+
 /// The host's name for texts; "" in a job on one host.
 std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
@@ -253,7 +256,7 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
     RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
-    if (config_.gpu_path != base::GpuPath::host) {
+    if (allows_nccl(config_.gpu_path)) {
         devices.value()->open_nccl();
     }
     return std::make_shared<const DeviceUse>(DeviceUse{.runtime = devices.value(),
@@ -442,7 +445,7 @@ Result<void*> Runtime::allocate_on_device(std::int32_t device, std::uint64_t byt
     const auto devices = open_devices(config_, logger_);
     RUEDA_RETURN_IF_FAILED(devices.status());
     const auto path =
-        config_.gpu_path == base::GpuPath::host ? collectives::DevicePath::host : collectives::DevicePath::automatic;
+        allows_nccl(config_.gpu_path) ? collectives::DevicePath::automatic : collectives::DevicePath::host;
     const Result<std::byte*> memory = devices.value()->allocate(device, bytes, path);
     RUEDA_RETURN_IF_FAILED(memory.status());
     return static_cast<void*>(memory.value());

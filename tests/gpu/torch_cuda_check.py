@@ -633,8 +633,8 @@ def group() -> None:
 
 @check
 def dist_init_with_device_id() -> None:
-    # A rank uses GPUs in one process set of several ranks. Horovod's part has used them in the set of all ranks, so a new
-    # job begins here.
+    # Horovod's part has used GPUs in the set of all ranks, and sets that come later use NCCL only after some batches. So a
+    # new job begins here.
     hvd.shutdown()
     dist.init_process_group("rueda", device_id=DEVICE)
     assert dist.get_backend() == "rueda"

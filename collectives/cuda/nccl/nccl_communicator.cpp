@@ -71,13 +71,20 @@ void NcclDeviceCommunicator::describe(Participant& own) {
     }
     const LoadedNccl& nccl = *nccl_.value();
     own.nccl_version = nccl.version;
-    if (where_.member == 0) {
-        const NcclResult result = nccl.api.get_unique_id(&own.id);
-        own.has_id = result == kNcclSuccess;
-        if (!own.has_id) {
-            own.refusal = nccl_failure(nccl.api, "ncclGetUniqueId", result, nullptr, where_).message();
-        }
+    if (where_.member != 0) {
+        return;
     }
+    if (!id_) {
+        NcclUniqueId id{};
+        const NcclResult result = nccl.api.get_unique_id(&id);
+        if (result != kNcclSuccess) {
+            own.refusal = nccl_failure(nccl.api, "ncclGetUniqueId", result, nullptr, where_).message();
+            return;
+        }
+        id_ = id;
+    }
+    own.id = *id_;
+    own.has_id = true;
 }
 
 void NcclDeviceCommunicator::connect(const NcclUniqueId& id, Packing packing) {

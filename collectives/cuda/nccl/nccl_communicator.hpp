@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "collectives/cuda/cuda_device.hpp"
 #include "collectives/cuda/nccl/aborts.hpp"
@@ -70,6 +71,9 @@ private:
     const std::shared_ptr<Device> device_;
     const Result<std::shared_ptr<const LoadedNccl>> nccl_;
     const FailedMember where_;
+    /// The identifier that this member has offered. Each call of ncclGetUniqueId starts a thread with a socket, which
+    /// waits for all members to connect. The members may exchange offers many times, so all offers have one identifier.
+    std::optional<NcclUniqueId> id_;
     NcclCommunicator communicator_ = nullptr;
     bool is_connected_ = false;
     Status failure_;  // the first one

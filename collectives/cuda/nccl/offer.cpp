@@ -261,7 +261,7 @@ Result<Participant> read_offer(const DeviceCommunicator::Offer& offer, std::uint
         return wrong("values that have no meaning");
     }
     const auto path = static_cast<DevicePath>(bytes.path);
-    const bool has_nccl = (path == DevicePath::automatic || path == DevicePath::nccl) && bytes.refusal_bytes == 0;
+    const bool has_nccl = allows_nccl(path) && bytes.refusal_bytes == 0;
     if ((bytes.refusal_bytes == 0 && bytes.device < 0) || (has_nccl && bytes.nccl_version <= 0)) {
         return wrong("no device or no version of NCCL");
     }

@@ -80,7 +80,7 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
                                  .piece_bytes = parts_.piece_bytes,
                                  .ipc_sizes = parts_.ipc_sizes,
                                  .order_interval = parts_.order_interval};
-    if (set.path == DevicePath::automatic || set.path == DevicePath::nccl) {
+    if (allows_nccl(set.path)) {
         auto device = parts.staging->shared_device();
         parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);
     }
@@ -107,7 +107,7 @@ Result<std::byte*> CudaDeviceRuntime::allocate(std::int32_t ordinal, std::size_t
     auto found = device(ordinal);
     RUEDA_RETURN_IF_FAILED(found.status());
     std::shared_ptr<const LoadedNccl> from;
-    if (path != DevicePath::host) {
+    if (allows_nccl(path)) {
         const auto loaded = nccl();
         from = loaded.is_ok() ? loaded.value() : nullptr;
     }

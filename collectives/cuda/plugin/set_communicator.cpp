@@ -332,7 +332,8 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
     task_.ipc_ = nullptr;
     task_.staged_ = staged_took_part_ ? &staged_ : nullptr;
     task_.is_ordering_ = nccl != nullptr && begin_order(batch);
-    may_lag_ = staged_took_part_;
+    // The members of a batch without tensors do not meet, so after it they may still be at different batches.
+    may_lag_ = staged_took_part_ || (may_lag_ && batch.segments.empty());
 }
 
 /// Begins to give the batch a place in the order of all process sets, or to ask whether it needs one. Returns whether

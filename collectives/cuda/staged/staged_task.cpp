@@ -56,7 +56,8 @@ StepResult StagedTask::step() {
 }
 
 LaunchPhase StagedTask::phase() const {
-    if (!ready_.were_done()) {
+    // The first batch exchanges the places of the areas before it looks at its inputs.
+    if (inner_ == nullptr && !ready_.were_done()) {
         return LaunchPhase::waits_for_inputs;
     }
     return inner_ == nullptr && !waits_for_members_ ? LaunchPhase::copies : LaunchPhase::on_cpu;

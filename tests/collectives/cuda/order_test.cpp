@@ -40,9 +40,10 @@ void ensure(bool is_true, const std::string& what) {
 
 /// Which tensors the batches have.
 enum class Tensors : std::uint8_t {
-    for_nccl,    ///< NCCL reduces them
-    mixed,       ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
-    alternating  ///< the first batch moves through the host's memory, the second one is for NCCL, and so on
+    for_nccl,     ///< NCCL reduces them
+    mixed,        ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
+    alternating,  ///< the first batch moves through the host's memory, the second one is for NCCL, and so on
+    none_first    ///< the first batch has no tensors, and the others are for NCCL
 };
 
 /// One member's part in one process set: its batches, of which one at a time is in progress.
@@ -55,9 +56,11 @@ public:
         batches_.resize(batches);
         for (Batch& batch : batches_) {
             const std::size_t b = static_cast<std::size_t>(&batch - batches_.data());
-            batch.segments = segments_of_batch(b, tensors == Tensors::mixed         ? random() % 4
-                                                  : tensors == Tensors::alternating ? (b + 1) % 2
-                                                                                    : 0);
+            if (b > 0 || tensors != Tensors::none_first) {
+                batch.segments = segments_of_batch(b, tensors == Tensors::mixed         ? random() % 4
+                                                      : tensors == Tensors::alternating ? (b + 1) % 2
+                                                                                        : 0);
+            }
             batch.locations.resize(batch.segments.size() * set_.size());
         }
     }
@@ -320,19 +323,20 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
     }
 }
 
-/// At the first batch of a set, and after a batch that was staged, a member may not come because its device is busy.
+/// At the first batch of a set, and after a batch that was staged, a member may not come because its device is busy. A
+/// batch without tensors changes nothing, because its members do not meet.
 TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
-    for (const bool is_first : {true, false}) {
-        run_members(2, 2, 82, [is_first](Member& member) {
+    for (const Tensors tensors : {Tensors::for_nccl, Tensors::alternating, Tensors::none_first}) {
+        run_members(2, 2, 82, [tensors](Member& member) {
             member.expect_other_sets();
             std::vector<std::unique_ptr<OrderedSet>> sets;
             for (const int number : {1, 2}) {
-                sets.push_back(std::make_unique<OrderedSet>(
-                    member, member.all_members(), number, member.connect(member.all_members(), number), 5,
-                    number == 1 && !is_first ? Tensors::alternating : Tensors::for_nccl));
+                sets.push_back(std::make_unique<OrderedSet>(member, member.all_members(), number,
+                                                            member.connect(member.all_members(), number), 5,
+                                                            number == 1 ? tensors : Tensors::for_nccl));
             }
-            if (!is_first) {
-                sets[0]->run_one();  // is staged
+            if (tensors != Tensors::for_nccl) {
+                sets[0]->run_one();  // is staged, or has no tensors
             }
             member.meet();
             if (member.number() == 0) {
@@ -398,6 +402,8 @@ TEST_CASE("a set that was alone gets an order when another set asks for one, and
             const std::size_t operations = gpu::nccl_operations().size();
             ensure(operations == 3 * 30 + 4 * 27, "NCCL did " + std::to_string(operations) + " operations");
             ensure(member.warnings().size() == warnings, "a second warning");
+            // All offers of a set have one identifier.
+            ensure(gpu::calls("ncclGetUniqueId") == all.size(), "another number of identifiers");
             member.meet();
         });
     }

@@ -249,10 +249,10 @@ TEST_CASE("memory is given back after an abort in the middle of an operation", "
     CHECK(gpu::violations().empty());
 }
 
-TEST_CASE("the host's path needs no NCCL for memory", "[memory]") {
+TEST_CASE("a path without NCCL needs no NCCL for memory", "[memory]") {
     warm_up();
     base::Config config = DeviceRank::settings();
-    config.gpu_path = base::GpuPath::host;
+    config.gpu_path = GENERATE(base::GpuPath::host, base::GpuPath::ipc);
     const Calls from_nccl("ncclMemAlloc");
     const Calls registrations("ncclCommRegister");
     run_on_devices(

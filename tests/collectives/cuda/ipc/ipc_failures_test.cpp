@@ -297,6 +297,34 @@ TEST_CASE("the end of a batch covers earlier batches of the other way", "[ipc][c
     }
 }
 
+TEST_CASE("a set that shares memory uses NCCL as soon as another set has an order", "[ipc][choice]") {
+    require_ipc({.devices = 2, .seed = 13, .sizes = kSizes}, [](IpcMember& member) {
+        const auto first = member.connect(1);
+        while (!first->is_connected().value()) {
+            std::this_thread::yield();
+        }
+        run_sum(member, *first, 100);
+        // The first set has no order, so NCCL cannot connect the second one yet.
+        const auto second = member.connect(2);
+        for (std::uint32_t batch = 1; batch < IpcMember::kOrderInterval; ++batch) {
+            run_sum(member, *second, 3000);
+        }
+        RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), 1U);
+        RUEDA_RANK_EQUAL(gpu::nccl_operations().size(), 1U);
+        for (std::uint32_t batch = 1; batch < IpcMember::kOrderInterval; ++batch) {
+            run_sum(member, *first, 100);  // in the last of these batches, the set gets an order
+        }
+        const std::size_t before = gpu::nccl_operations().size();
+        for (const std::size_t count : {3000U, 20U, 3000U}) {
+            run_sum(member, *second, count);
+            run_sum(member, *first, count);
+        }
+        RUEDA_RANK_CHECK(gpu::nccl_operations().size() >= before + 6);
+        RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), 1U);
+        member.meet();
+    });
+}
+
 TEST_CASE("the end of a communicator waits for its kernels", "[ipc][choice]") {
     require_ipc({.seed = 10, .sizes = kSizes}, [](IpcMember& member) {
         auto communicator = member.connect();

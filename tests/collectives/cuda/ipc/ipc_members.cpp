@@ -122,7 +122,8 @@ IpcMember::IpcMember(RankContext& context, const IpcSetup& setup, IpcBoard& boar
         .warn = note,
         .identity = {.host = 1, .process = 100U + number()},
         .kernels = "kernels",
-        .ipc_sizes = setup.sizes});
+        .ipc_sizes = setup.sizes,
+        .order_interval = kOrderInterval});
     cuda::CudaDevice handle = 0;
     cuda::CudaContext device_context = nullptr;
     check(api_.device_get(&handle, device_), "cuDeviceGet");
@@ -144,9 +145,9 @@ void IpcMember::check(cuda::CudaResult result, const char* call) const {
 
 void IpcMember::meet() { board_.meet(); }
 
-std::unique_ptr<DeviceCommunicator> IpcMember::connect() {
+std::unique_ptr<DeviceCommunicator> IpcMember::connect(std::int32_t id) {
     hosts_.push_back(std::make_unique<HostCommunicator>(board_.arena(hosts_.size(), number())));
-    const DeviceSet set{.device = device_, .member = number(), .members = members(), .path = setup_.path};
+    const DeviceSet set{.device = device_, .member = number(), .members = members(), .id = id, .path = setup_.path};
     auto made = runtime_->make_communicator(set, *hosts_.back());
     require(made.status(), "make_communicator");
     std::unique_ptr<DeviceCommunicator> communicator = std::move(made).value();

@@ -59,8 +59,11 @@ public:
     /// Waits until all members are here. Throws if a member has failed.
     void meet();
 
+    /// The number of batches after which a set without an order asks for one (SetCommunicator) in these tests.
+    static constexpr std::uint32_t kOrderInterval = 4;
     /// Makes and connects a communicator of all members. The n-th calls of all members make one communicator.
-    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
+    /// Communicators with different numbers `id` are different process sets.
+    [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(std::int32_t id = 0);
 
     /// Device memory with `bytes` in it. The program's stream writes it.
     [[nodiscard]] std::byte* put(std::span<const std::byte> bytes);
