@@ -169,7 +169,7 @@ Result<std::optional<std::size_t>> LeaderTransport::test(Ticket ticket) {
         }
     }
     if (done) {
-        under_way_.erase(found);
+        forget(found);
     }
     return done;
 }
@@ -183,7 +183,7 @@ Result<bool> LeaderTransport::cancel(Ticket ticket) {
     Box& box = boxes_[{found->second.rank, found->second.port}];
     std::erase(box.posted, ticket);
     box.closed = true;
-    under_way_.erase(found);
+    forget(found);
     return true;
 }
 
@@ -205,7 +205,7 @@ bool LeaderTransport::take_in() {
         flush(line);
         has_read = read(rank, line) || has_read;
     }
-    return has_read;
+    return has_read || has_arrived();
 }
 
 void LeaderTransport::arm() noexcept {
@@ -275,6 +275,14 @@ void LeaderTransport::put(UnderWay& receive, const std::string& content) {
         std::memcpy(receive.room.data(), content.data(), content.size());
     }
     receive.came = content.size();
+    untested_ += receive.port.channel == Channel::control ? 1U : 0U;
+}
+
+/// Removes a message that was sent or received, or whose receive was cancelled.
+void LeaderTransport::forget(std::unordered_map<Ticket, UnderWay>::iterator message) {
+    const UnderWay& ended = message->second;
+    untested_ -= ended.came && ended.port.channel == Channel::control ? 1U : 0U;
+    under_way_.erase(message);
 }
 
 Status LeaderTransport::end_of(int rank, const Line& line) const {
