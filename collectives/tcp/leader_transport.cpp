@@ -72,10 +72,13 @@ bool LeaderTransport::has_link(int rank) const {
     return lines_.contains(rank);
 }
 
-void LeaderTransport::close() {
+void LeaderTransport::close(bool says_farewell) {
     watch_->stop();
     const std::lock_guard lock(mutex_);
     for (auto& [rank, line] : lines_) {
+        if (says_farewell) {
+            static_cast<void>(line.link->send({LinkHeader::Kind::farewell, Channel::control}, {}));
+        }
         line.link->close();
     }
     if (failed_.is_ok()) {
@@ -164,7 +167,7 @@ Result<std::optional<std::size_t>> LeaderTransport::test(Ticket ticket) {
         static_cast<void>(!message.came && read(message.rank, line));
         RUEDA_RETURN_IF_FAILED(failed_);
         done = message.came;
-        if (!done && !line.link->ended().is_ok()) {
+        if (!done && !line.link->ended().is_ok() && !line.has_left) {
             return end_of(message.rank, line);
         }
     }
@@ -240,7 +243,10 @@ bool LeaderTransport::read(int rank, Line& line) {
     }
     const bool has_read = has_ended || !messages.empty();
     for (LeaderLink::Message& message : messages) {
-        deliver(rank, std::move(message));
+        if (message.header.kind == LinkHeader::Kind::message) {
+            deliver(rank, std::move(message));
+        }
+        line.has_left = line.has_left || message.header.kind == LinkHeader::Kind::farewell;
     }
     return has_read;
 }

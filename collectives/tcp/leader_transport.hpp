@@ -59,8 +59,9 @@ public:
     /// connections starts its thread when add() brings the first one.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes the connections. No other function may be called during this call. Call it when no
-    /// leader needs this rank any more, or after a failure.
-    void close();
+    /// leader needs this rank any more, or after a failure. `says_farewell`: the end of this rank is no failure for the
+    /// other leaders, which may still be leaving.
+    void close(bool says_farewell = false);
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
@@ -83,6 +84,7 @@ private:
         std::unique_ptr<LeaderLink> link;
         bool watches_output = false;
         bool is_watched = true;
+        bool has_left = false;  ///< the other leader has said farewell
     };
     /// The messages of one port of one leader. At most one of the two lists has elements.
     struct Box {

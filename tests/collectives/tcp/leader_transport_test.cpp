@@ -199,6 +199,21 @@ TEST_CASE("when a leader ends, its last message arrives before the failure", "[t
     CHECK_FALSE(two.b->take_in());
 }
 
+TEST_CASE("the end of a leader that leaves in order is no failure", "[threads]") {
+    TwoLeaders two;
+    Bytes room(100);
+    const auto first = two.b->receive(0, Channel::control, room).value();
+    static_cast<void>(two.a->send(1, Channel::control, bytes_of("closed")).value());
+    two.a->close(/*says_farewell=*/true);
+    CHECK(finish(*two.b, first).value() == 6);
+    const auto second = two.b->receive(0, Channel::control, room).value();
+    while (two.b->take_in()) {
+    }
+    CHECK_FALSE(two.links[1]->ended().is_ok());
+    CHECK_FALSE(two.b->test(second).value().has_value());
+    CHECK(two.b->cancel(second).value());
+}
+
 TEST_CASE("a message that is longer than its room is a failure", "[threads]") {
     TwoLeaders two;
     Bytes room(3);
