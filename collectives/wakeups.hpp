@@ -17,8 +17,12 @@ class Wakeups {
 public:
     virtual ~Wakeups() = default;
 
-    /// Takes in all messages that have arrived, so that test() finds them. Returns whether there was one.
+    /// Takes in all messages that have arrived, so that test() finds them. Returns whether there was one, or
+    /// has_arrived().
     [[nodiscard]] virtual bool take_in() = 0;
+    /// Whether a message between leaders was received that test() has not returned yet. The rank must then take one
+    /// more turn before all its threads sleep: no socket is readable because of this message, so nothing would ring.
+    [[nodiscard]] virtual bool has_arrived() const noexcept = 0;
     virtual void arm() noexcept = 0;
     /// Like arm(), but after a short time, and only if disarm() is not called before.
     virtual void arm_soon() noexcept = 0;

@@ -72,10 +72,13 @@ bool LeaderTransport::has_link(int rank) const {
     return lines_.contains(rank);
 }
 
-void LeaderTransport::close() {
+void LeaderTransport::close(bool says_farewell) {
     watch_->stop();
     const std::lock_guard lock(mutex_);
     for (auto& [rank, line] : lines_) {
+        if (says_farewell) {
+            static_cast<void>(line.link->send({LinkHeader::Kind::farewell, Channel::control}, {}));
+        }
         line.link->close();
     }
     if (failed_.is_ok()) {
@@ -164,12 +167,12 @@ Result<std::optional<std::size_t>> LeaderTransport::test(Ticket ticket) {
         static_cast<void>(!message.came && read(message.rank, line));
         RUEDA_RETURN_IF_FAILED(failed_);
         done = message.came;
-        if (!done && !line.link->ended().is_ok()) {
+        if (!done && !line.link->ended().is_ok() && !line.has_left) {
             return end_of(message.rank, line);
         }
     }
     if (done) {
-        under_way_.erase(found);
+        forget(found);
     }
     return done;
 }
@@ -183,7 +186,7 @@ Result<bool> LeaderTransport::cancel(Ticket ticket) {
     Box& box = boxes_[{found->second.rank, found->second.port}];
     std::erase(box.posted, ticket);
     box.closed = true;
-    under_way_.erase(found);
+    forget(found);
     return true;
 }
 
@@ -205,7 +208,7 @@ bool LeaderTransport::take_in() {
         flush(line);
         has_read = read(rank, line) || has_read;
     }
-    return has_read;
+    return has_read || has_arrived();
 }
 
 void LeaderTransport::arm() noexcept {
@@ -240,7 +243,10 @@ bool LeaderTransport::read(int rank, Line& line) {
     }
     const bool has_read = has_ended || !messages.empty();
     for (LeaderLink::Message& message : messages) {
-        deliver(rank, std::move(message));
+        if (message.header.kind == LinkHeader::Kind::message) {
+            deliver(rank, std::move(message));
+        }
+        line.has_left = line.has_left || message.header.kind == LinkHeader::Kind::farewell;
     }
     return has_read;
 }
@@ -275,6 +281,14 @@ void LeaderTransport::put(UnderWay& receive, const std::string& content) {
         std::memcpy(receive.room.data(), content.data(), content.size());
     }
     receive.came = content.size();
+    untested_ += receive.port.channel == Channel::control ? 1U : 0U;
+}
+
+/// Removes a message that was sent or received, or whose receive was cancelled.
+void LeaderTransport::forget(std::unordered_map<Ticket, UnderWay>::iterator message) {
+    const UnderWay& ended = message->second;
+    untested_ -= ended.came && ended.port.channel == Channel::control ? 1U : 0U;
+    under_way_.erase(message);
 }
 
 Status LeaderTransport::end_of(int rank, const Line& line) const {

@@ -59,8 +59,9 @@ public:
     /// connections starts its thread when add() brings the first one.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes the connections. No other function may be called during this call. Call it when no
-    /// leader needs this rank any more, or after a failure.
-    void close();
+    /// leader needs this rank any more, or after a failure. `says_farewell`: the end of this rank is no failure for the
+    /// other leaders, which may still be leaving.
+    void close(bool says_farewell = false);
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
@@ -73,6 +74,7 @@ public:
     [[nodiscard]] Wakeups* wakeups() override { return this; }
 
     [[nodiscard]] bool take_in() override;
+    [[nodiscard]] bool has_arrived() const noexcept override { return untested_ > 0 && failed_.is_ok(); }
     void arm() noexcept override;
     void arm_soon() noexcept override;
     void disarm() noexcept override;
@@ -82,6 +84,7 @@ private:
         std::unique_ptr<LeaderLink> link;
         bool watches_output = false;
         bool is_watched = true;
+        bool has_left = false;  ///< the other leader has said farewell
     };
     /// The messages of one port of one leader. At most one of the two lists has elements.
     struct Box {
@@ -110,6 +113,7 @@ private:
     [[nodiscard]] bool read(int rank, Line& line);
     void deliver(int rank, LeaderLink::Message message);
     void put(UnderWay& receive, const std::string& content);
+    void forget(std::unordered_map<Ticket, UnderWay>::iterator message);
     [[nodiscard]] Status end_of(int rank, const Line& line) const;
     void flush(Line& line);
 
@@ -129,8 +133,12 @@ private:
     std::unordered_map<Ticket, UnderWay> under_way_;
     std::uint64_t next_ticket_ = 0;
     std::size_t waiting_bytes_ = 0;  ///< of the messages that have arrived, in all boxes together
-    Status failed_;                  ///< the first failure that concerns all connections
-    Status abandoned_;               ///< made in advance, because an abort may happen when no memory is left
+    /// The number of receives on the channel `control` that have their message, but whose test() has not returned it
+    /// yet. A test() for one port reads the messages of all ports of its connection. The channel `diagnostics` does not
+    /// count: its receives are tested only from time to time.
+    std::size_t untested_ = 0;
+    Status failed_;     ///< the first failure that concerns all connections
+    Status abandoned_;  ///< made in advance, because an abort may happen when no memory is left
 };
 
 }  // namespace rueda::collectives

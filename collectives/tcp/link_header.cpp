@@ -44,14 +44,14 @@ LinkHeaderBytes encode(const LinkHeader& header) {
 Result<LinkHeader> parse_link_header(std::string_view bytes, std::size_t most_bytes) {
     RawLinkHeader raw;
     const auto kind_greeting = static_cast<std::uint8_t>(LinkHeader::Kind::greeting);
-    const auto kind_message = static_cast<std::uint8_t>(LinkHeader::Kind::message);
+    const auto kind_farewell = static_cast<std::uint8_t>(LinkHeader::Kind::farewell);
     if (bytes.size() != sizeof raw) {
         return failure(ErrorCode::internal, "a header has {} bytes; expected {}", bytes.size(), sizeof raw);
     }
     std::memcpy(&raw, bytes.data(), sizeof raw);
-    const bool is_known = raw.magic == kLinkMagic && raw.zero == 0 &&
-                          (raw.kind == kind_greeting || raw.kind == kind_message) &&
-                          is_channel_of_leaders(raw.channel) && raw.set < Transport::kMostSets;
+    const bool is_known = raw.magic == kLinkMagic && raw.zero == 0 && raw.kind >= kind_greeting &&
+                          raw.kind <= kind_farewell && is_channel_of_leaders(raw.channel) &&
+                          raw.set < Transport::kMostSets;
     if (!is_known) {
         return Status(ErrorCode::internal, "these bytes are no header of a leader's message");
     }

@@ -19,6 +19,7 @@ struct LinkHeader {
     enum class Kind : std::uint8_t {
         greeting = 1,  ///< the first message of the side that connected: its number in the job
         message = 2,   ///< a message on `port`
+        farewell = 3,  ///< the last message of a leader that leaves the job in order
     };
     Kind kind = Kind::message;
     Transport::Port port{Transport::Channel::control};

@@ -128,6 +128,7 @@ void SocketWatch::change_arming(bool is_armed) noexcept {
     if (armed_.load(std::memory_order_seq_cst) == is_armed || stopped_.load(std::memory_order_acquire)) {
         return;
     }
+    const std::lock_guard lock(arming_mutex_);
     armed_.store(is_armed, std::memory_order_seq_cst);
     const std::uint32_t events = is_armed ? EPOLLIN | EPOLLONESHOT : EPOLLONESHOT;
     // Both descriptors exist and are in the list, so this cannot fail.

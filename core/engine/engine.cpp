@@ -494,7 +494,7 @@ void Engine::poll() {
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
-        return handed_on && !sets_.has_deferred();
+        return handed_on && !sets_.has_deferred() && !has_unhandled_message();
     });
 }
 

@@ -143,16 +143,19 @@ private:
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     // The lock calls has_work() or holder_has_unread() after it has stored the attention state, and before it is
-    // released. Both arm the wake-ups: a message that another host sends later must ring.
+    // released. Both arm the wake-ups: a message that another host sends later must ring. A message that was received
+    // already, but not handled, is work.
     [[nodiscard]] bool has_work() const {
         arm_wakeups();
-        return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted();
+        return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted() ||
+               has_unhandled_message();
     }
     [[nodiscard]] bool has_unread() const { return sets_.anybody_has_unread(); }
     [[nodiscard]] bool holder_has_unread() const {
         arm_wakeups();
-        return sets_.has_unread();
+        return sets_.has_unread() || has_unhandled_message();
     }
+    [[nodiscard]] bool has_unhandled_message() const { return wakeups_ != nullptr && wakeups_->has_arrived(); }
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst); }
 
     void fail_pending(const Status& reason) noexcept;

@@ -87,6 +87,15 @@ void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;
     }
+    if (leader_ != nullptr) {
+        // A leader that spins reads its sockets in every turn. MPI needs calls less often than that, and every call
+        // would delay the next look at the sockets. A thread that sleeps between its turns calls MPI in each of them.
+        const std::int64_t now = base::monotonic_ns();
+        if (now - drove_transport_ns_ < kTransportPauseNs) {
+            return;
+        }
+        drove_transport_ns_ = now;
+    }
     if (const Status moved = transport_.progress(); !moved.is_ok()) {
         raise(moved);
     }

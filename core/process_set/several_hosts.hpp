@@ -81,6 +81,8 @@ private:
     }
 
     static constexpr std::int64_t kSendingNs = 1'000'000'000;
+    /// Shorter than the shortest sleep of a thread that polls (20 µs), and longer than a few turns of one that spins.
+    static constexpr std::int64_t kTransportPauseNs = 5'000;
 
     bool turn_leader();
     void turn_transport();
@@ -97,6 +99,7 @@ private:
     std::unique_ptr<Leader> leader_;  // only on the leaders
     // whether messages of other leaders wake this rank, so that it need not poll for them
     const bool messages_wake_;
+    std::int64_t drove_transport_ns_ = 0;  // when a leader last called Transport::progress() in turn_transport()
     std::function<Status(const Status&)> explain_;  // may be empty
     /// Before this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
     /// After this time, it polls only while it drives progress anyway.

@@ -588,7 +588,8 @@ Status Runtime::leave_job() {
     heap_.end();
     control_plane_->close(after_failure);
     if (leaders_ != nullptr) {
-        leaders_->close();  // only now, because until then another host may need an answer of this rank
+        // only now, because until then another host may need an answer of this rank
+        leaders_->close(/*says_farewell=*/!after_failure);
     }
     metrics_endpoint_.reset();
     {

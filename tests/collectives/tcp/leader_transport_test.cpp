@@ -153,6 +153,33 @@ TEST_CASE("the sets of a job share a connection", "[threads]") {
     CHECK(finish(*two.b, world).value() == 5);
 }
 
+TEST_CASE("a message that was read by the test of another receive is not forgotten", "[threads]") {
+    TwoLeaders two;
+    REQUIRE(two.b->add(7, {}).is_ok());
+    Bytes world_room(10);
+    Bytes set_room(10);
+    const auto world = two.b->receive(0, Channel::control, world_room).value();
+    const auto set = two.b->receive(0, {Channel::control, 7}, set_room).value();
+    CHECK_FALSE(two.b->has_arrived());
+    static_cast<void>(two.a->send(1, Channel::control, bytes_of("world")).value());
+    while (!two.b->has_arrived()) {
+        REQUIRE_FALSE(two.b->test(set).value().has_value());
+    }
+    CHECK(two.b->take_in());  // the rank must not sleep, although no socket is readable
+    CHECK(two.b->take_in());
+    CHECK(two.b->test(world).value() == 5U);
+    CHECK_FALSE(two.b->has_arrived());
+    CHECK_FALSE(two.b->take_in());
+    // A cancelled receive is not waited for.
+    const auto again = two.b->receive(0, Channel::control, world_room).value();
+    static_cast<void>(two.a->send(1, Channel::control, bytes_of("again")).value());
+    while (!two.b->has_arrived()) {
+        REQUIRE_FALSE(two.b->test(set).value().has_value());
+    }
+    CHECK(two.b->cancel(again).value());
+    CHECK_FALSE(two.b->has_arrived());
+}
+
 TEST_CASE("when a leader ends, its last message arrives before the failure", "[threads]") {
     TwoLeaders two;
     Bytes room(100);
@@ -170,6 +197,21 @@ TEST_CASE("when a leader ends, its last message arrives before the failure", "[t
     const auto answer = two.b->send(0, Channel::control, bytes_of("answer")).value();
     CHECK(two.b->test(answer).value() == 6U);
     CHECK_FALSE(two.b->take_in());
+}
+
+TEST_CASE("the end of a leader that leaves in order is no failure", "[threads]") {
+    TwoLeaders two;
+    Bytes room(100);
+    const auto first = two.b->receive(0, Channel::control, room).value();
+    static_cast<void>(two.a->send(1, Channel::control, bytes_of("closed")).value());
+    two.a->close(/*says_farewell=*/true);
+    CHECK(finish(*two.b, first).value() == 6);
+    const auto second = two.b->receive(0, Channel::control, room).value();
+    while (two.b->take_in()) {
+    }
+    CHECK_FALSE(two.links[1]->ended().is_ok());
+    CHECK_FALSE(two.b->test(second).value().has_value());
+    CHECK(two.b->cancel(second).value());
 }
 
 TEST_CASE("a message that is longer than its room is a failure", "[threads]") {

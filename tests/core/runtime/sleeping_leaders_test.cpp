@@ -32,11 +32,15 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
     check_allreduce(tensor, {ReduceOp::sum}, client.size(), round, name);
 }
 
+/// How late one rank is in a round. 30 ms are longer than a waiting thread spins. For one second after a batch, a
+/// leader also wakes up to let MPI send. After the longer pause, only a message of another host wakes it.
+std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
+
 /// In each round, one rank comes later than the others, which sleep by then.
 void reduce_with_pauses(RuntimeClient& client) {
     for (int round = 0; round < 12; ++round) {
         if (round % client.size() == client.rank()) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(30));  // longer than a waiting thread spins
+            std::this_thread::sleep_for(pause_in(round));
         }
         reduce(client, "tensor" + std::to_string(round % 3), round);
     }
@@ -73,7 +77,7 @@ TEST_CASE("the background thread of a leader is woken by messages of other hosts
         [](RankContext&, RuntimeClient& client) {
             for (int round = 0; round < 10; ++round) {
                 if (round % 4 == client.rank()) {
-                    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+                    std::this_thread::sleep_for(pause_in(round));
                 }
                 reduce_in_background(client.runtime(), "tensor" + std::to_string(round));
             }
