@@ -92,6 +92,13 @@ class Saving(Checkpoints):
         self.assertEqual(repr(info.state["special"]), repr([math.inf, math.nan, -0.0, 10**30]))
         self.assertEqual(self.lines, [])
 
+    def test_names_that_would_be_equal(self):
+        manager = self.manager()
+        manager.save(1, {}, {"a.b": np.array([1]), "a": {"b": np.array([2]), 0: np.array([3]), "0": np.array([4])}})
+        self.assertIsNone(manager.last_failure())
+        state = manager.restore({}).state
+        self.assertEqual([state["a.b"], state["a"]["b"], state["a"][0], state["a"]["0"]], [1, 2, 3, 4])
+
     def test_nothing_to_restore(self):
         self.assertIsNone(self.restored(self.manager()))
 
@@ -357,6 +364,12 @@ class Resume(Checkpoints):
         drawn = rueda.broadcast_object((random.random(), np.random.standard_normal(3).tolist()))
         manager.restore(model, {"random": training.RandomState()})
         self.assertEqual((random.random(), np.random.standard_normal(3).tolist()), drawn)
+
+    def test_a_state_that_cannot_be_saved_is_an_error_on_all_ranks(self):
+        with self.assertRaisesRegex(TypeError, "'counters.x' is of the type object; expected a tensor"):
+            training.BackupAndRestore(1, self.folder, {}, {"counters": {"x": object()}})
+        with self.assertRaisesRegex(TypeError, "'phase' has the dtype complex64"):
+            training.BackupAndRestore(1, self.folder, {}, {"phase": np.zeros(1, np.complex64)})
 
     def test_negative_steps(self):
         with self.assertRaisesRegex(rueda.InvalidArgument, "steps is -1"):

@@ -52,6 +52,7 @@ class Predicting(unittest.TestCase):
             self.assertEqual(outputs.dtype, np.int32)
         else:
             self.assertIsNone(outputs)
+        self.assertEqual(training.predict(lambda batch: None, 0, root_rank=root) is None, rueda.rank() != root)
 
     def test_a_failure_comes_to_all_ranks(self):
         def function(batch):

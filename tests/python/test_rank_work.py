@@ -97,6 +97,14 @@ class OnRankZero(unittest.TestCase):
             rueda.send(np.zeros(1), peer=0, tag=7)
         rueda.barrier()
 
+    def test_a_refused_thread_is_said(self):
+        with mock.patch.object(_rank_work.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
+            training.on_rank_zero("evaluate", lambda: None, warn=self.lines.append)
+        _rank_work._Watch.finish()
+        self.assertEqual(len(self.lines), 1 if rueda.rank() == 1 else 0)
+        for line in self.lines:
+            self.assertIn("work on 'evaluate', because starting a thread failed: can't start new thread", line)
+
     def test_the_stall_report_knows_the_work(self):
         seen = []
 

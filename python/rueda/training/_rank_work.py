@@ -100,7 +100,13 @@ class _Watch:
         self._longest = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rueda-watch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # rank 1 must not raise it alone, because the other ranks go on
+            warn(
+                f"Nobody watches how long rank 1 waits for rank 0's work on '{what}', because starting a thread failed: "
+                f"{error}. Allow this user more threads"
+            )
 
     @classmethod
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
@@ -113,7 +119,8 @@ class _Watch:
         """Makes the watch take a last look, and waits for it."""
         if cls.current is not None:
             cls.current._stop.set()
-            cls.current._thread.join()
+            if cls.current._thread.ident is not None:  # it was started
+                cls.current._thread.join()
             cls.current = None
 
     def _run(self) -> None:
