@@ -148,6 +148,13 @@ class Areas(unittest.TestCase):
         auc.add([0.5] * 0, [])
         self.assertEqual(auc.compute(), expected)
 
+    def test_the_caller_may_use_its_array_again(self):
+        auc, scores = training.Auc(), np.empty(2)
+        for pair in ((0.1, 0.2), (0.3, 0.4)):
+            scores[:] = pair
+            auc.add(scores, [0, 1])
+        self.assertEqual(auc.compute(), 0.75)
+
     def test_a_histogram_is_within_its_bound(self):
         expected = area_by_pairs(self.scores.tolist(), self.labels.tolist())
         bounds = []
@@ -262,6 +269,8 @@ class Files(unittest.TestCase):
             if rueda.rank() == 0:
                 with self.assertRaisesRegex(rueda.InvalidArgument, "'auc' has no column in .*metrics.csv"):
                     writer.write(1, {"auc": 1})
+                with self.assertRaisesRegex(rueda.InvalidArgument, "a metric has the name 'step'"):
+                    writer.write(1, {"step": 1})
 
     def test_tensorboard(self):
         try:

@@ -156,7 +156,8 @@ class MetricsWriter:
             "tensorboard" (event files, which need the package tensorboard).
         first_step: the first step of a job that was resumed. Lines of this step and later ones are removed, because the
             job writes them again. With 0, earlier files are overwritten.
-        curves: if True, close() draws metrics.svg, a picture with a curve for each metric.
+        curves: if True, close() draws metrics.svg, a picture with a curve for each metric. It has the steps that this
+            object wrote, and not those of an earlier job.
 
     Raises:
         InvalidArgument: a format is unknown.
@@ -193,11 +194,13 @@ class MetricsWriter:
         """Writes the metrics of a step.
 
         Raises:
-            InvalidArgument: with the format csv, a metric was not in the first call.
+            InvalidArgument: a metric has the name "step"; or with the format csv, a metric was not in the first call.
             OSError: a file cannot be written.
         """
         if not self._writes:
             return
+        if "step" in metrics:
+            raise InvalidArgument(f"metrics of step {step}: a metric has the name 'step'; choose another name")
         numbers = {name: float(value) for name, value in metrics.items()}
         for file in self._files:
             file.write(step, numbers)
