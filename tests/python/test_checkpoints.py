@@ -228,6 +228,17 @@ class Damage(Checkpoints):
         rueda.barrier()
         self.assertFalse((self.folder / "save-000002-step-2").exists())
 
+    def test_a_damaged_description_of_the_state(self):
+        manager = self.manager(max_to_keep=10)
+        self.save(manager, 1)
+        for text in ("{", '{"dict":[["moment",{"tensor":"other","kind":"numpy"}]]}', '{"dict":1}', "[" * 100_000):
+            with mock.patch.object(_checkpoints._trees, "to_text", return_value=text):
+                self.save(manager, 2)
+        self.assertEqual(self.restored(manager), 1)
+        self.assertEqual(len(self.lines), 4 if rueda.rank() == 0 else 0)
+        for line in self.lines:
+            self.assertIn("the description of its state is damaged", line)
+
     def test_if_all_are_damaged_all_ranks_say_so(self):
         manager = self.manager()
         self.save(manager, 1)

@@ -367,7 +367,14 @@ class CheckpointManager:
             _native.checkpoint_check_model(
                 checkpoint, _trees.views_of(model)
             )  # an error of this call is for the program
-            state = _new_tensors(entry["state"], _structure_of(entry))
+            try:
+                structure = _structure_of(entry)
+                state = _new_tensors(entry["state"], structure)
+                _trees.put_together(structure, state.__getitem__)  # the description must fit the tensors
+            except (KeyError, RecursionError, TypeError, ValueError) as error:
+                path = os.path.join(self._folder, candidate["name"])
+                leave_out(f"checkpoint {path}: the description of its state is damaged: {type(error).__name__}: {error}")
+                continue
             try:
                 _native.checkpoint_read(checkpoint, _trees.views_of(model), _trees.views_of(state.items()))
             except ResourceExhausted:
