@@ -39,6 +39,20 @@ class OnRankZero(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "no data"):
             training.on_rank_zero("evaluate", fail, share=True)
 
+    def test_a_shared_failure_that_pickle_cannot_send(self):
+        class LocalError(Exception):
+            pass
+
+        def fail():
+            raise LocalError("no data")
+
+        if rueda.rank() == 0:
+            with self.assertRaisesRegex(LocalError, "no data"):
+                training.on_rank_zero("evaluate", fail, share=True)
+        else:
+            with self.assertRaisesRegex(rueda.InvalidArgument, "rank 0 could not pickle its object"):
+                training.on_rank_zero("evaluate", fail, share=True)
+
     def work_until_the_others_wait(self):
         """Runs on rank 0. The other ranks announce an operation and then send a message; they wait half a second more."""
         for rank in range(1, rueda.size()):

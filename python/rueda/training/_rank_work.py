@@ -45,7 +45,8 @@ def on_rank_zero(
         The result of ``body`` on rank 0, and on all ranks with ``share``. Otherwise None.
 
     Raises:
-        The exception of ``body``, on rank 0. With ``share``, the other ranks raise it, too.
+        The exception of ``body``, on rank 0. With ``share``, the other ranks raise it, too; InvalidArgument if pickle cannot
+        send it.
 
     Example::
 
@@ -66,7 +67,10 @@ def on_rank_zero(
     elif _lifecycle.rank() == 1:
         _Watch.replace(what, warn_after, warn or _logger.warning)
     if share:
-        result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
+        try:
+            result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
+        except Exception as error:  # for example, pickle cannot send the exception of body
+            raise error if failure is None else failure
         if failure is not None:
             raise failure
     return result  # type: ignore[no-any-return]
