@@ -9,8 +9,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "base/system/thread_signals.hpp"
@@ -61,38 +63,56 @@ public:
     /// Ends the watch of the last work, if it still runs, and begins one for the next work.
     void start(const std::string& what, Seconds warn_after) {
         finish();
-        stops_ = false;
         owner_ = ::getpid();
+        stop_ = std::make_unique<Stop>();
         const base::ProgramSignalsBlocked blocked;
-        thread_ = std::thread([this, what, warn_after, before = read_counts(), began = Clock::now()] {
-            try {
-                watch(what, warn_after, before, began);
-            } catch (const std::exception&) {
-                return;  // the job has ended
-            }
-        });
+        try {
+            thread_ = std::thread([this, what, warn_after, before = read_counts(), began = Clock::now()] {
+                try {
+                    watch(what, warn_after, before, began);
+                } catch (const std::exception&) {
+                    return;  // the job has ended
+                }
+            });
+        } catch (const std::system_error& error) {
+            // Rank 1 must not throw alone, because the other ranks go on.
+            warnings_to_the_log(1)(
+                fmt::format("Nobody watches how long rank 1 waits for rank 0's work on '{}', because starting a thread "
+                            "failed: {}. Allow this user more threads",
+                            what, error.what()));
+        }
     }
 
 private:
+    /// How finish() wakes the thread.
+    struct Stop {
+        std::mutex mutex;
+        std::condition_variable condition;
+        bool is_asked_for = false;  ///< under the mutex
+    };
+
     /// Makes the thread take a last look, and waits for it.
     void finish() {
         if (thread_.joinable() && ::getpid() != owner_) {
-            thread_.detach();  // a forked process has the object, but not the thread
+            // A forked process has the object, but not the thread. The condition variable counts the thread as waiting,
+            // so its destructor would wait forever (pthread_cond_destroy in glibc). It is therefore never destroyed.
+            thread_.detach();
+            (void)stop_.release();
         }
         if (thread_.joinable()) {
             {
-                const std::lock_guard lock(mutex_);
-                stops_ = true;
+                const std::lock_guard lock(stop_->mutex);
+                stop_->is_asked_for = true;
             }
-            stop_.notify_one();  // wakes is_stopped_in_pause()
+            stop_->condition.notify_one();  // wakes is_stopped_in_pause()
             thread_.join();
         }
     }
 
     /// Waits for a while, or until finish() wakes this thread. Returns whether it did.
     [[nodiscard]] bool is_stopped_in_pause() {
-        std::unique_lock lock(mutex_);
-        return stop_.wait_for(lock, kPause, [this] { return stops_; });
+        std::unique_lock lock(stop_->mutex);
+        return stop_->condition.wait_for(lock, kPause, [this] { return stop_->is_asked_for; });
     }
 
     void watch(const std::string& what, Seconds warn_after, const Counts& before, Clock::time_point began) {
@@ -120,10 +140,8 @@ private:
         }
     }
 
-    std::mutex mutex_;
-    std::condition_variable stop_;
-    bool stops_ = false;  ///< under mutex_
-    pid_t owner_ = 0;     ///< the process that started the thread
+    std::unique_ptr<Stop> stop_;  ///< of thread_
+    pid_t owner_ = 0;             ///< the process that started the thread
     std::thread thread_;
 };
 

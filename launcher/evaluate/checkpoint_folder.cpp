@@ -91,17 +91,19 @@ Result<std::vector<FoundCheckpoint>> find_checkpoints(const fs::path& folder, st
 }
 
 Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
-    // Two hosts that share the folder may have processes with the same id.
+    // Two hosts that share the folder may have processes with the same id. If a killed process left files in this
+    // folder, linking fails, and the program gets the checkpoint itself.
     const fs::path links = checkpoint.path.parent_path() / fmt::format("evaluate-{}-{}", host_name(), ::getpid());
     KeptCheckpoint kept(links / checkpoint.path.filename(), links);
     std::error_code error = link_files(checkpoint.path, kept.path_);
     // The training removes the index first. If the index is still there, the links to the other files are complete.
-    if (!fs::exists(checkpoint.path / kIndexFile)) {
+    std::error_code unreadable;
+    if (!fs::exists(checkpoint.path / kIndexFile, unreadable) && !unreadable) {
         return failure(ErrorCode::invalid_argument,
                        "{} was removed before it could be evaluated; keep more checkpoints",
                        checkpoint.path.filename().string());
     }
-    if (error) {
+    if (error || unreadable) {
         return KeptCheckpoint(checkpoint.path, {});  // the destructor of `kept` removes what was made
     }
     return Result<KeptCheckpoint>(std::move(kept));

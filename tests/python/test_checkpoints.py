@@ -92,6 +92,13 @@ class Saving(Checkpoints):
         self.assertEqual(repr(info.state["special"]), repr([math.inf, math.nan, -0.0, 10**30]))
         self.assertEqual(self.lines, [])
 
+    def test_names_that_would_be_equal(self):
+        manager = self.manager()
+        manager.save(1, {}, {"a.b": np.array([1]), "a": {"b": np.array([2]), 0: np.array([3]), "0": np.array([4])}})
+        self.assertIsNone(manager.last_failure())
+        state = manager.restore({}).state
+        self.assertEqual([state["a.b"], state["a"]["b"], state["a"][0], state["a"]["0"]], [1, 2, 3, 4])
+
     def test_nothing_to_restore(self):
         self.assertIsNone(self.restored(self.manager()))
 
@@ -220,6 +227,17 @@ class Damage(Checkpoints):
         self.save(manager, 3)
         rueda.barrier()
         self.assertFalse((self.folder / "save-000002-step-2").exists())
+
+    def test_a_damaged_description_of_the_state(self):
+        manager = self.manager(max_to_keep=10)
+        self.save(manager, 1)
+        for text in ("{", '{"dict":[["moment",{"tensor":"other","kind":"numpy"}]]}', '{"dict":1}', "[" * 100_000):
+            with mock.patch.object(_checkpoints._trees, "to_text", return_value=text):
+                self.save(manager, 2)
+        self.assertEqual(self.restored(manager), 1)
+        self.assertEqual(len(self.lines), 4 if rueda.rank() == 0 else 0)
+        for line in self.lines:
+            self.assertIn("the description of its state is damaged", line)
 
     def test_if_all_are_damaged_all_ranks_say_so(self):
         manager = self.manager()
@@ -357,6 +375,12 @@ class Resume(Checkpoints):
         drawn = rueda.broadcast_object((random.random(), np.random.standard_normal(3).tolist()))
         manager.restore(model, {"random": training.RandomState()})
         self.assertEqual((random.random(), np.random.standard_normal(3).tolist()), drawn)
+
+    def test_a_state_that_cannot_be_saved_is_an_error_on_all_ranks(self):
+        with self.assertRaisesRegex(TypeError, "'counters.x' is of the type object; expected a tensor"):
+            training.BackupAndRestore(1, self.folder, {}, {"counters": {"x": object()}})
+        with self.assertRaisesRegex(TypeError, "'phase' has the dtype complex64"):
+            training.BackupAndRestore(1, self.folder, {}, {"phase": np.zeros(1, np.complex64)})
 
     def test_negative_steps(self):
         with self.assertRaisesRegex(rueda.InvalidArgument, "steps is -1"):

@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 import rueda
 from rueda import training
+from rueda.training import _metric_files
 
 
 def setUpModule():
@@ -51,6 +52,7 @@ class Predicting(unittest.TestCase):
             self.assertEqual(outputs.dtype, np.int32)
         else:
             self.assertIsNone(outputs)
+        self.assertEqual(training.predict(lambda batch: None, 0, root_rank=root) is None, rueda.rank() != root)
 
     def test_a_failure_comes_to_all_ranks(self):
         def function(batch):
@@ -146,6 +148,13 @@ class Areas(unittest.TestCase):
         auc.add([0.5] * 0, [])
         self.assertEqual(auc.compute(), expected)
 
+    def test_the_caller_may_use_its_array_again(self):
+        auc, scores = training.Auc(), np.empty(2)
+        for pair in ((0.1, 0.2), (0.3, 0.4)):
+            scores[:] = pair
+            auc.add(scores, [0, 1])
+        self.assertEqual(auc.compute(), 0.75)
+
     def test_a_histogram_is_within_its_bound(self):
         expected = area_by_pairs(self.scores.tolist(), self.labels.tolist())
         bounds = []
@@ -223,12 +232,45 @@ class Files(unittest.TestCase):
             lines = (self.folder / "metrics.jsonl").read_text().splitlines()
             self.assertEqual([json.loads(line)["loss"] for line in lines], expected)
 
+    def test_damaged_lines_of_an_earlier_job_are_left_out(self):
+        if rueda.rank() == 0:
+            (self.folder / "metrics.csv").write_text("step,loss\r\n0,1.5\r\n1,2")  # cut within a number
+            (self.folder / "metrics.jsonl").write_text('{"step": 0, "loss": 1.5}\n{"step": 1{"step": 1}\n')
+        with training.MetricsWriter(self.folder, ["csv", "jsonl"], first_step=2) as writer:
+            writer.write(2, {"loss": 3.5})
+        if rueda.rank() == 0:
+            self.assertEqual(self.read_csv(), [["step", "loss"], ["0", "1.5"], ["2", "3.5"]])
+            lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+            self.assertEqual([json.loads(line)["step"] for line in lines], [0, 2])
+
+    def test_the_columns_stay_if_no_row_does(self):
+        for first in (5, 3):
+            with training.MetricsWriter(self.folder, first_step=first) as writer:
+                writer.write(5, {"loss": first})
+        if rueda.rank() == 0:
+            self.assertEqual(self.read_csv(), [["step", "loss"], ["5", "3.0"]])
+
+    def test_a_job_that_is_killed_at_its_start_loses_no_line(self):
+        if rueda.rank() != 0:
+            return
+        for name, text in (("metrics.csv", "step,loss\r\n0,1.5\r\n"), ("metrics.jsonl", '{"step": 0}\n')):
+            path = self.folder / name
+            path.write_bytes(text.encode())
+            with (
+                mock.patch.object(_metric_files.os, "replace", side_effect=OSError("killed")),
+                self.assertRaisesRegex(OSError, "killed"),
+            ):
+                training.MetricsWriter(self.folder, [path.suffix[1:]], first_step=1)
+            self.assertEqual(path.read_bytes(), text.encode())
+
     def test_a_new_metric_has_no_column(self):
         with training.MetricsWriter(self.folder) as writer:
             writer.write(0, {"loss": 1})
             if rueda.rank() == 0:
                 with self.assertRaisesRegex(rueda.InvalidArgument, "'auc' has no column in .*metrics.csv"):
                     writer.write(1, {"auc": 1})
+                with self.assertRaisesRegex(rueda.InvalidArgument, "a metric has the name 'step'"):
+                    writer.write(1, {"step": 1})
 
     def test_tensorboard(self):
         try:

@@ -39,6 +39,20 @@ class OnRankZero(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "no data"):
             training.on_rank_zero("evaluate", fail, share=True)
 
+    def test_a_shared_failure_that_pickle_cannot_send(self):
+        class LocalError(Exception):
+            pass
+
+        def fail():
+            raise LocalError("no data")
+
+        if rueda.rank() == 0:
+            with self.assertRaisesRegex(LocalError, "no data"):
+                training.on_rank_zero("evaluate", fail, share=True)
+        else:
+            with self.assertRaisesRegex(rueda.InvalidArgument, "rank 0 could not pickle its object"):
+                training.on_rank_zero("evaluate", fail, share=True)
+
     def work_until_the_others_wait(self):
         """Runs on rank 0. The other ranks announce an operation and then send a message; they wait half a second more."""
         for rank in range(1, rueda.size()):
@@ -96,6 +110,14 @@ class OnRankZero(unittest.TestCase):
             self.assertEqual(rueda.metrics()["rueda_operations_pending"], 0)
             rueda.send(np.zeros(1), peer=0, tag=7)
         rueda.barrier()
+
+    def test_a_refused_thread_is_said(self):
+        with mock.patch.object(_rank_work.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
+            training.on_rank_zero("evaluate", lambda: None, warn=self.lines.append)
+        _rank_work._Watch.finish()
+        self.assertEqual(len(self.lines), 1 if rueda.rank() == 1 else 0)
+        for line in self.lines:
+            self.assertIn("work on 'evaluate', because starting a thread failed: can't start new thread", line)
 
     def test_the_stall_report_knows_the_work(self):
         seen = []

@@ -47,10 +47,14 @@ Status check_path(const char* path) {
                : failure(ErrorCode::invalid_argument, "checkpoints: the folder is empty; expected a path");
 }
 
-/// Converts tensors of the caller. An array that is NULL has no tensors.
+/// Converts tensors of the caller.
 Result<std::vector<NamedTensor>> tensors_of(const rueda_named_tensor* given, std::size_t count) {
+    if (given == nullptr && count > 0) {
+        return failure(ErrorCode::invalid_argument,
+                       "checkpoints: the array of tensors is NULL, but its count is {}; expected an array or 0", count);
+    }
     std::vector<NamedTensor> tensors;
-    for (const rueda_named_tensor& each : std::span(given, given != nullptr ? count : 0)) {
+    for (const rueda_named_tensor& each : std::span(given, count)) {
         const rueda_tensor& tensor = each.tensor;
         if (each.name == nullptr || tensor.ndim < 0 || tensor.ndim > RUEDA_MAX_DIMENSIONS ||
             (tensor.ndim > 0 && tensor.shape == nullptr) || tensor.dtype < 0 ||
@@ -177,6 +181,9 @@ int rueda_checkpoint_create_folder(const char* folder) {
 }
 
 int rueda_checkpoint_save(const rueda_snapshot* snapshot, char** pruning_failure) {
+    if (pruning_failure != nullptr) {
+        *pruning_failure = nullptr;
+    }
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_snapshot(snapshot));
         Result<Metadata> values = values_of(snapshot->values);
@@ -191,8 +198,8 @@ int rueda_checkpoint_save(const rueda_snapshot* snapshot, char** pruning_failure
         RUEDA_RETURN_IF_FAILED(write_whole(snapshot->folder, facts, model.value(), state.value()));
         const Status pruned = rueda::training::prune_store(
             snapshot->folder, snapshot->max_to_keep, static_cast<rueda::training::BetterMetric>(snapshot->better));
-        if (pruning_failure != nullptr) {
-            *pruning_failure = pruned.is_ok() ? nullptr : text_for_caller(pruned.message());
+        if (pruning_failure != nullptr && !pruned.is_ok()) {
+            *pruning_failure = text_for_caller(pruned.message());
         }
         return {};
     });

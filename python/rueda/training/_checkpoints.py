@@ -367,7 +367,14 @@ class CheckpointManager:
             _native.checkpoint_check_model(
                 checkpoint, _trees.views_of(model)
             )  # an error of this call is for the program
-            state = _new_tensors(entry["state"], _structure_of(entry))
+            try:
+                structure = _structure_of(entry)
+                state = _new_tensors(entry["state"], structure)
+                _trees.put_together(structure, state.__getitem__)  # the description must fit the tensors
+            except (KeyError, RecursionError, TypeError, ValueError) as error:
+                path = os.path.join(self._folder, candidate["name"])
+                leave_out(f"checkpoint {path}: the description of its state is damaged: {type(error).__name__}: {error}")
+                continue
             try:
                 _native.checkpoint_read(checkpoint, _trees.views_of(model), _trees.views_of(state.items()))
             except ResourceExhausted:
@@ -421,7 +428,9 @@ def _give_to_all(model: list[tuple[str, Any]], buffers: list[tuple[str, Any]], s
 
 
 def share(model: Any, state: Mapping[str, Any]) -> None:
-    """Gives all ranks the model and the state of rank 0. All ranks must make the call."""
+    """Gives all ranks the model and the state of rank 0. All ranks must make the call. If the state contains something
+    that cannot be saved, all ranks raise TypeError.
+    """
     targets = _trees.model_tensors(model)
     buffers = [(name, _trees.host_memory_of(tensor)) for name, tensor in targets]
     for (_, target), (_, buffer) in zip(targets, buffers):
@@ -430,11 +439,19 @@ def share(model: Any, state: Mapping[str, Any]) -> None:
     tensors: dict[str, Any] = {}
     structure: Any = None
     forms: list[Any] = []
+    failure: Exception | None = None
     if is_root:
-        divided, structure = _trees.divide(dict(state), "")
-        tensors = dict(_trees.Copies().copy("state", divided))
-        forms = [(name, _trees.dtype_of(tensor), list(tensor.shape)) for name, tensor in tensors.items()]
-    structure, forms = _objects.broadcast_object((structure, forms), 0, "rueda.training.state")
+        try:
+            divided, structure = _trees.divide(dict(state), "")
+            for name, tensor in divided:
+                _trees.check_dtype(name, tensor)
+            tensors = dict(_trees.Copies().copy("state", divided))
+            forms = [(name, _trees.dtype_of(tensor), list(tensor.shape)) for name, tensor in tensors.items()]
+        except Exception as error:  # any exception: the other ranks must be told
+            failure = error
+    structure, forms, failure = _objects.broadcast_object((structure, forms, failure), 0, "rueda.training.state")
+    if failure is not None:
+        raise failure
     if not is_root:
         tensors = _new_tensors(forms, structure)
     _give_to_all(targets, buffers, tensors)

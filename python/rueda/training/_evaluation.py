@@ -23,10 +23,10 @@ _UNIT_BITS = 1073 + 53
 _HALF_BITS = 27
 
 
-def _array(values: object, dtype: str) -> Array:
+def _array(values: object) -> Array:
     if _trees.is_torch(values):
-        values = values.detach().cpu().numpy()  # type: ignore[attr-defined]
-    return numpy().asarray(values).astype(dtype, copy=False).ravel()  # type: ignore[no-any-return]
+        values = values.detach().cpu().double().numpy()  # type: ignore[attr-defined]  # NumPy has no bfloat16
+    return numpy().asarray(values).astype("float64", copy=False).ravel()  # type: ignore[no-any-return]
 
 
 class _ExactSum:
@@ -80,8 +80,8 @@ class Mean:
             InvalidArgument: a number is not finite, or there is another number of weights than of numbers.
         """
         np = numpy()
-        numbers = _array(values, "float64")
-        factors = np.ones(numbers.shape) if weights is None else _array(weights, "float64")
+        numbers = _array(values)
+        factors = np.ones(numbers.shape) if weights is None else _array(weights)
         if factors.size == 1:
             factors = np.broadcast_to(factors, numbers.shape)
         if factors.shape != numbers.shape:
@@ -152,7 +152,7 @@ class Auc:
                 with ``bins`` a score is not from 0 to 1.
         """
         np = numpy()
-        numbers, classes = _array(scores, "float64"), _array(labels, "float64")
+        numbers, classes = _array(scores), _array(labels)
         if numbers.shape != classes.shape:
             raise InvalidArgument(f"Auc: {numbers.size} scores have {classes.size} labels; give one for each score")
         if not np.isin(classes, (0, 1)).all():
@@ -161,7 +161,7 @@ class Auc:
         if self._bins is None:
             if np.isnan(numbers).any():
                 raise InvalidArgument("Auc: a score is NaN; the model has diverged, or the sample is not valid")
-            self._scores.append(numbers)
+            self._scores.append(numbers.copy())  # the caller may use its array again
             self._labels.append(positive)
             return
         if not ((numbers >= 0) & (numbers <= 1)).all():

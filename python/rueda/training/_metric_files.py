@@ -5,19 +5,53 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rueda import _lifecycle
 from rueda.errors import InvalidArgument, Unsupported
 from rueda.training._curves import draw_curves
 
 T = TypeVar("T")
+
+
+def _whole_lines(path: str, first_step: int) -> str:
+    """Returns the complete lines of a file that an earlier job wrote; nothing if this job begins with step 0."""
+    if first_step == 0 or not os.path.exists(path):
+        return ""
+    with open(path, newline="", encoding="utf-8", errors="replace") as file:
+        text = file.read().replace("\0", "")  # after a power failure, a file may have zero bytes
+    return text[: text.rfind("\n") + 1]
+
+
+def _begin_file(path: str, beginning: str) -> TextIO:
+    """Makes a file with this text, and returns it open for more. If the job is killed meanwhile, the earlier file with
+    the same path is unchanged.
+    """
+    new = f"{path}.new"
+    file = open(new, "w", newline="", encoding="utf-8")  # noqa: SIM115  (the caller closes it)
+    try:
+        file.write(beginning)
+        file.flush()
+        os.replace(new, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _step_of(line: str) -> float:
+    """Returns the step of a line of JSON; infinity if the line was damaged, for example when the disk was full."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return float("inf")
 
 
 class _CsvFile:
@@ -27,21 +61,18 @@ class _CsvFile:
         self._path = os.path.join(folder, "metrics.csv")
         self._columns: list[str] = []
         rows = self._rows_before(first_step)
-        self._file = open(self._path, "w", newline="", encoding="utf-8")  # noqa: SIM115  (closed by close())
+        beginning = io.StringIO(newline="")
+        if self._columns:
+            csv.writer(beginning).writerows([self._columns, *rows])
+        self._file = _begin_file(self._path, beginning.getvalue())
         self._writer = csv.writer(self._file)
-        if rows:
-            self._writer.writerows([self._columns, *rows])
-            self._file.flush()
 
     def _rows_before(self, first_step: int) -> list[list[str]]:
         """Returns the rows that a job wrote before it was killed, without those of steps that are repeated. A row that
         was cut when the job was killed is left out.
         """
-        if first_step == 0 or not os.path.exists(self._path):
-            return []
-        with open(self._path, newline="", encoding="utf-8") as file:
-            self._columns, *rows = [row for row in csv.reader(file)] or [[]]
-        whole = [row for row in rows if len(row) == len(self._columns) and row[0].isdigit()]
+        self._columns, *rows = list(csv.reader(io.StringIO(_whole_lines(self._path, first_step), newline=""))) or [[]]
+        whole = [row for row in rows if len(row) == len(self._columns) > 0 and row[0].isdecimal()]
         return [row for row in whole if int(row[0]) < first_step]
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -66,13 +97,8 @@ class _JsonFile:
 
     def __init__(self, folder: str, first_step: int) -> None:
         path = os.path.join(folder, "metrics.jsonl")
-        kept = []
-        if first_step > 0 and os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                kept = [line for line in file if line.endswith("\n") and json.loads(line)["step"] < first_step]
-        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by close())
-        self._file.writelines(kept)
-        self._file.flush()
+        lines = _whole_lines(path, first_step).splitlines(keepends=True)
+        self._file = _begin_file(path, "".join(line for line in lines if _step_of(line) < first_step))
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         finite = {name: value if abs(value) < float("inf") else None for name, value in metrics.items()}
@@ -130,7 +156,8 @@ class MetricsWriter:
             "tensorboard" (event files, which need the package tensorboard).
         first_step: the first step of a job that was resumed. Lines of this step and later ones are removed, because the
             job writes them again. With 0, earlier files are overwritten.
-        curves: if True, close() draws metrics.svg, a picture with a curve for each metric.
+        curves: if True, close() draws metrics.svg, a picture with a curve for each metric. It has the steps that this
+            object wrote, and not those of an earlier job.
 
     Raises:
         InvalidArgument: a format is unknown.
@@ -167,11 +194,13 @@ class MetricsWriter:
         """Writes the metrics of a step.
 
         Raises:
-            InvalidArgument: with the format csv, a metric was not in the first call.
+            InvalidArgument: a metric has the name "step"; or with the format csv, a metric was not in the first call.
             OSError: a file cannot be written.
         """
         if not self._writes:
             return
+        if "step" in metrics:
+            raise InvalidArgument(f"metrics of step {step}: a metric has the name 'step'; choose another name")
         numbers = {name: float(value) for name, value in metrics.items()}
         for file in self._files:
             file.write(step, numbers)

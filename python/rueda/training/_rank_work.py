@@ -45,7 +45,8 @@ def on_rank_zero(
         The result of ``body`` on rank 0, and on all ranks with ``share``. Otherwise None.
 
     Raises:
-        The exception of ``body``, on rank 0. With ``share``, the other ranks raise it, too.
+        The exception of ``body``, on rank 0. With ``share``, the other ranks raise it, too; InvalidArgument if pickle cannot
+        send it.
 
     Example::
 
@@ -66,7 +67,10 @@ def on_rank_zero(
     elif _lifecycle.rank() == 1:
         _Watch.replace(what, warn_after, warn or _logger.warning)
     if share:
-        result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
+        try:
+            result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
+        except Exception as error:  # for example, pickle cannot send the exception of body
+            raise error if failure is None else failure
         if failure is not None:
             raise failure
     return result  # type: ignore[no-any-return]
@@ -100,7 +104,13 @@ class _Watch:
         self._longest = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rueda-watch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # rank 1 must not raise it alone, because the other ranks go on
+            warn(
+                f"Nobody watches how long rank 1 waits for rank 0's work on '{what}', because starting a thread failed: "
+                f"{error}. Allow this user more threads"
+            )
 
     @classmethod
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
@@ -113,7 +123,8 @@ class _Watch:
         """Makes the watch take a last look, and waits for it."""
         if cls.current is not None:
             cls.current._stop.set()
-            cls.current._thread.join()
+            if cls.current._thread.ident is not None:  # it was started
+                cls.current._thread.join()
             cls.current = None
 
     def _run(self) -> None:

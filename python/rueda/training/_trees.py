@@ -46,17 +46,23 @@ def divide(value: Any, prefix: str) -> tuple[list[tuple[str, Tensor]], Any]:
         TypeError: the value contains something that cannot be saved. The message has its place.
     """
     tensors: list[tuple[str, Tensor]] = []
+    names: set[str] = set()
+
+    def take(tensor: Tensor, name: str, kind: str) -> dict[str, str]:
+        while name in names:  # for example, {"a.b": x, "a": {"b": y}} has two tensors with the name a.b
+            name += "_"
+        names.add(name)
+        tensors.append((name, tensor))
+        return {"tensor": name, "kind": kind}
 
     def describe(value: Any, name: str) -> Any:
         value = state_of(value)
         if value is None or isinstance(value, str | bool | int) or type(value) is float:
             return value
         if is_torch(value):
-            tensors.append((name, value))
-            return {"tensor": name, "kind": "torch"}
+            return take(value, name, "torch")
         if is_array(value):
-            tensors.append((name, value))
-            return {"tensor": name, "kind": "numpy"}
+            return take(value, name, "numpy")
         if isinstance(value, Mapping):
             return {"dict": [[describe(key, name), describe(each, join(name, key))] for key, each in value.items()]}
         if isinstance(value, tuple):
@@ -66,8 +72,7 @@ def divide(value: Any, prefix: str) -> tuple[list[tuple[str, Tensor]], Any]:
         if hasattr(value, "item") and getattr(value, "shape", None) == ():
             return describe(value.item(), name)  # a scalar of NumPy
         if has_buffer(value):
-            tensors.append((name, numpy().asarray(memoryview(value))))
-            return {"tensor": name, "kind": "numpy"}
+            return take(numpy().asarray(memoryview(value)), name, "numpy")
         raise TypeError(
             f"checkpoint: '{name}' is of the type {type(value).__name__}; expected a tensor, a number, a text, a dict, a "
             "list, a tuple, or an object with state_dict() and load_state_dict()"
@@ -214,7 +219,10 @@ def _have_same_form(one: Tensor, other: Tensor) -> bool:
 
 def _memory_for_copy(tensor: Tensor) -> Tensor:
     if is_torch(tensor):
-        return torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        try:
+            return torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        except RuntimeError as error:  # PyTorch has no exception of its own for this
+            raise MemoryError(str(error)) from error
     return numpy().empty(tensor.shape, tensor.dtype)
 
 

@@ -41,7 +41,8 @@ targets = inputs.square().sum(1, keepdim=True).sqrt()
 sampler = training.Sampler(len(inputs), 16 * hvd.size(), seed=5, remainder="pad")
 
 state = {"optimizer": optimizer, "scheduler": scheduler}
-backup = training.BackupAndRestore(int(steps), folder, model, state, every_steps=5, seed=11)
+# With "wait", a job that is killed after step 10 has a checkpoint, even if the thread that writes it is slow.
+backup = training.BackupAndRestore(int(steps), folder, model, state, every_steps=5, seed=11, when_busy="wait")
 print(f"begins at step {backup.first_step}", flush=True)
 for step in backup:
     share = sampler.at_step(step)

@@ -87,6 +87,15 @@ class Schedulers(unittest.TestCase):
         self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(1))
 
 
+class Metrics(unittest.TestCase):
+    def test_numbers_that_numpy_does_not_have(self):
+        scores = torch.tensor([0.25, 0.5], dtype=torch.bfloat16, requires_grad=True)
+        mean, auc = training.Mean(), training.Auc()
+        mean.add(scores)
+        auc.add(scores, torch.tensor([False, True]))
+        self.assertEqual((mean.compute(), auc.compute()), (0.375, 1.0))
+
+
 class Clipping(unittest.TestCase):
     def test_the_norm_is_that_of_pytorch(self):
         torch.manual_seed(3)
