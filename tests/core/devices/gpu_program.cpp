@@ -177,7 +177,7 @@ std::vector<float> large_values(std::int64_t count, int rank) {
     return values;
 }
 
-/// Ranks that share a GPU move batches of 2 MiB and more through GPU memory that they share (CUDA IPC), in pieces of 32
+/// Ranks that share a GPU move batches of 3 MiB and more through GPU memory that they share (CUDA IPC), in pieces of 32
 /// MiB.
 void reduces_large_tensors(Gpu& gpu) {
     const rueda::AllreduceOptions sum{.op = rueda::ReduceOp::sum, .device = gpu.stream()};
