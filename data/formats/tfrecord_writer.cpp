@@ -20,8 +20,6 @@
 
 namespace rueda::data {
 
-namespace {
-
 /// A file that is written in order. Threads: one at a time.
 class OutputFile {
 public:
@@ -29,6 +27,8 @@ public:
     [[nodiscard]] virtual Status write(std::string_view bytes) = 0;
     [[nodiscard]] virtual Status close() = 0;
 };
+
+namespace {
 
 class PlainFile final : public OutputFile {
 public:
