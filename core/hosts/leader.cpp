@@ -329,7 +329,9 @@ void Leader::ask_for(const Decision& wanted) {
 Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     for (;;) {
         const Result<std::optional<std::size_t>> received = transport_.test(neighbour.receiving);
-        RUEDA_RETURN_IF_FAILED(received.status());
+        if (!received.is_ok()) {
+            return lose(neighbour, received.status(), now);
+        }
         if (!received.value()) {
             return {};
         }
@@ -343,6 +345,18 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
         RUEDA_RETURN_IF_FAILED(receiving.status());
         neighbour.receiving = receiving.value();
     }
+}
+
+/// Handles the end of the connection to a neighbour. The kernel of the other host tells it at once, but only the second
+/// rank of that host or the launcher knows how the leader ended. Their text takes a little longer, so this leader waits
+/// for it. A leader that sleeps looks again after at most 0.25 s.
+Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
+    constexpr std::int64_t kPatienceNs = 500'000'000;
+    if (neighbour.lost_ns == 0) {
+        neighbour.lost_ns = now;
+    }
+    RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
+    return now - neighbour.lost_ns < kPatienceNs ? Status() : failure;
 }
 
 /// Parses a message. An AbortMessage becomes a failure with the message's code and text.
@@ -446,6 +460,9 @@ Status Leader::inquire(std::int64_t now) {
     next_inquiry_ns_ = now + kInterval;
     for (const Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
+        if (neighbour.lost_ns != 0) {
+            return {};  // no inquiry can be answered any more, and lose() ends the job
+        }
     }
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
         now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); },

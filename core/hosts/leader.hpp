@@ -85,6 +85,7 @@ private:
         std::optional<collectives::Transport::Ticket> sending;
         std::int64_t heard_ns = 0;
         std::int64_t sent_ns = 0;
+        std::int64_t lost_ns = 0;  // when this leader found that the connection has ended; 0 if it has not
     };
     /// An operation that all ranks of this host have announced, and on which the root has not decided.
     struct Awaited {
@@ -130,6 +131,7 @@ private:
 
     Status inquire(std::int64_t now);
     Status hear_deputy(const Neighbour& neighbour);
+    Status lose(Neighbour& neighbour, const Status& failure, std::int64_t now);
     [[nodiscard]] double longest_wait(std::int64_t now) const;
     [[nodiscard]] HostAccount account(std::int64_t now) const;
     [[nodiscard]] std::optional<std::vector<StallReport::Rank>> stacks_of(std::span<const std::int32_t> ranks,
