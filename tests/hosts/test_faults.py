@@ -165,10 +165,13 @@ class Faults(HostsTest):
         self.finish()
 
     def test_leaders_of_hosts_sleep_while_they_wait(self):
-        self.assertLess(self.share_while_waiting(), 0.003)
-
-    def test_leaders_of_hosts_can_do_without_their_connections(self):
-        self.assertGreater(self.share_while_waiting(RUEDA_LEADER_SOCKETS=0), 0.003)
+        # On a busy machine, each wake-up costs more, so the two kinds of leaders are compared with each other.
+        for _ in range(3):
+            sleeping = self.share_while_waiting()
+            polling = self.share_while_waiting(RUEDA_LEADER_SOCKETS=0)
+            if sleeping < polling / 2:
+                return
+        self.fail(f"a leader that sleeps uses {sleeping:.4f} of a core, and one that polls {polling:.4f}")
 
     def test_a_host_is_cut_off(self):
         self.start(2, 2)
