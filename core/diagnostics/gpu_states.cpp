@@ -120,8 +120,8 @@ void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t 
         case GpuState::Stage::launching:
             rank.on_gpu = text_of_launching(state.state);
             rank.waits_for_program = state.state.phase == DeviceState::Phase::waits_for_inputs;
-            rank.is_on_cpu = state.state.phase == DeviceState::Phase::on_cpu ||
-                             state.state.phase == DeviceState::Phase::meets_peers;
+            rank.is_on_cpu =
+                state.state.phase == DeviceState::Phase::on_cpu || state.state.phase == DeviceState::Phase::meets_peers;
             break;
         case GpuState::Stage::behind_others:
             rank.on_gpu = fmt::format("has launched it; GPU {} has not done an earlier operation", state.state.device);

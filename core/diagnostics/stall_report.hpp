@@ -82,8 +82,8 @@ struct StallReport {
         /// True if the rank's GPU has not reached the operation, because the program's own work before it has not
         /// ended.
         bool waits_for_program = false;
-        /// The operation is on tensors in GPUs' memory, and the rank exchanges their data, or tells how far it is, in the
-        /// CPU's memory.
+        /// The operation is on tensors in GPUs' memory, and the rank exchanges their data, or tells how far it is, in
+        /// the CPU's memory.
         bool is_on_cpu = false;
     };
 

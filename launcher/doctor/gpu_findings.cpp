@@ -78,10 +78,11 @@ private:
 
     void look_at_nccl() {
         if (facts_.nccl.file.empty()) {
-            warn("NCCL", "libnccl.so.2 was not found in the packages of python3, nor where the system's loader looks",
-                 "pip install nvidia-nccl-cu13 (or -cu12), or name its folder in LD_LIBRARY_PATH; without it, large "
-                 "tensors move through GPU memory that the ranks of a host share (CUDA IPC), and all others through the "
-                 "host's memory");
+            warn(
+                "NCCL", "libnccl.so.2 was not found in the packages of python3, nor where the system's loader looks",
+                "pip install nvidia-nccl-cu13 (or -cu12), or name its folder in LD_LIBRARY_PATH; without it, large "
+                "tensors move through GPU memory that the ranks of a host share (CUDA IPC), and all others through the "
+                "host's memory");
         } else {
             fine("NCCL", fmt::format("{}, {}",
                                      facts_.nccl.version.empty() ? "a version that its file name does not tell"

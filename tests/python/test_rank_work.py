@@ -112,7 +112,9 @@ class OnRankZero(unittest.TestCase):
         rueda.barrier()
 
     def test_a_refused_thread_is_said(self):
-        with mock.patch.object(_rank_work.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
+        with mock.patch.object(
+            _rank_work.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")
+        ):
             training.on_rank_zero("evaluate", lambda: None, warn=self.lines.append)
         _rank_work._Watch.finish()
         self.assertEqual(len(self.lines), 1 if rueda.rank() == 1 else 0)

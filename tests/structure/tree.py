@@ -22,7 +22,18 @@ ROOMS = {
 
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
-    "base": ["", "security", "network", "settings", "shared_memory", "system", "gpus", "recorder", "stacks", "timeline"],
+    "base": [
+        "",
+        "security",
+        "network",
+        "settings",
+        "shared_memory",
+        "system",
+        "gpus",
+        "recorder",
+        "stacks",
+        "timeline",
+    ],
     "collectives": [
         "",
         "host/arena",

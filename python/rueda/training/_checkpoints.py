@@ -373,7 +373,9 @@ class CheckpointManager:
                 _trees.put_together(structure, state.__getitem__)  # the description must fit the tensors
             except (KeyError, RecursionError, TypeError, ValueError) as error:
                 path = os.path.join(self._folder, candidate["name"])
-                leave_out(f"checkpoint {path}: the description of its state is damaged: {type(error).__name__}: {error}")
+                leave_out(
+                    f"checkpoint {path}: the description of its state is damaged: {type(error).__name__}: {error}"
+                )
                 continue
             try:
                 _native.checkpoint_read(checkpoint, _trees.views_of(model), _trees.views_of(state.items()))

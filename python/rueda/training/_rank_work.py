@@ -70,7 +70,9 @@ def on_rank_zero(
         try:
             result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
         except Exception as error:  # for example, pickle cannot send the exception of body
-            raise error if failure is None else failure
+            if failure is None:
+                raise
+            raise failure from error
         if failure is not None:
             raise failure
     return result  # type: ignore[no-any-return]

@@ -227,12 +227,13 @@ TEST_CASE("a report about a batch in the host's memory names the rank that the o
     job.begin(2, Phase::in_peer_memory);
     const auto sharing = look(200 * kSecond);
     REQUIRE(sharing);
-    CHECK_THAT(sharing->text,
-               Catch::Contains("\n  Probable cause: rank 2 has not delivered its part: 3 steps behind the rank that has "
-                               "done most\n") &&
-                   Catch::Contains("GPU 1 has done its share of a part of it in GPU memory that the ranks share (CUDA "
-                                   "IPC), and the rank waits for the other ranks") &&
-                   Catch::Contains("GPU 2 copies or combines a part of it in GPU memory that the ranks share"));
+    CHECK_THAT(
+        sharing->text,
+        Catch::Contains("\n  Probable cause: rank 2 has not delivered its part: 3 steps behind the rank that has "
+                        "done most\n") &&
+            Catch::Contains("GPU 1 has done its share of a part of it in GPU memory that the ranks share (CUDA "
+                            "IPC), and the rank waits for the other ranks") &&
+            Catch::Contains("GPU 2 copies or combines a part of it in GPU memory that the ranks share"));
 
     // With NCCL, the steps of the ranks say nothing.
     job.begin(0, Phase::launching);
