@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 #include <utility>
 
+#include "base/checkpoint_name.hpp"
 #include "launcher/hosts/network.hpp"
 
 namespace rueda::launcher {
@@ -17,29 +17,6 @@ namespace rueda::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-
-// These names are part of the format of checkpoints (docs/checkpoints.md).
-constexpr std::string_view kSavePrefix = "save-";
-constexpr std::string_view kStepInfix = "-step-";
-constexpr const char* kIndexFile = "state.safetensors";
-
-bool take_beginning(std::string_view& text, std::string_view beginning) {
-    if (!text.starts_with(beginning)) {
-        return false;
-    }
-    text.remove_prefix(beginning.size());
-    return true;
-}
-
-template <class Number>
-bool take_number(std::string_view& text, Number& number) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || number < Number{0}) {
-        return false;
-    }
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return true;
-}
 
 /// Makes hard links to all files of `from` in the new folder `to`.
 std::error_code link_files(const fs::path& from, const fs::path& to) {
@@ -60,25 +37,15 @@ std::error_code link_files(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-std::optional<FoundCheckpoint> parse_checkpoint_name(std::string_view name) {
-    FoundCheckpoint found;
-    std::string_view rest = name;
-    const bool is_one = take_beginning(rest, kSavePrefix) && take_number(rest, found.number) &&
-                        take_beginning(rest, kStepInfix) && take_number(rest, found.step) && rest.empty();
-    return is_one ? std::optional(found) : std::nullopt;
-}
-
 Result<std::vector<FoundCheckpoint>> find_checkpoints(const fs::path& folder, std::uint64_t last) {
     std::vector<FoundCheckpoint> checkpoints;
     std::error_code error;
     fs::directory_iterator entry(folder, error);
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-        std::optional<FoundCheckpoint> found = parse_checkpoint_name(entry->path().filename().string());
+        const auto name = base::parse_checkpoint_name(entry->path().filename().string());
         std::error_code ignored;
-        // The index is written last, so a checkpoint without it is not complete.
-        if (found && found->number > last && fs::exists(entry->path() / kIndexFile, ignored)) {
-            found->path = entry->path();
-            checkpoints.push_back(*std::move(found));
+        if (name && name->number > last && fs::exists(entry->path() / base::kCheckpointStateFile, ignored)) {
+            checkpoints.push_back({entry->path(), name->number, name->step});
         }
     }
     if (error && error != std::errc::no_such_file_or_directory) {
@@ -98,7 +65,7 @@ Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
     std::error_code error = link_files(checkpoint.path, kept.path_);
     // The training removes the index first. If the index is still there, the links to the other files are complete.
     std::error_code unreadable;
-    if (!fs::exists(checkpoint.path / kIndexFile, unreadable) && !unreadable) {
+    if (!fs::exists(checkpoint.path / base::kCheckpointStateFile, unreadable) && !unreadable) {
         return failure(ErrorCode::invalid_argument,
                        "{} was removed before it could be evaluated; keep more checkpoints",
                        checkpoint.path.filename().string());

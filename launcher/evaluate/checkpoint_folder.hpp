@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -18,9 +16,6 @@ struct FoundCheckpoint {
     std::uint64_t number = 0;  ///< counts the checkpoints of the folder
     std::int64_t step = 0;     ///< the number of completed steps
 };
-
-/// Reads a name such as "save-000002-step-200". Returns nothing for any other name.
-[[nodiscard]] std::optional<FoundCheckpoint> parse_checkpoint_name(std::string_view name);
 
 /// Returns the complete checkpoints in the folder with a number above `last`, ordered by number. A folder that does not
 /// exist has none.

@@ -13,7 +13,6 @@
 
 namespace rueda::training {
 
-inline constexpr std::string_view kStateFile = "state.safetensors";
 inline constexpr std::string_view kStepKey = "rueda.step";      ///< also in the files of the model
 inline constexpr std::string_view kSizeKey = "rueda.size";      ///< number of ranks that saved the checkpoint
 inline constexpr std::string_view kMetricKey = "rueda.metric";  ///< missing if there is no metric

@@ -9,11 +9,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/checkpoint_name.hpp"
 #include "base/system/atomic_file.hpp"
 #include "base/unique_fd.hpp"
 #include "training/checkpoints/checkpoint_index.hpp"
@@ -23,9 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using base::file_failure;
-
-constexpr std::string_view kSavePrefix = "save-";
-constexpr std::string_view kStepInfix = "-step-";
 
 /// Flushes a folder, so that the names in it survive a power failure. `forbidden` is the result if this process may not
 /// open the folder.
@@ -53,29 +50,9 @@ struct SaveFolder {
     std::int64_t step = 0;
 };
 
-template <class Number>
-bool take_number(std::string_view& text, Number& number) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || number < Number{0}) {
-        return false;
-    }
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return true;
-}
-
 std::optional<SaveFolder> parse_save_folder(const fs::path& path) {
-    SaveFolder folder{path};
-    const std::string name = path.filename().string();
-    std::string_view rest = name;
-    if (!rest.starts_with(kSavePrefix)) {
-        return std::nullopt;
-    }
-    rest.remove_prefix(kSavePrefix.size());
-    if (!take_number(rest, folder.number) || !rest.starts_with(kStepInfix)) {
-        return std::nullopt;
-    }
-    rest.remove_prefix(kStepInfix.size());
-    return take_number(rest, folder.step) && rest.empty() ? std::optional(folder) : std::nullopt;
+    const auto name = base::parse_checkpoint_name(path.filename().string());
+    return name ? std::optional(SaveFolder{path, name->number, name->step}) : std::nullopt;
 }
 
 /// Returns the checkpoints' folders in the store, newest first, complete or not.
@@ -99,7 +76,7 @@ Result<std::vector<SaveFolder>> save_folders(const fs::path& store) {
 
 /// Returns false only if the file system says that there is no index.
 bool has_index(const fs::path& folder) {
-    return ::access((folder / kStateFile).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    return ::access((folder / base::kCheckpointStateFile).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 /// Returns why a checkpoint is damaged, or a success if it is complete. Returns nothing if it has no index.
@@ -171,7 +148,7 @@ Result<fs::path> begin_checkpoint(const fs::path& store, std::int64_t step) {
     const Result<std::vector<SaveFolder>> folders = save_folders(store);
     RUEDA_RETURN_IF_FAILED(folders.status());
     const std::uint64_t number = folders.value().empty() ? 1 : folders.value().front().number + 1;
-    fs::path folder = store / fmt::format("{}{:06}{}{}", kSavePrefix, number, kStepInfix, step);
+    fs::path folder = store / base::format_checkpoint_name({number, step});
     if (::mkdir(folder.c_str(), 0777) != 0) {
         return file_failure(folder, "mkdir", errno);
     }
@@ -221,11 +198,11 @@ Status complete_checkpoint(const fs::path& folder, const CheckpointFacts& facts,
     RUEDA_RETURN_IF_FAILED(model.open_model(names));
     const Result<Metadata> index = make_index(folder, facts, names);
     RUEDA_RETURN_IF_FAILED(index.status());
-    return status_of([&] { write_checkpoint(folder / kStateFile, state, index.value()); });
+    return status_of([&] { write_checkpoint(folder / base::kCheckpointStateFile, state, index.value()); });
 }
 
 void remove_checkpoint(const fs::path& folder) noexcept {
-    ::unlink((folder / kStateFile).c_str());
+    ::unlink((folder / base::kCheckpointStateFile).c_str());
     // A failure leaves an incomplete checkpoint behind, which is ignored and which the next pruning removes.
     std::error_code ignored;
     fs::remove_all(folder, ignored);

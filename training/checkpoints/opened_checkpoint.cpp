@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/checkpoint_name.hpp"
 #include "training/checkpoints/checkpoint_index.hpp"
 #include "training/checkpoints/checkpoint_store.hpp"
 
@@ -72,10 +73,10 @@ std::vector<TensorPart> as_whole_parts(std::span<const NamedTensor> tensors) {
 
 Result<OpenedCheckpoint> OpenedCheckpoint::open(const std::filesystem::path& folder) {
     OpenedCheckpoint opened;
-    RUEDA_RETURN_IF_FAILED(status_of([&] { opened.state_.emplace(folder / kStateFile); }));
+    RUEDA_RETURN_IF_FAILED(status_of([&] { opened.state_.emplace(folder / base::kCheckpointStateFile); }));
     Result<ParsedIndex> index = parse_index(opened.state_->metadata());
     if (!index.is_ok()) {
-        return damaged_checkpoint(folder / kStateFile, index.status().message());
+        return damaged_checkpoint(folder / base::kCheckpointStateFile, index.status().message());
     }
     CheckpointFacts& facts = index.value().facts;
     opened.info_ = {folder, facts.step, facts.size, facts.metric, std::move(facts.values)};

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rueda::base {
+
+/// The name of a checkpoint's folder, for example "save-000002-step-200". CheckpointManager writes such folders, and
+/// `rueda evaluate` finds them. The name is part of the format of checkpoints (docs/checkpoints.md).
+struct CheckpointName {
+    std::uint64_t number = 0;  ///< counts the checkpoints of the folder above
+    std::int64_t step = 0;     ///< the number of completed steps; not negative
+    [[nodiscard]] bool operator==(const CheckpointName&) const = default;
+};
+
+/// The file that is written last. A folder without it is no complete checkpoint.
+inline constexpr std::string_view kCheckpointStateFile = "state.safetensors";
+
+[[nodiscard]] std::string format_checkpoint_name(const CheckpointName& name);
+/// Returns nothing for any other text.
+[[nodiscard]] std::optional<CheckpointName> parse_checkpoint_name(std::string_view text);
+
+}  // namespace rueda::base
