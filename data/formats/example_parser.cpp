@@ -92,45 +92,28 @@ public:
 private:
     static constexpr std::size_t kUnknown = ~std::size_t{0};
 
-    Status read_example(Cursor example, std::size_t row) {
-        while (!example.empty()) {
+    /// Calls `read` with the content of each field `wanted` of a message, and skips all other fields.
+    template <class Read>
+    Status read_fields(Cursor message, std::uint64_t wanted, const char* name, const Read& read) {
+        while (!message.empty()) {
             std::uint64_t tag = 0;
-            Cursor features;
-            if (!wire::read_varint(example, tag)) {
-                return invalid("Example");
+            Cursor content;
+            if (!wire::read_varint(message, tag) ||
+                !(tag == wanted ? wire::read_length(message, content) : wire::skip_field(message, tag))) {
+                return invalid(name);
             }
-            if (tag != kFeatures) {
-                if (!wire::skip_field(example, tag)) {
-                    return invalid("Example");
-                }
-                continue;
+            if (tag == wanted) {
+                RUEDA_RETURN_IF_FAILED(read(content));
             }
-            if (!wire::read_length(example, features)) {
-                return invalid("Example");
-            }
-            RUEDA_RETURN_IF_FAILED(read_features(features, row));
         }
         return {};
     }
+    Status read_example(Cursor example, std::size_t row) {
+        return read_fields(example, kFeatures, "Example",
+                           [this, row](Cursor features) { return read_features(features, row); });
+    }
     Status read_features(Cursor features, std::size_t row) {
-        while (!features.empty()) {
-            std::uint64_t tag = 0;
-            Cursor entry;
-            if (!wire::read_varint(features, tag)) {
-                return invalid("Features");
-            }
-            if (tag != kEntry) {
-                if (!wire::skip_field(features, tag)) {
-                    return invalid("Features");
-                }
-                continue;
-            }
-            if (!wire::read_length(features, entry)) {
-                return invalid("Features");
-            }
-            RUEDA_RETURN_IF_FAILED(read_entry(entry, row));
-        }
-        return {};
+        return read_fields(features, kEntry, "Features", [this, row](Cursor entry) { return read_entry(entry, row); });
     }
     /// Reads a key and its feature. They may have any order, and either may be absent, which means empty.
     Status read_entry(Cursor entry, std::size_t row) {

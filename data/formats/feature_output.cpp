@@ -77,34 +77,35 @@ Status FeatureOutput::read(Cursor message, std::size_t row, bool& has_value) {
                            name_of(feature_.dtype));
         }
         has_value = true;
-        RUEDA_RETURN_IF_FAILED(tag == kFloatList     ? read_floats(list, row)
-                               : tag == kIntegerList ? read_integers(list, row)
-                                                     : read_texts(list, row));
+        RUEDA_RETURN_IF_FAILED(tag == kFloatList ? read_numbers(list, row, kSingleFloat, &FeatureOutput::append_floats)
+                               : tag == kIntegerList
+                                   ? read_numbers(list, row, kSingleInteger, &FeatureOutput::append_integers)
+                                   : read_texts(list, row));
     }
     return {};
 }
 
-Status FeatureOutput::read_floats(Cursor list, std::size_t row) {
+/// Reads a list of numbers. A writer may pack several numbers, or write each one with `single_tag` before it.
+Status FeatureOutput::read_numbers(Cursor list, std::size_t row, std::uint64_t single_tag, Append append) {
     std::size_t count = 0;
     while (!list.empty()) {
         std::uint64_t tag = 0;
         Cursor values;
-        if (!wire::read_varint(list, tag)) {
+        if (!wire::read_varint(list, tag) || (tag != kPackedTag && tag != single_tag)) {
             return invalid_list();
         }
         if (tag == kPackedTag) {
             if (!wire::read_length(list, values)) {
                 return invalid_list();
             }
-        } else if (tag == kSingleFloat) {
-            values = {list.place, list.place + sizeof(float)};
-            if (!wire::skip_bytes(list, sizeof(float))) {
+        } else {
+            values.place = list.place;
+            if (!wire::skip_field(list, tag)) {
                 return invalid_list();
             }
-        } else {
-            return invalid_list();
+            values.end = list.place;
         }
-        RUEDA_RETURN_IF_FAILED(append_floats(values, row, count));
+        RUEDA_RETURN_IF_FAILED((this->*append)(values, row, count));
     }
     if (is_ragged()) {
         offsets_.set_end(row, offsets_.begin_of(row) + count);
@@ -128,37 +129,6 @@ Status FeatureOutput::append_floats(Cursor packed, std::size_t row, std::size_t&
     }
     count += more;  // if there are too many values, check_count() says how many
     return {};
-}
-
-Status FeatureOutput::read_integers(Cursor list, std::size_t row) {
-    std::size_t count = 0;
-    while (!list.empty()) {
-        std::uint64_t tag = 0;
-        Cursor values;
-        if (!wire::read_varint(list, tag)) {
-            return invalid_list();
-        }
-        if (tag == kPackedTag) {
-            if (!wire::read_length(list, values)) {
-                return invalid_list();
-            }
-        } else if (tag == kSingleInteger) {
-            values.place = list.place;
-            std::uint64_t value = 0;
-            if (!wire::read_varint(list, value)) {
-                return invalid_list();
-            }
-            values.end = list.place;
-        } else {
-            return invalid_list();
-        }
-        RUEDA_RETURN_IF_FAILED(append_integers(values, row, count));
-    }
-    if (is_ragged()) {
-        offsets_.set_end(row, offsets_.begin_of(row) + count);
-        return {};
-    }
-    return check_count(count);
 }
 
 Status FeatureOutput::append_integers(Cursor packed, std::size_t row, std::size_t& count) {

@@ -63,8 +63,8 @@ public:
 private:
     [[nodiscard]] bool is_ragged() const noexcept { return feature_.length == 0; }
     [[nodiscard]] std::size_t length() const noexcept { return static_cast<std::size_t>(feature_.length); }
-    [[nodiscard]] Status read_floats(wire::Cursor list, std::size_t row);
-    [[nodiscard]] Status read_integers(wire::Cursor list, std::size_t row);
+    using Append = Status (FeatureOutput::*)(wire::Cursor packed, std::size_t row, std::size_t& count);
+    [[nodiscard]] Status read_numbers(wire::Cursor list, std::size_t row, std::uint64_t single_tag, Append append);
     [[nodiscard]] Status read_texts(wire::Cursor list, std::size_t row);
     [[nodiscard]] Status append_floats(wire::Cursor packed, std::size_t row, std::size_t& count);
     [[nodiscard]] Status append_integers(wire::Cursor packed, std::size_t row, std::size_t& count);
