@@ -76,6 +76,10 @@ struct Batch {
     /// hosts.
     std::span<const std::int64_t> rows = {};
 
+    /// Returns the number of members on this host; 0 for a batch without tensors.
+    [[nodiscard]] std::size_t local_members() const {
+        return segments.empty() ? 0 : locations.size() / segments.size();
+    }
     [[nodiscard]] std::span<const Location> locations_of(std::size_t segment, std::size_t members) const {
         return locations.subspan(segment * members, members);
     }

@@ -113,8 +113,7 @@ void SetCommunicator::SubBatch::add(const DeviceBatch& batch, std::size_t tensor
         memory.push_back(batch.memory[tensor]);
     }
     if (tensor < batch.host.segments.size()) {
-        const std::size_t local_members = batch.host.locations.size() / batch.host.segments.size();
-        const auto of_tensor = batch.host.locations_of(tensor, local_members);
+        const auto of_tensor = batch.host.locations_of(tensor, batch.host.local_members());
         host_segments.push_back(batch.host.segments[tensor]);
         locations.insert(locations.end(), of_tensor.begin(), of_tensor.end());
     }
@@ -248,12 +247,6 @@ Status SetCommunicator::check(Operation operation, const Segment& segment) const
     return set_.path == DevicePath::nccl && uses_nccl_ ? parts_.nccl->check(operation, segment) : Status();
 }
 
-/// On this host.
-std::size_t SetCommunicator::local_members_of(const DeviceBatch& batch) {
-    const Batch& host = batch.host;
-    return host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
-}
-
 Task& SetCommunicator::start(const DeviceBatch& batch) {
     if (is_time_for_offers(batch)) {
         begin_offers(batch);
@@ -276,7 +269,7 @@ void SetCommunicator::begin_offers(const DeviceBatch& batch) {
                        .count = kOfferBytes,
                        .input = offers_.own.front().data(),
                        .output = offers_.all.front().data()};
-    offers_.locations.assign(local_members_of(batch), {.first_dimension = 1});
+    offers_.locations.assign(batch.host.local_members(), {.first_dimension = 1});
     offers_.rows.assign(set_.members, 1);
     offers_.task = &host_.start({.operation = Operation::allgather,
                                  .segments = {&offers_.segment, 1},
@@ -346,12 +339,12 @@ bool SetCommunicator::begin_order(const DeviceBatch& batch) {
         return false;
     }
     if (order_.has_order()) {
-        order_.begin(local_members_of(batch), may_lag_ || staged_took_part_ ? First::meet : First::propose);
+        order_.begin(batch.host.local_members(), may_lag_ || staged_took_part_ ? First::meet : First::propose);
         return true;
     }
     const bool asks = ++batches_ % parts_.order_interval == 0;
     if (asks) {
-        order_.begin(local_members_of(batch), First::ask);
+        order_.begin(batch.host.local_members(), First::ask);
     }
     return asks;
 }

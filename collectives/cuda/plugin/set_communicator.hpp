@@ -119,7 +119,6 @@ private:
     void say(const Decision& decision) const;
     void say_refusal();
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
-    [[nodiscard]] static std::size_t local_members_of(const DeviceBatch& batch);
     [[nodiscard]] bool is_time_for_offers(const DeviceBatch& batch);
     void begin_offers(const DeviceBatch& batch);
     [[nodiscard]] StepResult step_offers(StepWork& work);

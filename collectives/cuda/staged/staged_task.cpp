@@ -328,7 +328,7 @@ void StagedTask::use_area_of_members(const StagedPart& part, std::uint64_t numbe
 
 void StagedTask::start_on_cpu() {
     const Batch& host = batch_.host;
-    const std::size_t local_members = host.segments.empty() ? 0 : host.locations.size() / host.segments.size();
+    const std::size_t local_members = host.local_members();
     segments_.clear();
     locations_.clear();
     std::byte* const memory = stages_.front().block.memory;
