@@ -179,6 +179,24 @@ bool end_all_work(std::chrono::milliseconds patience) {
     return true;
 }
 
+/// Steps the sets of a member in a random order, until all their batches are launched.
+void launch_all(const std::vector<std::unique_ptr<OrderedSet>>& own, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto limit = Clock::now() + 60s;
+    while (std::any_of(own.begin(), own.end(), [](const auto& set) { return !set->is_done(); })) {
+        ensure(Clock::now() < limit, "the batches are not launched");
+        OrderedSet& set = *own[random() % own.size()];
+        if (!set.is_done()) {
+            set.advance();
+        }
+        if (random() % 64 == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+        } else {
+            std::this_thread::yield();
+        }
+    }
+}
+
 /// Runs the batches of all sets of a member in an order of this member alone. When all members have launched all
 /// batches, compares the results. Throws "deadlock" if the devices cannot do the batches.
 void run_in_random_order(Member& member, const Sets& sets, std::uint64_t seed, Tensors tensors, Numbers numbers,
@@ -195,20 +213,7 @@ void run_in_random_order(Member& member, const Sets& sets, std::uint64_t seed, T
                                                        std::move(communicator), seed * 100 + s, tensors));
         }
     }
-    std::mt19937_64 random(seed * 10 + member.number());
-    const auto limit = Clock::now() + 60s;
-    while (std::any_of(own.begin(), own.end(), [](const auto& set) { return !set->is_done(); })) {
-        ensure(Clock::now() < limit, "the batches are not launched");
-        OrderedSet& set = *own[random() % own.size()];
-        if (!set.is_done()) {
-            set.advance();
-        }
-        if (random() % 64 == 0) {
-            std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-        } else {
-            std::this_thread::yield();
-        }
-    }
+    launch_all(own, seed * 10 + member.number());
     member.meet();
     const bool has_ended = end_all_work(patience);
     member.meet();
@@ -383,16 +388,7 @@ TEST_CASE("a set that was alone gets an order when another set asks for one, and
                     own[s]->run_one();
                 }
             }
-            std::mt19937_64 random(seed * 10 + member.number());
-            const auto limit = Clock::now() + 60s;
-            while (std::any_of(own.begin(), own.end(), [](const auto& set) { return !set->is_done(); })) {
-                ensure(Clock::now() < limit, "the batches are not launched");
-                OrderedSet& set = *own[random() % own.size()];
-                if (!set.is_done()) {
-                    set.advance();
-                }
-                std::this_thread::yield();
-            }
+            launch_all(own, seed * 10 + member.number());
             member.meet();
             ensure(end_all_work(kPatience), "the devices have not done their work");
             for (const auto& set : own) {

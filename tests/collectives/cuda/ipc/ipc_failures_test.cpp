@@ -231,10 +231,11 @@ TEST_CASE("the memory of sets that have ended is used again", "[ipc][choice]") {
     });
 }
 
-TEST_CASE("planted: the members do not wait until the slots are filled", "[ipc][planted]") {
-    const RanksResult result = run_ipc({.seed = 6, .sizes = kSizes, .plant = plant_no_wait}, [](IpcMember& member) {
+/// Runs one allreduce of `count` elements with a planted defect, and checks that the stand-in finds a race.
+void check_race(std::uint64_t seed, void (*plant)(int member, cuda::CudaApi& api), std::size_t count) {
+    const RanksResult result = run_ipc({.seed = seed, .sizes = kSizes, .plant = plant}, [count](IpcMember& member) {
         const auto communicator = member.connect();
-        const Sum sum(member, 900);  // one piece
+        const Sum sum(member, count);
         member.run(*communicator, Operation::allreduce, {&sum.segment, 1});
         member.meet();
         gpu::settle();
@@ -244,18 +245,12 @@ TEST_CASE("planted: the members do not wait until the slots are filled", "[ipc][
     CHECK(says(violations_of(result), "Race"));
 }
 
+TEST_CASE("planted: the members do not wait until the slots are filled", "[ipc][planted]") {
+    check_race(6, plant_no_wait, 900);  // one piece
+}
+
 TEST_CASE("planted: a slot is filled again before the other members have read it", "[ipc][planted]") {
-    const RanksResult result =
-        run_ipc({.seed = 7, .sizes = kSizes, .plant = plant_no_wait_for_reads}, [](IpcMember& member) {
-            const auto communicator = member.connect();
-            const Sum sum(member, 9000);  // nine pieces
-            member.run(*communicator, Operation::allreduce, {&sum.segment, 1});
-            member.meet();
-            gpu::settle();
-            member.meet();
-        });
-    INFO(result.text());
-    CHECK(says(violations_of(result), "Race"));
+    check_race(7, plant_no_wait_for_reads, 9000);  // nine pieces
 }
 
 TEST_CASE("planted: memory is closed before the kernels that read it have ended", "[ipc][planted]") {
