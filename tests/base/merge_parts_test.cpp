@@ -14,14 +14,14 @@
 
 #include "base/timeline/operation_groups.hpp"
 #include "base/timeline/trace_events.hpp"
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::base {
 
 namespace {
 
 using Json = nlohmann::json;
-using training::test::Folder;
+using tests::Folder;
 
 constexpr std::size_t kSmallPiece = 300;  // less than an event
 constexpr std::size_t kMany = 1000;

@@ -60,7 +60,7 @@ TEST_CASE("Files are found by patterns, sorted, and once", "[unit]") {
 TEST_CASE("A pattern that does not fit is an error that says what to do", "[unit]") {
     const Folder folder;
     CHECK_THAT(message_of([&] { (void)files(folder.file("*.txt")); }),
-               Contains("no file matches '" + folder.file("*.txt") + "'") && Contains("check the path"));
+               Contains("no file matches '" + folder.file("*.txt").string() + "'") && Contains("check the path"));
     CHECK_THAT(message_of([&] { (void)files(folder.file("")); }), Contains("is not a regular file") && Contains("/*'"));
     make_fifo(folder.file("pipe"));
     CHECK_THAT(message_of([&] { (void)files(folder.file("p*")); }),

@@ -6,8 +6,6 @@
 
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -18,27 +16,11 @@
 #include "rueda/data/pipeline.hpp"
 #include "rueda/data/tfrecord.hpp"
 #include "rueda/error.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::data::test {
 
-/// An empty folder that is removed with its content at the end of the test.
-class Folder {
-public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "rueda-data-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) {
-            throw std::runtime_error("mkdtemp " + name + " failed");
-        }
-        path_ = name;
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { std::filesystem::remove_all(path_); }
-    [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
-private:
-    std::filesystem::path path_;
-};
+using tests::Folder;
 
 inline void write_file(const std::string& path, std::string_view bytes) {
     std::ofstream file(path, std::ios::binary);

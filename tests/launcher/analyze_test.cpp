@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launcher/analyze/read_recordings.hpp"
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -430,7 +430,7 @@ void write(const std::filesystem::path& path, const std::string& text) { std::of
 }  // namespace
 
 TEST_CASE("the files of a folder", "[analyze]") {
-    const training::test::Folder folder;
+    const tests::Folder folder;
     const auto refusal = [&] { return read_recordings(folder.path().string()).status().message(); };
     CHECK(contains(refusal(), "has no files of the flight recorder"));
     CHECK(exit_of({folder.path().string()}) == 2);

@@ -15,7 +15,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/training/saved_values.hpp"
 #include "tests/training/system_calls.hpp"
 
@@ -23,7 +23,7 @@ namespace rueda::training {
 namespace {
 using Catch::Matchers::Contains;
 using test::Fault;
-using test::Folder;
+using tests::Folder;
 
 constexpr int kSaved = 0;
 constexpr int kRefused = 1;

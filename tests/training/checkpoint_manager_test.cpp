@@ -9,16 +9,16 @@
 
 #include "rueda/training/backup_and_restore.hpp"
 #include "rueda/training/random.hpp"
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/training/messages.hpp"
 #include "tests/training/saved_values.hpp"
 
 namespace rueda::training {
 namespace {
 using Catch::Matchers::Contains;
-using test::Folder;
 using test::message_of;
 using test::SavedValues;
+using tests::Folder;
 
 /// A job of one process that keeps the warnings of its managers.
 struct WarnedJob {

@@ -14,15 +14,15 @@
 #include <fstream>
 #include <numeric>
 
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/training/messages.hpp"
 
 namespace rueda::training {
 namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
-using test::Folder;
 using test::message_of;
+using tests::Folder;
 
 struct Model {
     std::vector<float> weights = {1.0F, -0.0F, 3.5F, 4.0F, 5.0F, 6.0F};

@@ -7,7 +7,7 @@
 #include "rueda/rueda.hpp"
 #include "rueda/training/agreement.hpp"
 #include "rueda/training/checkpoint.hpp"
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/training/job.hpp"
 #include "tests/training/messages.hpp"
 
@@ -40,7 +40,7 @@ TEST_CASE("long errors are cut between characters", "[training]") {
 
 TEST_CASE("checkpoints are saved and restored together", "[training]") {
     const Job job;
-    const test::Folder folder;
+    const tests::Folder folder;
     std::vector<float> values = {1.5F, 2.5F};
     const std::vector<NamedTensor> tensors = {{"values", TensorView(values)}};
     save_checkpoint(folder.file("m"), tensors, {{"epoch", "7"}});

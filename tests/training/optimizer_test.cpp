@@ -16,7 +16,7 @@
 #include "rueda/error.hpp"
 #include "rueda/training/checkpoint.hpp"
 #include "rueda/training/random.hpp"
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/training/messages.hpp"
 #include "training/optimizers/kernels.hpp"
 
@@ -287,7 +287,7 @@ TEST_CASE("weight decay leaves out the parameters that do not decay", "[training
 }
 
 TEST_CASE("a restored optimizer continues with the same bits", "[training]") {
-    const test::Folder folder;
+    const tests::Folder folder;
     for (const OptimizerRule& rule : all_rules()) {
         INFO(name_of(rule));
         Model whole;
@@ -314,7 +314,7 @@ TEST_CASE("a restored optimizer continues with the same bits", "[training]") {
 }
 
 TEST_CASE("the state's names contain the rule, so another rule's state is refused", "[training]") {
-    const test::Folder folder;
+    const tests::Folder folder;
     std::vector<float> values(2);
     std::vector<float> gradient(2);
     Optimizer adam(Adam{}, {{"w", values, gradient}});

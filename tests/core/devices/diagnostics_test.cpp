@@ -19,8 +19,8 @@
 #include "core/messages/operation.hpp"
 #include "tests/core/devices/device_rank.hpp"
 #include "tests/support/check_passed.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
-#include "tests/training/folder.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -191,7 +191,7 @@ std::set<std::string> parts_of_executions(const std::string& path) {
 }
 
 TEST_CASE("a timeline names the copies of a tensor that moves through the host's memory", "[diagnostics]") {
-    const training::test::Folder folder;
+    const tests::Folder folder;
     base::Config config = DeviceRank::settings();
     config.gpu_path = base::GpuPath::host;
     config.timeline = (folder.path() / "timeline.json").string();
@@ -287,7 +287,7 @@ TEST_CASE("a timeline shows when each GPU worked, and without a timeline nothing
     run_on_devices(2, [&without](DeviceRank& rank) { without.run(rank); });
     CHECK(gpu::calls("cuEventElapsedTime") == before);
 
-    const training::test::Folder folder;
+    const tests::Folder folder;
     base::Config config = DeviceRank::settings();
     config.timeline = (folder.path() / "timeline.json").string();
     constexpr std::chrono::milliseconds kDelay{30};

@@ -13,12 +13,12 @@
 #include <string>
 #include <thread>
 
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::core {
 namespace {
 
-using training::test::Folder;
+using tests::Folder;
 
 std::string content_of(const std::filesystem::path& path) {
     std::ifstream file(path);

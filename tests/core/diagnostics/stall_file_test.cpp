@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::core {
 namespace {
 
 using Json = nlohmann::json;
-using training::test::Folder;
+using tests::Folder;
 
 Json content_of(const std::filesystem::path& path) {
     std::ifstream file(path);

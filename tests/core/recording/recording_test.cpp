@@ -19,8 +19,8 @@
 #include "launcher/analyze/analyze.hpp"
 #include "launcher/analyze/read_recordings.hpp"
 #include "rueda/rueda.h"
+#include "tests/support/folder.hpp"
 #include "tests/support/runtime_rank.hpp"
-#include "tests/training/folder.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -28,7 +28,7 @@ namespace {
 using base::RecordedOperation;
 using core::Completion;
 using core::Runtime;
-using training::test::Folder;
+using tests::Folder;
 
 base::Config settings(const std::string& folder = {}) {
     base::Config config = runtime_rank_settings();

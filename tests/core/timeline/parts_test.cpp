@@ -21,14 +21,14 @@
 #include "core/timeline/program_scopes.hpp"
 #include "core/timeline/ring_drain.hpp"
 #include "core/timeline/timeline_file.hpp"
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::core {
 namespace {
 
 using base::RankRecorder;
 using base::TimelineOperation;
-using training::test::Folder;
+using tests::Folder;
 
 /// The accuracy, in ns, with which a recorder converts times shortly after its start.
 constexpr std::int64_t kConversion = 100'000;

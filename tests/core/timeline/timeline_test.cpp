@@ -19,15 +19,15 @@
 #include "core/pending/completion.hpp"
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
+#include "tests/support/folder.hpp"
 #include "tests/support/runtime_rank.hpp"
-#include "tests/training/folder.hpp"
 
 namespace rueda::tests {
 namespace {
 
 using core::Completion;
 using core::Runtime;
-using training::test::Folder;
+using tests::Folder;
 using Json = nlohmann::json;
 
 base::Config settings(const std::string& timeline = {}, const std::string& host = {}) {

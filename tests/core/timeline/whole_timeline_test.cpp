@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/training/folder.hpp"
+#include "tests/support/folder.hpp"
 
 namespace rueda::core {
 namespace {
@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    training::test::Folder folder_;
+    tests::Folder folder_;
 };
 
 }  // namespace

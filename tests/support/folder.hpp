@@ -7,13 +7,13 @@
 #include <stdexcept>
 #include <string>
 
-namespace rueda::training::test {
+namespace rueda::tests {
 
 /// An empty folder that is removed with its content at the end of the test.
 class Folder {
 public:
     Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "rueda-training-XXXXXX").string();
+        std::string name = (std::filesystem::temp_directory_path() / "rueda-test-XXXXXX").string();
         if (::mkdtemp(name.data()) == nullptr) {
             throw std::runtime_error("mkdtemp " + name + " failed");
         }
@@ -29,4 +29,4 @@ private:
     std::filesystem::path path_;
 };
 
-}  // namespace rueda::training::test
+}  // namespace rueda::tests
