@@ -147,7 +147,7 @@ private:
     std::vector<MetLeader> met_;
 };
 
-/// What one rank tells the others after its attempt.
+/// The result of a rank's attempt. The rank sends it to all others.
 struct Outcome {
     std::string could_not_connect;  ///< why this rank has no connection to its parent; empty if it has one
     std::string not_reached;        ///< which children did not connect; empty if all did

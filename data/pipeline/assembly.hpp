@@ -14,7 +14,7 @@
 
 namespace rueda::data {
 
-/// What a worker thread does for one step, or the end of an epoch.
+/// The work of a worker thread for one step, or the end of an epoch.
 struct Work {
     std::int64_t epoch = 0;
     std::int64_t step = 0;

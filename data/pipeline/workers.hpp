@@ -18,7 +18,7 @@
 
 namespace rueda::data {
 
-/// What a worker made of one step.
+/// The result of a worker for one step.
 struct Outcome {
     bool is_ready = false;
     bool ends_epoch = false;

@@ -40,7 +40,7 @@ private:
 [[nodiscard]] Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const StagedPart> parts,
                                    std::byte* slot);
 
-/// What the kernels of a piece read, and where.
+/// The addresses that the kernels of a piece read.
 struct IpcMemory {
     std::span<std::byte* const> slots{};  ///< of the piece, by member
     std::byte* scratch = nullptr;         ///< as large as a slot; only this member uses it

@@ -12,7 +12,8 @@
 #include "collectives/cuda/cuda_api.hpp"
 #include "collectives/cuda/ipc/ipc_device.hpp"
 
-/// What the members of a process set tell each other before they use each other's device memory. Pure functions.
+/// The records that the members of a process set exchange before they use each other's device memory. All functions
+/// are pure.
 namespace rueda::collectives::cuda {
 
 /// Each member sends this record twice: first with its memory, and then, when it has tried to open the memory of all

@@ -27,7 +27,7 @@ public:
         std::int32_t rank = 0;        ///< the rank's number in the job
         int device = -1;
     };
-    /// What a rank tells the other members of a set about its other sets.
+    /// The part of an offer in which a rank describes its other sets to the other members of a set.
     struct Others {
         bool any = false;                             ///< whether there are any
         std::optional<std::int32_t> without_order{};  ///< one of them that has no order

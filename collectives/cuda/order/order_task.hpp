@@ -50,7 +50,7 @@ public:
     /// The batch was launched, or will never be.
     void leave() noexcept;
 
-    /// What the task waits for.
+    /// Returns the phase that the task is in. The phase says what the task waits for.
     [[nodiscard]] LaunchPhase phase() const {
         return phase_ == Phase::waiting ? LaunchPhase::waits_for_set : LaunchPhase::agrees_on_order;
     }

@@ -36,7 +36,7 @@ public:
 
     /// Allocates this member's area, once. A member that cannot have one says so in own_place().
     void allocate();
-    /// What the other members must know.
+    /// Returns the place that the other members must know.
     [[nodiscard]] std::uint64_t own_place() const { return place_; }
     /// Takes the places of all members. They come from other processes, so they are checked.
     void connect(std::span<const std::uint64_t> places);

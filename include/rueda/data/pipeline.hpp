@@ -55,7 +55,7 @@ struct PipelineOptions {
     Position start = {};  ///< where to begin. A fingerprint of 0 is not compared
 };
 
-/// What a pipeline did, and where its time went.
+/// An account of the work of a pipeline and of the time that each stage took.
 struct Statistics {
     std::int64_t batches = 0;    ///< that were taken
     std::int64_t records = 0;    ///< in these batches

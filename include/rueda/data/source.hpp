@@ -23,7 +23,7 @@ enum class FileCompression : std::int32_t {
     zstd,
 };
 
-/// What a source is.
+/// The kinds of sources.
 enum class SourceKind : std::int32_t {
     file,
     fifo,    ///< a named pipe; each byte reaches one reader, once
