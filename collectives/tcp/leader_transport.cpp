@@ -243,10 +243,11 @@ bool LeaderTransport::read(int rank, Line& line) {
     }
     const bool has_read = has_ended || !messages.empty();
     for (LeaderLink::Message& message : messages) {
-        if (message.header.kind == LinkHeader::Kind::message) {
+        if (message.header.kind == LinkHeader::Kind::farewell) {
+            line.has_left = true;
+        } else if (message.header.kind == LinkHeader::Kind::message) {
             deliver(rank, std::move(message));
         }
-        line.has_left = line.has_left || message.header.kind == LinkHeader::Kind::farewell;
     }
     return has_read;
 }
