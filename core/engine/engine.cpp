@@ -452,9 +452,9 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             }
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                // If another thread has woken this thread, the next wait begins with spinning. After its own timer,
-                // this thread looks once and sleeps again. A rank that polls was woken by its timer, and its pauses
-                // continue to grow.
+                // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
+                // its own timer, this thread looks once and sleeps again. A rank that polls was woken by its timer, and
+                // its pauses continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -593,8 +593,9 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Called after a submit, with the progress lock held. Returns true if the operation ended at once; `completion` is
-/// then done if the operation has a result. Otherwise drives progress until the operation has ended, and returns false.
+/// Call this after a submit. The caller holds the progress lock. Returns true if the operation ended at once;
+/// `completion` is then done if the operation has a result. Otherwise drives progress until the operation has ended,
+/// and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -714,7 +715,7 @@ void Engine::background_turns() noexcept {
     sleep_in_background(last);
 }
 
-/// Called with the progress lock held; releases the lock before the sleep.
+/// The caller holds the progress lock. This function releases the lock before the sleep.
 void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = no_longer_than_leader(liveness_interval_);
     base::AttentionState state = base::AttentionState::awake;

@@ -347,9 +347,9 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// Handles the end of the connection to a neighbour. The kernel of the other host tells it at once, but only the second
-/// rank of that host or the launcher knows how the leader ended. Their text takes a little longer, so this leader waits
-/// for it. A leader that sleeps looks again after at most 0.25 s.
+/// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once, but only
+/// the second rank of that host or the launcher knows how the other leader ended. Their text takes a little longer, so
+/// this leader waits for it. A leader that sleeps looks again after at most 0.25 s.
 Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
     constexpr std::int64_t kPatienceNs = 500'000'000;
     if (neighbour.lost_ns == 0) {

@@ -371,9 +371,9 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one number per member
     std::array<char, kSiteBytes> site{};             ///< for announce, in a set with call sites
 
-    /// Called by the member that posts the record. The stall monitor may read the record at the same time in
-    /// pending_name(), so this stores `kind` atomically. Release: a monitor that sees the new kind also sees that the
-    /// registrar has handled the old record.
+    /// The member that posts the record calls this. The stall monitor may read the record at the same time in
+    /// pending_name(), so this function stores `kind` atomically. Release: a monitor that sees the new kind also sees
+    /// that the registrar has handled the old record.
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
@@ -387,8 +387,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
             std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
         }
     }
-    /// Returns the name in an announcement; "" for other records. Called by the stall monitor. Afterwards the monitor
-    /// checks whether the registrar has handled the record during the read; if so, the monitor discards the name.
+    /// Returns the name in an announcement; "" for other records. The stall monitor calls this, and afterwards checks
+    /// whether the registrar has handled the record during the read; if so, the monitor discards the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);

@@ -172,7 +172,7 @@ public:
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
     /// Returns the operations that make no progress. On one host, `monitor` finds them. On several hosts, the root of
-    /// the tree finds them, and only the leaders return them. Called by the background thread.
+    /// the tree finds them, and only the leaders return them. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
@@ -183,7 +183,7 @@ public:
         std::optional<collectives::BatchChunks> chunks;
     };
     [[nodiscard]] ChunksInProgress chunks_in_progress() const { return {cursor_.position(), runner_.chunks()}; }
-    /// The oldest batch that this rank's GPU has got and not done. Any thread.
+    /// The oldest batch that this rank's GPU has got but not finished. Any thread.
     [[nodiscard]] std::optional<LaunchedBatch> oldest_launched() const { return runner_.oldest_launched(); }
     /// Whether this rank prints what find_stall() finds. Any thread.
     [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {

@@ -588,7 +588,7 @@ Status Runtime::leave_job() {
     heap_.end();
     control_plane_->close(after_failure);
     if (leaders_ != nullptr) {
-        // only now, because until then another host may need an answer of this rank
+        // the connections are closed this late, because another host may have needed an answer of this rank
         leaders_->close(/*says_farewell=*/!after_failure);
     }
     metrics_endpoint_.reset();
@@ -597,7 +597,7 @@ Status Runtime::leave_job() {
         has_metrics_ = false;
     }
     if (!after_failure && has_timeline_ended) {
-        // After an abort this is left out, because another rank may still use this rank's memory in a batch.
+        // After an abort the memory is not released, because another rank may still use this rank's memory in a batch.
         engine_.release_memory();
         {
             const std::lock_guard lock(recorder_mutex_);

@@ -64,7 +64,7 @@ struct Walk {
     std::size_t own = 0;
 };
 
-/// Called for each frame. The frames of the handler come first and are left out.
+/// The unwinder calls this for each frame. The frames of the handler come first and are left out.
 _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     Walk& walk = *static_cast<Walk*>(argument);
     int is_exact = 0;  // 1 if the address is an interrupted instruction, not a return address

@@ -145,7 +145,8 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     return {};
 }
 
-/// A member of a set on several hosts cannot reach the shared memory of all members, so such a set gets none.
+/// Returns null for a set on several hosts, because a member of such a set cannot reach the shared memory of all
+/// members.
 std::shared_ptr<collectives::SharedMemory> DeviceBatches::shared_memory(const DeviceUse& use) const {
     if (use.heap == nullptr || view_.extent().members != view_.set_size) {
         return nullptr;
