@@ -124,7 +124,7 @@ private:
     mutable std::mutex mutex_;  ///< protects `lines_` and `sets_` against add(); no call under it blocks
     std::map<int, Line> lines_;
     std::set<std::uint32_t> sets_;
-    std::function<void()> ring_;  ///< empty before start(); protected by the mutex, as is the next one
+    std::function<void()> ring_;  ///< empty before start(); the mutex protects this member and the next one
     bool is_watching_ = false;
     /// Whether there are connections. Release: add(); acquire: the holder of the progress lock, which has nothing to do
     /// here before.

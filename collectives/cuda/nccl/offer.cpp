@@ -114,7 +114,8 @@ Status check_versions(const Members& members) {
 }
 
 /// Two members on one device need a version of NCCL that allows it, the user's consent, and separate processes: members
-/// in one process share one stream of the device, in which each would wait for the work of the other behind it.
+/// in one process share one stream of the device. In this stream, the work of one member would wait for the work of the
+/// other member, which comes after it.
 Status check_pair(const Members& members, const Participant& other, const Participant& one) {
     const std::int32_t version = members.all[0].nccl_version;
     const std::string pair = fmt::format("ranks {} (its GPU {}) and {} (its GPU {}), which share the device {}",

@@ -30,7 +30,8 @@ struct Participant {
     NcclUniqueId id{};
     DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with `host` it has no NCCL
     bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or will perhaps do so
-    /// Another process set in which the member uses NCCL without an order (NcclSets); −1 if there is none.
+    /// Another process set in which the member uses NCCL, and whose batches have no launch order (NcclSets); −1 if
+    /// there is none.
     std::int32_t unordered_set = -1;
     std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
 };
@@ -43,8 +44,8 @@ struct Decision {
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed
     std::string ipc_refusal{};  ///< why CUDA IPC is not used either, if the setting allows it
-    /// Whether NCCL is not used only because another set of a member has no order yet. The members then exchange offers
-    /// again later.
+    /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
+    /// exchange offers again later.
     bool may_change = false;
 };
 

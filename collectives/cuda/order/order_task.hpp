@@ -14,7 +14,7 @@
 
 namespace rueda::collectives::cuda {
 
-/// Waits until the device may launch a batch of a process set. It goes through these phases:
+/// Waits until the device may launch a batch of a process set. The task goes through these phases:
 ///
 ///     asking     the members of a set without an order tell each other whether one of them needs an order. If none
 ///                does, the task is done
@@ -47,7 +47,7 @@ public:
     /// set gets an order.
     [[nodiscard]] bool has_order() const { return has_order_; }
     void set_order(bool has_order) { has_order_ = has_order; }
-    /// The batch was launched, or will never be.
+    /// Gives up the batch's place in the order, because the batch was launched or will never be launched.
     void leave() noexcept;
 
     /// Returns the phase that the task is in. The phase says what the task waits for.

@@ -287,7 +287,7 @@ Result<StepResult> StagedTask::work_on_cpu() {
             }
         }
         if (!are_members_ready()) {
-            last_work_ = StepWork::device_wait;  // for the copies of another member's device
+            last_work_ = StepWork::device_wait;  // this member waits for the copies of another member's device
             return StepResult::polling;
         }
         start_on_cpu();
@@ -309,7 +309,7 @@ bool StagedTask::are_members_ready() {
         return true;
     }
     if (!waits_for_members_) {
-        area_->publish(number);  // once, because the other members read the counter meanwhile
+        area_->publish(number);  // only once, because the other members read the counter meanwhile
     }
     waits_for_members_ = !area_->is_ready(number);
     return !waits_for_members_;

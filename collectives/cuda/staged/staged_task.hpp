@@ -21,12 +21,14 @@
 
 namespace rueda::collectives::cuda {
 
-/// Moves one batch of device tensors through pinned memory of the host. Each piece goes through these states:
+/// Moves one batch of device tensors through pinned memory of the host. Each piece of the batch goes through four
+/// states:
 ///
-///     copied in    the device copies the inputs to the piece's block of pinned memory
-///     on the CPU   the set's communicator for the CPU executes the piece's operation, one piece at a time
-///     copied out   the device copies the outputs from the block
-///     returned     the device has done the copies; the block is used again
+/// - "copied in": the device copies the piece's inputs to the piece's block of pinned memory.
+/// - "on the CPU": the set's communicator for the CPU executes the piece's operation. Only one piece at a time is in
+///   this state.
+/// - "copied out": the device copies the outputs from the block.
+/// - "returned": the device has done these copies, and another piece can use the block.
 ///
 /// While the CPU works on one piece, the device copies the next pieces in and earlier pieces out. The task is done when
 /// all copies out are in their stream, with an event behind them. So the GPU never waits for another member, and
@@ -47,7 +49,8 @@ public:
     /// How long the end of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
-    /// A piece in shared memory may be longer than a piece's size by this, for the gaps between its tensors.
+    /// A piece in shared memory has gaps between its tensors. The gaps may make it longer than a piece's size by this
+    /// number of bytes.
     static constexpr std::size_t kGapBytes = std::size_t{64} << 10;
 
     /// `host` must outlive the task. `shared` is null if the members are on several hosts. Otherwise allreduces go

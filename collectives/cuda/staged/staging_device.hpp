@@ -63,7 +63,7 @@ private:
 
     const std::shared_ptr<Device> device_;
     std::mutex order_;  // held by copy(), so that the waits of one copy never stand before another one
-    std::mutex mutex_;  // guards the next three
+    std::mutex mutex_;  // guards the next three members
     std::array<CudaStream, 3> streams_{};
     std::map<std::size_t, std::vector<std::byte*>> free_;  // by size
     std::map<const std::byte*, std::size_t> blocks_;       // the sizes of all blocks, by address
