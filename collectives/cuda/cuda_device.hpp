@@ -110,7 +110,7 @@ public:
     /// smaller memory stays allocated, because freeing it would wait for all work of the device.
     [[nodiscard]] Result<DeviceAddress> scratch(std::size_t bytes);
     /// Puts `bytes` bytes of a repeated pattern into the stream, at `to`. `key` names the pattern, and `write` writes
-    /// `kPatternBytes` bytes of it; it is called once for each key. Same rules as for scratch().
+    /// `kPatternBytes` bytes of it; it is called once for each key. The rules are those of scratch().
     static constexpr std::size_t kPatternBytes = 4096;
     [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
                               const std::function<void(std::byte* to)>& write);

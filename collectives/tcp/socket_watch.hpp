@@ -30,7 +30,7 @@ public:
     SocketWatch(const SocketWatch&) = delete;
     SocketWatch& operator=(const SocketWatch&) = delete;
 
-    /// Starts the thread. `ring` is called by it, and must not block.
+    /// Starts the thread. The thread calls `ring`, which must not block.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes this object's descriptors. Afterwards arm() and disarm() do nothing.
     void stop();
@@ -47,7 +47,8 @@ public:
     void disarm() noexcept;
 
 private:
-    /// Long compared with the pause between two blocking operations of a loop, short compared with a training step.
+    /// This time is long compared with the pause between two blocking operations of a loop, and short compared with a
+    /// training step.
     static constexpr std::chrono::milliseconds kSoon{2};
 
     SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop, base::UniqueFd timer);

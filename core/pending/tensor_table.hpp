@@ -38,8 +38,8 @@ struct DeviceUse {
     /// other number: all of them; two members have the same number if their offsets are the same, or if NCCL does not
     /// need the same offsets.
     std::uint64_t place = 0;
-    collectives::ResidentHeap* heap =
-        nullptr;  ///< this rank's heap; the set's device communicator stages tensors in it
+    /// this rank's heap; the set's device communicator stages tensors in it
+    collectives::ResidentHeap* heap = nullptr;
     static constexpr std::uint64_t kPartlyInNcclMemory = 1;
 };
 

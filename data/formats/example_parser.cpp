@@ -22,7 +22,7 @@ using wire::Cursor;
 
 constexpr std::uint64_t kFeatures = wire::tag_of(1, wire::kLength);  ///< in Example
 constexpr std::uint64_t kEntry = wire::tag_of(1, wire::kLength);     ///< in Features
-constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map
+constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map Features.feature
 constexpr std::uint64_t kValue = wire::tag_of(2, wire::kLength);
 
 /// A name that is compared with keys fast: its first eight bytes are one number.

@@ -154,7 +154,7 @@ private:
     }
 
     /// Appends the parts of the wait in which the awaited rank was itself blocked in a message. Returns the length of
-    /// the rest.
+    /// the remaining parts.
     [[nodiscard]] std::int64_t pass_on(const WaitSpan& wait, std::vector<WaitSpan>& passed_on) const {
         std::int64_t rest = wait.end - wait.begin;
         const auto awaited = index_of_rank_.find(wait.whom);

@@ -209,8 +209,8 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// Called just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable, its
-/// supervisors do not acknowledge this notification, and ruedarun closes their links.
+/// Call this just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable,
+/// its supervisors do not acknowledge this notification, and ruedarun closes their links.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;

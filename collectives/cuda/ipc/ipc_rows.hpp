@@ -31,8 +31,8 @@ struct IpcRows {
     std::uint64_t input_bytes = 0;
     std::vector<Wanted> wanted{};
     std::uint64_t longest = 0;  ///< the bytes of the longest input of a member; the same on all members
-    std::uint64_t moved =
-        0;  ///< the bytes of all inputs; in a reducescatter, the bytes of one input. The same on all members
+    /// the bytes of all inputs; in a reducescatter, the bytes of one input. The same on all members
+    std::uint64_t moved = 0;
 };
 
 /// Whether the operation moves rows.

@@ -87,7 +87,7 @@ private:
     struct Stage {
         PinnedBlock block{};
         DeviceEventPtr copied_in{};  // null if the piece has no input on this member
-        std::uint64_t number = 0;    // of the piece in the shared area; 0: the block is not in the area
+        std::uint64_t number = 0;    // the piece's number in the shared area; 0: the block is not in the area
     };
     /// A block whose piece is copied out.
     struct Leaving {

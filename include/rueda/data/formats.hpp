@@ -28,16 +28,16 @@ struct Feature {
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
 struct Examples {
     std::vector<Feature> features;
-    bool check_data =
-        true;  ///< whether the CRC of each record's data is compared. The CRC of the lengths is always compared
+    /// whether the CRC of each record's data is compared. The CRC of the lengths is always compared
+    bool check_data = true;
 };
 
 /// Text files with a sample per line: `label index:value index:value … # comment`. The columns are "label" (float32),
 /// and the ragged columns "index" (int64) and "value" (float32) with the same offsets. Indices may have any order and
 /// may repeat.
 struct Libsvm {
-    bool one_based =
-        false;            ///< true: the indices in the file begin with 1. The column's indices begin with 0 in any case
+    /// true: the indices in the file begin with 1. The column's indices begin with 0 in any case
+    bool one_based = false;
     bool fields = false;  ///< true: the lines have libffm's form `field:index:value`, and there is also a ragged column
                           ///< "field" (int64)
     bool query_ids = false;  ///< true: there is a column "qid" (int64) with the number of `qid:number`. false:
@@ -48,9 +48,9 @@ struct Libsvm {
 struct CsvColumn {
     std::string name;
     DType dtype = DType::float32;  ///< float32, float64, int64, or uint8 for texts
-    std::optional<double> missing =
-        std::nullopt;  ///< the value of an empty field. Without this value, an empty field is an error in a column of
-                       ///< numbers, and an empty text in a column of texts
+    /// the value of an empty field. Without this value, an empty field is an error in a column of numbers, and an empty
+    /// text in a column of texts
+    std::optional<double> missing = std::nullopt;
 };
 
 /// Text files with a sample per row (RFC 4180). A field in double quotes may contain separators, newlines and doubled

@@ -49,8 +49,8 @@ struct PipelineOptions {
     std::int64_t malformed_limit = 0;  ///< number of malformed records that are left out; one more is an error. The
                                        ///< pipeline counts from its start, on each rank
     int threads = 0;                   ///< threads that parse; 0: as many as there are usable cores, at most 8
-    std::int64_t prefetch =
-        0;  ///< the largest number of batches that the pipeline has begun and the caller has not taken; 0: threads + 2
+    /// the largest number of batches that the pipeline has begun and the caller has not taken; 0: threads + 2
+    std::int64_t prefetch = 0;
     /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
     /// for different batches.
     std::vector<std::function<void(Batch&)>> maps = {};
