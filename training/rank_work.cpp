@@ -141,7 +141,7 @@ private:
         }
     }
 
-    std::unique_ptr<Stop> stop_;  ///< of thread_
+    std::unique_ptr<Stop> stop_;  ///< shared with thread_
     pid_t owner_ = 0;             ///< the process that started the thread
     std::thread thread_;
 };

@@ -189,11 +189,11 @@ struct RankCounters {
 
     // Only the thread that drives progress writes the following counters.
     alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by the low bits of the RecordKind
-    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
-    std::atomic<std::uint64_t> batched;                      ///< operations in those batches
-    std::atomic<std::uint64_t> parts;                        ///< recorded parts of executions
+    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< the number of batches that the log called
+    std::atomic<std::uint64_t> batched;                      ///< the number of operations in those batches
+    std::atomic<std::uint64_t> parts;                        ///< the number of recorded parts of executions
 
-    // Written by any thread, rarely.
+    // Any thread may write the following counters. They change rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< the number of operations that ended with an error
     std::atomic<std::uint64_t> steps;                       ///< the number of steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none

@@ -142,8 +142,9 @@ struct DeviceSet {
     std::int32_t id = 0;        ///< the process set's number, for texts
     DevicePath path = DevicePath::automatic;
     std::vector<std::int32_t> ranks{};  ///< the members' ranks in the job; empty: the members' numbers
-    /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members and one of
-    /// them has other sets, the batches of this set get a place in the order of all sets, and cost a small exchange.
+    /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members, and a member
+    /// has other sets, each batch of this set gets a place in the launch order of all sets, which costs a small
+    /// exchange.
     bool expects_other_sets = false;
     /// Null if the members are on several hosts. The communicator keeps it.
     std::shared_ptr<SharedMemory> shared{};

@@ -60,7 +60,7 @@ struct Meeting {
 
 /// What each rank tells the others before they connect.
 struct LeaderCard {
-    std::string secret;  ///< only of rank 0
+    std::string secret;  ///< only in the card of rank 0
     std::vector<std::string> endpoints;
 };
 [[nodiscard]] Bytes encode(const LeaderCard& card);

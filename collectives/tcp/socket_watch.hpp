@@ -15,8 +15,9 @@
 namespace rueda::collectives {
 
 /// Calls a function when one of several sockets becomes readable. The threads of a rank sleep on futexes, which ranks
-/// of the same host wake. No thread can sleep on a futex and on sockets at the same time, so this object has a thread
-/// that sleeps on the sockets (epoll), and calls the function that wakes the others.
+/// of the same host wake. No thread can sleep on a futex and on sockets at the same time. This object therefore has a
+/// thread that sleeps on the sockets (epoll). When a socket becomes readable, this thread calls the function that wakes
+/// the other threads.
 ///
 /// The function is called once after each arm(). Level-triggered: it is also called for bytes that arrived before
 /// arm(), so no order of arm() and the arrival can lose a wake-up.

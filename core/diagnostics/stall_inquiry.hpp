@@ -147,7 +147,7 @@ private:
     /// them for hosts that do not answer the second inquiry.
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
-    bool asked_for_stacks_ = false;  // in the current inquiry
+    bool asked_for_stacks_ = false;  // whether the current inquiry asks for stacks
     std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
     // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;

@@ -96,7 +96,7 @@ private:
     /// A send or a receive of a rank of this host that has been pending for longer than the warning time.
     struct LateMessage {
         StallReport::Tensor tensor;
-        PendingTensor pending;  ///< the same for the schedule
+        PendingTensor pending;  ///< the message in the form that the schedule takes
     };
     [[nodiscard]] std::vector<LateMessage> late_messages(std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::span<const LateMessage> messages,

@@ -220,9 +220,9 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     });
 }
 
-/// Lets `make` change the list of sets, and waits until it has done so. The holder of the progress lock runs `make` in
-/// its next turn; this thread does not wait for the lock, because that thread may hold it for a long time. `make` must
-/// not throw, because it may run in another thread.
+/// Lets `make` change the list of sets, and waits until the list has changed. The holder of the progress lock runs
+/// `make` in its next turn. This thread does not wait for the lock, because the holder may keep the lock for a long
+/// time. `make` must not throw, because it may run in another thread.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     queue_change([this, make = std::move(make), &made] {

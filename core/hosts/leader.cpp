@@ -701,8 +701,8 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead of the execution. For this, it counts only the batches that its own host has executed, not those of other
-/// hosts.
+/// ahead of the execution. For this, the root counts only the batches that its own host has executed, and not the
+/// batches of other hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

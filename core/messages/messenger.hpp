@@ -167,7 +167,7 @@ private:
     collectives::Transport* transport_;
     std::atomic<std::uint32_t>& pending_;
     base::Logger logger_;
-    base::RecorderWriter recorder_;  // of this rank
+    base::RecorderWriter recorder_;  // writes the flight recorder of this rank
 
     // Only the thread that drives progress uses these members.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank

@@ -108,11 +108,11 @@ struct alignas(base::kCacheLine) Place {
         kResidentInput = 1,
         kResidentOutput = 2,
         kPayload = 4,     ///< the announcement contains the whole input (NegotiationMemory::payload)
-        kMetadata = 8,    ///< `metadata` is this rank's own. Without this flag, the rank agrees
-                          ///< with the metadata to which the slot is bound.
+        kMetadata = 8,    ///< `metadata` holds this rank's own metadata. Without this flag, the rank agrees with the
+                          ///< metadata to which the slot is bound.
         kDirect = 16,     ///< announced directly: neither the slot's counter nor the log is used (look_at_direct())
         kJoined = 32,     ///< the rank has joined: it contributes nothing to this operation and gets no result
-        kUncounted = 64,  ///< only with kJoined: an average does not count this rank
+        kUncounted = 64,  ///< an average does not count this rank; this flag is set only together with kJoined
     };
 
     /// generation + 1 of the last announcement here; the generation numbers the uses of the slot
@@ -363,8 +363,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     /// only in a resolve request: how many uses of the slot were counted, including this one
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers it.
-    /// Written by the registrar.
+    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers it. The
+    /// registrar writes this field.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;

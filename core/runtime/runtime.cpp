@@ -574,7 +574,7 @@ Status Runtime::leave_job() {
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // from here on no step needs memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the steps after this line need no memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {

@@ -287,8 +287,8 @@ private:
     std::int64_t from_ns_;
     std::int64_t to_ns_;
     using NewestOfNames = std::unordered_map<base::NameKey, const RecordedOperation*, base::NameKeyHash>;
-    std::vector<NewestOfNames> newest_;           // by index
-    std::vector<std::vector<WaitSpan>> blocked_;  // by index; see find_blocked()
+    std::vector<NewestOfNames> newest_;           // indexed like the list of ranks
+    std::vector<std::vector<WaitSpan>> blocked_;  // indexed like the list of ranks; see find_blocked()
     std::unordered_map<std::int32_t, std::size_t> index_of_rank_;
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };

@@ -39,8 +39,8 @@ Status flush_store_folder(const fs::path& folder) {
     return flush_folder_unless(folder, file_failure(folder, "open", EACCES));
 }
 
-/// Flushes a folder above the store. Its owner may forbid this process to open it, as with mode 711; then it cannot be
-/// flushed.
+/// Flushes a folder above the store. The folder's owner may forbid this process to open it, as with mode 711. In this
+/// case the folder cannot be flushed.
 Status flush_outer_folder(const fs::path& folder) { return flush_folder_unless(folder, {}); }
 
 /// A folder in the store, with the number and the step in its name.

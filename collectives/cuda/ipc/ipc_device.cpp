@@ -70,7 +70,8 @@ Result<DeviceAddress> IpcDevice::open(const CudaIpcMemory& handle) {
         return device_->failure_of("cuCtxPushCurrent", scope.error());
     }
     DeviceAddress address = 0;
-    // With this flag the driver enables the access to another device's memory. It is the only flag, and required.
+    // With this flag the driver enables the access to another device's memory. The function requires this flag, and has
+    // no other.
     const CudaResult result = api.ipc_open_memory_handle(&address, handle, kIpcLazyEnablePeer);
     if (result != kCudaSuccess) {
         return device_->failure_of("cuIpcOpenMemHandle", result);

@@ -19,9 +19,9 @@ namespace rueda::collectives::cuda {
 /// The memory of devices that programs have allocated through Rueda.
 ///
 /// A block has several owners: the program, the operations that use it, and the communicators that have registered it.
-/// When the last of them lets go of the block, the block is *unused*. An unused block is freed when the device has done
-/// all work that Rueda's streams had until then, because the last owner may be an operation that was aborted while the
-/// device worked on it.
+/// When the last of them lets go of the block, the block is *unused*. The last owner may be an operation that was
+/// aborted while the device worked on it. An unused block is therefore freed only when the device has done all work
+/// that was in Rueda's streams when the block became unused.
 ///
 /// The driver may let a thread wait for the device when it frees memory. The thread that drives progress must not wait,
 /// because it notices the death of other ranks. So only calls of the program free memory: allocate(), give_back() and

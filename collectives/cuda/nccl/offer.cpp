@@ -30,7 +30,7 @@ constexpr std::uint32_t kAllFlags = kSharesDevice | kHasId | kHasKernels | kHasO
 /// The bytes of an offer. All fields have fixed widths, and there is no padding.
 struct OfferBytes {
     std::uint32_t magic;
-    std::uint32_t version;  // of this layout
+    std::uint32_t version;  // the version of this layout
     std::uint32_t member;
     std::uint32_t members;
     std::int32_t device;

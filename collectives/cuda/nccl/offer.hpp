@@ -11,8 +11,8 @@
 #include "collectives/cuda/nccl_api.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 
-/// The offers that the members of a process set send each other before they connect, and the decision that every
-/// member makes from all offers: whether NCCL moves their tensors, or the host's memory. Pure functions.
+/// The members of a process set send each other offers before they connect. From all offers, every member decides
+/// whether NCCL moves their tensors, or whether the tensors move through the host's memory. Pure functions.
 namespace rueda::collectives::cuda {
 
 /// One member's part, as text and numbers of this process.
@@ -68,8 +68,8 @@ inline constexpr std::size_t kMostRefusal = 256;
 [[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
                                       std::span<const std::int32_t> ranks = {});
 
-/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. Same
-/// rules as for decide().
+/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. The
+/// rules of decide() hold here, too.
 [[nodiscard]] bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers);
 
 /// For example "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi -L prints it.

@@ -17,7 +17,7 @@ constexpr double kMostFactorError = 0.01;
 
 /// The format of a floating-point type.
 struct FloatFormat {
-    int mantissa_bits;  ///< without the leading one
+    int mantissa_bits;  ///< the leading one does not count
     int exponent_bits;
 };
 

@@ -13,10 +13,10 @@ namespace rueda::collectives::cuda {
 /// on the devices of all other members.
 ///
 /// A device's stream is a queue. If two process sets share two members, both members must therefore launch the batches
-/// of the two sets in the same order; otherwise each GPU waits for a kernel that stands behind another one on the other
-/// GPU. The log of a set orders only the batches of this set. This class is Skeen's algorithm for totally ordered
-/// multicast (Birman and Joseph, "Reliable Communication in the Presence of Failures", ACM TOCS 5(1), 1987, section
-/// 5.2):
+/// of the two sets in the same order. Otherwise the first kernel on each GPU would wait for a kernel that comes second
+/// on the other GPU. The log of a set orders only the batches of this set. This class is Skeen's algorithm for totally
+/// ordered multicast (Birman and Joseph, "Reliable Communication in the Presence of Failures", ACM TOCS 5(1), 1987,
+/// section 5.2):
 ///
 /// 1. A member that comes to a batch *enters* it, and proposes a number. The number is higher than all numbers that
 ///    the member's process has seen.

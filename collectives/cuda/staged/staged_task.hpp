@@ -67,8 +67,8 @@ public:
     /// `batch.segments`.
     void begin(const DeviceBatch& batch);
     /// Takes all blocks of the batch now, so that no step allocates pinned memory. Call this before the first step if
-    /// work of the batch that waits for other members will be on the device: the driver may let an allocation wait for
-    /// the work of the device, and then nobody would notice the death of a member.
+    /// the device will have work of this batch that waits for other members. The driver may let an allocation wait for
+    /// such work, and if a member died meanwhile, nobody would notice its death.
     void reserve();
     StepResult step() override;
     /// The chunks of the piece that is on the CPU.
@@ -93,7 +93,7 @@ private:
     struct Leaving {
         PinnedBlock block{};
         DeviceEventPtr copied_out{};
-        std::uint64_t number = 0;  // as in Stage
+        std::uint64_t number = 0;  // see Stage::number
     };
 
     [[nodiscard]] Result<StepResult> advance();
@@ -134,7 +134,7 @@ private:
     std::size_t on_cpu_ = 0;     // the pieces that the CPU has done
     std::deque<Stage> stages_;   // the pieces from on_cpu_ to copied_in_
     std::deque<Leaving> leaving_;
-    std::vector<PinnedBlock> reserved_;  // of the blocks that the batch reserved, those that are not in use
+    std::vector<PinnedBlock> reserved_;  // the blocks that the batch reserved and that are not in use
     bool is_reserved_ = false;           // whether reserve() was called for the batch
     Task* inner_ = nullptr;              // the CPU's task for the first of the stages
     bool is_done_ = true;
@@ -145,7 +145,7 @@ private:
     std::uint64_t own_place_ = 0;
     std::vector<std::uint64_t> places_;
     std::vector<std::int64_t> ones_;
-    bool waits_for_members_ = false;  // the first of the stages is copied in here, and not on all members
+    bool waits_for_members_ = false;  // whether the first stage's piece is copied in here, but not on all members
     std::uint64_t area_pieces_ = 0;   // the number of the last piece in the area
 };
 

@@ -54,7 +54,7 @@ struct HandlerState {
 };
 HandlerState handler_state;
 
-/// Held by the thread that captures.
+/// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
 std::uint32_t last_capture = 0;                // under capture_mutex
 std::atomic<int> descriptor_of_traceback{-1};  // relaxed: read under capture_mutex, written before a handler is adopted

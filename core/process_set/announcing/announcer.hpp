@@ -160,8 +160,8 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
     /// thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Call this after a shutdown has made the operation of a slot fail. If this rank, as the leader, still has
-    /// unposted requests for calls, this function drops them, because their operations fail.
+    /// Call this after a shutdown has made the operation of a slot fail. If this rank is the leader, it may still have
+    /// unposted requests for calls. This function drops these requests, because their operations fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);

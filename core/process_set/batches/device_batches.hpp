@@ -31,8 +31,9 @@ namespace rueda::core {
 /// work, so the next batch can follow at once. The operations of the batch end when the device has done the work;
 /// turn() checks for this.
 ///
-/// Before its first batch, the set connects a communicator. All members do so at the same position of the log, so no
-/// further agreement is needed: they exchange offers by an allgather of the communicator for the CPU.
+/// Before its first batch, the set connects a communicator. All members connect at the same position of the log, so
+/// they need no other agreement on the time. They exchange their offers by an allgather of the communicator for the
+/// CPU.
 ///
 /// Threads: the thread that drives progress. Any thread may call has_launched() and oldest().
 class DeviceBatches {

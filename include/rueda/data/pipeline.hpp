@@ -90,8 +90,8 @@ public:
     /// Waits for the next batch and puts it into `batch`, whose old memory is used again. Returns false at the end of
     /// each epoch, and again at every call after the last epoch. `batch` is then unchanged.
     ///
-    /// The last batch of an epoch may be smaller than the others, and this rank's part of it may be empty (rows() is 0)
-    /// if it has fewer samples than there are ranks.
+    /// The last batch of an epoch may be smaller than the other batches. If it has fewer samples than there are ranks,
+    /// this rank's part of the batch may be empty (rows() is 0).
     ///
     /// Throws InvalidArgument for a malformed record above the limit, and for a source that cannot be read. Later calls
     /// throw the same error. Throws what a map function has thrown.

@@ -138,8 +138,8 @@ public:
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
                                           WhichCheckpoint which = WhichCheckpoint::newest);
     /// Does the same for parts: each rank reads the rows that it needs, and needs the folder. The parts may be divided
-    /// in another way than when they were saved. Unlike restore(), this function does not notice tensors of the
-    /// checkpoint that no rank asks for: a rank does not know the other ranks' parts, and may need a few tensors only.
+    /// in another way than when they were saved. restore() notices tensors of the checkpoint that no rank asks for.
+    /// This function does not: a rank does not know the other ranks' parts, and may need only a few tensors.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

@@ -69,7 +69,7 @@ struct LearningRateOptions {
 /// Throws InvalidArgument, with the text and the expected form, for any other text; then `options` do not change.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
 
-/// Returns the factor by which a trainer must multiply its momentum when the rate changes, rate / previous_rate, if the
+/// Returns rate / previous_rate. When the rate changes, a trainer must multiply its momentum by this factor if the
 /// momentum contains the rate: v ← m v + η g; w ← w − v (Goyal et al. 2017, section 3, equation 10). The momentum of
 /// Sgd and of PyTorch does not contain the rate and needs no correction. Throws InvalidArgument unless both rates are
 /// finite and > 0.
