@@ -736,8 +736,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
         if (const auto hold_until_ns = sets_.hold_until_ns()) {  // another set may have begun to hold a batch open
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // A batch that was called since the last turn may be held open from now on. If such a batch was closed, this
-        // turn has returned `advanced`.
+        // A result that differs from `last` need not mean new work: this rank may only have begun to hold a batch open.
+        // If this turn had closed a batch, its result would be `advanced`.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||

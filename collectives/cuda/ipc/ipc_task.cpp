@@ -13,7 +13,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// How long the end of a task sleeps between two questions to the driver.
+/// How long the destructor of a task sleeps between two questions to the driver.
 constexpr std::chrono::microseconds kKernelPause{50};
 
 using PieceNumber = std::array<std::byte, sizeof(std::uint64_t)>;

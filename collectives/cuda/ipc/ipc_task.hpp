@@ -49,7 +49,7 @@ struct IpcSizes {
 /// Threads: one at a time.
 class IpcTask final : public Task {
 public:
-    /// How long the end of a task waits for kernels that the device has not done.
+    /// How long the destructor of a task waits for kernels that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
     /// `host` is the communicator for the CPU, and must outlive the task. All members are on this host, in processes of

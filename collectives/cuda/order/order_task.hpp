@@ -23,9 +23,10 @@ namespace rueda::collectives::cuda {
 ///     waiting    batches of other sets go first
 ///     entered    the task is done, and the batch keeps its place until leave()
 ///
-/// Until the members have exchanged their proposals, a batch that was entered can keep back the batches of other sets
-/// on its device. The members that have not entered it must therefore need nothing that a device does. This is so if
-/// the last batch of the set was done when its work had been launched. After other batches, the members meet first.
+/// A batch that was entered on one member can hold back the batches of other sets on this member's device, until the
+/// members have exchanged their proposals. A member that has not entered the batch yet must therefore not be waiting
+/// for work of a device. This holds if the set's last batch was done as soon as its work had been launched. After any
+/// other batch, the members first meet.
 ///
 /// Threads: one at a time.
 class OrderTask final : public Task {

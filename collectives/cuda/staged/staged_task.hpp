@@ -46,7 +46,7 @@ public:
     /// The size of a piece. Copies between an H200 and pinned memory reach 80 % of their bandwidth at this size (313 µs
     /// for 16 MiB, 28 µs for 1 MiB), and the CPU's work on a piece still begins early.
     static constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-    /// How long the end of a task waits for copies that the device has not done.
+    /// How long the destructor of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
     /// A piece in shared memory has gaps between its tensors. The gaps may make it longer than a piece's size by this

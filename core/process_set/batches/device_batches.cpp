@@ -434,7 +434,8 @@ void DeviceBatches::end_first(const Status& status) {
 void DeviceBatches::abandon(const Status& reason) noexcept {
     if (communicator_ != nullptr && ends_.has_aborted()) {
         communicator_->abort();
-        // The end of an aborted communicator waits a bounded time for its kernels, which use the operations' memory.
+        // The destructor of an aborted communicator waits, for a limited time, until its kernels have ended, because
+        // they use the operations' memory.
         communicator_ = nullptr;
     } else if (communicator_ != nullptr && batch_ != nullptr) {
         communicator_->abandon();

@@ -21,8 +21,8 @@ struct Feature {
     std::int64_t length = 1;  ///< number of values in every sample. 0: samples may have different numbers of values, so
                               ///< the column is ragged. A bytes_list with length 0 has at most one text in a sample; if
                               ///< a sample has none, its text is empty
-    std::optional<double> missing = std::nullopt;  ///< the value if a sample lacks a number feature of fixed length;
-                                                   ///< without it, such a sample is an error
+    std::optional<double> missing = std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
+                                                   ///< this feature. If there is no such value, the sample is an error
 };
 
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
