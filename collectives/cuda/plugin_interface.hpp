@@ -100,8 +100,8 @@ struct DeviceBatch {
     /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
     /// receives from each member.
     std::span<const std::int64_t> splits{};
-    /// The same batch as the set's communicator for the CPU would get it, but with addresses in device memory. A
-    /// scatter is an alltoall here if the members have exchanged their splits.
+    /// The same batch in the form in which the set's communicator for the CPU would get it, but with addresses in
+    /// device memory. A scatter is an alltoall here if the members have exchanged their splits.
     Batch host{};
 };
 

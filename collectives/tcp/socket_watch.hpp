@@ -66,8 +66,9 @@ private:
     /// this flag; the thread clears this flag before the ring loads the attention state. All four accesses are seq_cst.
     /// So if arm() still finds the flag set, the ring sees the new state.
     std::atomic<bool> armed_{false};
-    /// Held while a thread changes the flag and then the kernel's list. Otherwise the object's thread could arm the
-    /// watch between the two steps of disarm(): the flag would stay set, but the kernel would report nothing.
+    /// A thread holds this mutex while it changes the flag and then the kernel's list. Otherwise the object's thread
+    /// could arm the watch between the two steps of disarm(): the flag would stay set, but the kernel would report
+    /// nothing.
     std::mutex arming_mutex_;
     /// Whether the timer's end is to arm the watch. arm_soon() sets this flag and then sets the timer, unless it runs
     /// already. When the timer ends, the thread clears `timer_runs_`, and then loads this flag. All four accesses are

@@ -249,8 +249,8 @@ enum class SlotState : std::uint32_t {
     first_sight = 1,  ///< some members have announced the name, but not all
     bound = 2,
     retired = 3,  ///< the slot may be reused when all members have read the log past the entry that retires it
-    /// Used only in labels: all members have announced the name, and the registrar is about to append the answer to the
-    /// log.
+    /// This state occurs only in labels: all members have announced the name, and the registrar is about to append the
+    /// answer to the log.
     answering = 4,
 };
 

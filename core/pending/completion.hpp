@@ -41,9 +41,9 @@ public:
             status_ = status;
         }
     }
-    /// Like fail(), but replaces an earlier failure. Used for a failure that all ranks find, because an earlier failure
-    /// may exist only on this rank. The engine calls this function while it holds the progress lock and no other thread
-    /// calls fail().
+    /// Like fail(), but replaces an earlier failure. This is for a failure that all ranks find, because an earlier
+    /// failure may exist only on this rank. The engine calls this function while it holds the progress lock and no
+    /// other thread calls fail().
     void fail_foremost(const Status& status) {
         failed_.store(true, std::memory_order_relaxed);
         status_ = status;

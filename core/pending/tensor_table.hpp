@@ -99,8 +99,8 @@ struct TensorEntry {
     /// set.
     TensorEntry* held = nullptr;
 
-    /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads
-    /// the number only after a log entry or `direct_` refers to this TensorEntry.
+    /// The number of this operation among the operations in this slot. A thread writes it under the enqueue lock. The
+    /// engine reads the number only after a log entry or `direct_` refers to this TensorEntry.
     std::uint64_t generation = 0;
     /// How many of the operations in this slot were counted in the slot's counter. The others were announced directly.
     std::uint64_t counted = 0;

@@ -54,9 +54,9 @@ class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
 
-    /// An empty `others` means that all members are on this host. `pending` counts the submitted and not completed
-    /// operations of all sets of this rank. `pending` must outlive this object. Any thread may read `pending`; all
-    /// accesses are seq_cst, because ProgressLock::leave() relies on their order.
+    /// An empty `others` means that all members are on this host. `pending` counts the operations of all sets of this
+    /// rank that were submitted and have not completed. `pending` must outlive this object. Any thread may read
+    /// `pending`; all accesses are seq_cst, because ProgressLock::leave() relies on their order.
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
                const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
                std::atomic<std::uint32_t>& pending);

@@ -235,8 +235,8 @@ private:
     int pid_;
 
     std::mutex recorder_mutex_;  // a thread that holds this mutex locks no other mutex except the heap's
-    /// Held while metrics are read from the arena, and while has_metrics_ is cleared before the arena is released. A
-    /// thread that holds this mutex locks no other mutex.
+    /// A thread holds this mutex while it reads metrics from the arena, or while it clears has_metrics_ before the
+    /// arena is released. A thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
     bool has_metrics_ = true;  // under metrics_mutex_
     // the endpoint's threads use this Runtime, so leave_job() destroys the endpoint

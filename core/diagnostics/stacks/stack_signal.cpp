@@ -47,7 +47,8 @@ struct HandlerState {
     std::atomic<void (*)(int)> inner{nullptr};
     std::atomic<bool> calls_inner{false};
 
-    // Written by the handler that makes a capture. The capturing thread reads these fields after it has read `taken`.
+    // The handler that makes a capture writes these fields. The capturing thread reads these fields after it has read
+    // `taken`.
     std::array<std::uintptr_t, kMostFrames> addresses;
     std::size_t count;
     bool is_complete;
@@ -121,8 +122,8 @@ void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
         if (!is_own) {
             handler_state.print_wanted.store(true, std::memory_order_relaxed);
         }
-        // An interpreter's handler that passes signals on sends the signal again from this process. Such a signal must
-        // not reach the interpreter's handler a second time.
+        // If an interpreter's handler passes signals on, it sends the signal again from this process. This second
+        // signal must not reach the interpreter's handler again.
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
         }

@@ -111,7 +111,7 @@ public:
     // Makes the operation of `entry` pending, and announces it. start(), hold() and announce() must not throw, because
     // the other ranks are about to see the announcement.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
-    /// Makes the operation pending without announcing it. Used for members of a group, if they must wait until the log
+    /// Makes the operation pending without announcing it. This is for members of a group that must wait until the log
     /// has called the operation that announces the group's number of members.
     void hold(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
@@ -128,7 +128,7 @@ public:
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank has joined and
+    /// Returns the entry for the next unnamed operation, and counts the call. The rank calls this if it has joined and
     /// announces an operation of other ranks.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
@@ -233,7 +233,7 @@ private:
     bool is_joining_ = false;
     std::optional<Status> failed_;
 
-    // Written under the enqueue lock, and read by other threads.
+    // A thread that holds the enqueue lock writes these members; other threads read them.
     std::atomic<bool> shut_down_announced_{false};
     // true if one of the queues above is not empty, if the shutdown waits for room, or if the registrar keeps
     // announcements

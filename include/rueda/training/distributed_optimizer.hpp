@@ -61,7 +61,7 @@ public:
     /// `passes_per_step` times in this step already.
     void gradient_ready(std::size_t index);
 
-    /// Waits until all gradients are reduced. Needed only if the program reads the gradients before the step, for
+    /// Waits until all gradients are reduced. A program needs this only if it reads the gradients before the step, for
     /// example to skip a step whose gradients are not finite. Throws InvalidArgument if a gradient is missing in this
     /// step, with the parameter's name. The other reductions of the step then continue and write into their gradients,
     /// until the step ends or the optimizer is destroyed. If reductions fail, waits for all of them and throws the
