@@ -12,7 +12,7 @@ namespace rueda::base {
 /// The name of a checkpoint's folder, for example "save-000002-step-200". CheckpointManager writes such folders, and
 /// `rueda evaluate` finds them. The name is part of the format of checkpoints (docs/checkpoints.md).
 struct CheckpointName {
-    std::uint64_t number = 0;  ///< counts the checkpoints of the folder above
+    std::uint64_t number = 0;  ///< the checkpoint's number among all checkpoints in the same parent folder
     std::int64_t step = 0;     ///< the number of completed steps; not negative
     [[nodiscard]] bool operator==(const CheckpointName&) const = default;
 };

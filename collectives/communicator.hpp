@@ -22,8 +22,8 @@ struct Location {
     const std::byte* payload = nullptr;  ///< the whole input, if that member's announcement contained the data itself
     std::int64_t first_dimension = 0;    ///< for operations of variable size: the number of rows of that member's input
     bool absent = false;                 ///< for allreduce: that member has called join(), and has no tensor
-    /// For a tensor in device memory: how the memory lies in memory that NCCL allocated (core's DeviceUse::place). The
-    /// value is only compared with those of other members.
+    /// For a tensor in device memory: the value of core's DeviceUse::place, which says whether and where the tensor
+    /// lies in memory that NCCL allocated. It is only compared with the values of other members.
     std::uint64_t device_place = 0;
     bool counted = true;  ///< for an absent member (it called join()): whether the divisor of an average
                           ///< still counts this member

@@ -73,7 +73,8 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // A fraction of 100000 digits or more is left to the slow way, which the large count makes sure of.
+        // The limit keeps the exponent small enough for an int. If a fraction has 100000 digits or more, is_exact()
+        // refuses this exponent or the many digits, so the slow way reads the number.
         parts.exponent = place - fraction < 100000 ? -static_cast<int>(place - fraction) : -100000;
     }
     return digits == 0 ? nullptr : read_exponent(place, end, parts);

@@ -30,7 +30,7 @@ inline constexpr std::size_t kCompressedBytes = 2;
 void compress(const Compressed& way, const std::byte* elements, std::byte* halves, std::size_t count);
 
 /// Expands each 16-bit element to the dtype, and multiplies it by `factor`, which is first converted to the dtype. Only
-/// the multiplication rounds. A factor of 1 is not multiplied.
+/// the multiplication rounds. If the factor is 1, there is no multiplication.
 void expand(const Compressed& way, const std::byte* halves, std::byte* elements, double factor, std::size_t count);
 
 /// Combines the sources from left to right in the dtype, and rounds the result to 16 bits. `op` must be sum, min, max

@@ -15,7 +15,7 @@ namespace rueda::ops {
 ///
 /// where s₀, s₁, … are the sources in the given order (the order of the ranks). The bits therefore do not depend on
 /// which rank computes the reduction, or on where the range is cut. `average` is a sum whose result is divided by
-/// `divisor`. A factor of 1 is not multiplied.
+/// `divisor`. If a factor is 1, there is no multiplication.
 ///
 /// - float32, float64: every step is rounded to the element's type. The factors are converted to this type once. An
 ///   average is the sum times (postscale / divisor), and this factor is computed in double.

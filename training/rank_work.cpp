@@ -60,7 +60,7 @@ public:
     WaitWatch& operator=(const WaitWatch&) = delete;
     ~WaitWatch() { finish(); }
 
-    /// Ends the watch of the last work, if it still runs, and begins one for the next work.
+    /// Ends the watch of the last work, if it still runs, and begins a watch for the next work.
     void start(const std::string& what, Seconds warn_after) {
         finish();
         owner_ = ::getpid();
@@ -123,7 +123,8 @@ private:
             longest = std::max(longest, std::min(now.oldest, Seconds(Clock::now() - began).count()));
             has_ended = now.ended > before.ended;
             if (has_ended) {
-                // The mean wait of those that have ended, in case that this thread looked too late to see them wait.
+                // If this thread looked too late, it has not seen these operations wait. Their mean wait is therefore
+                // considered, too.
                 longest =
                     std::max(longest, (now.waited - before.waited) / static_cast<double>(now.ended - before.ended));
             }
@@ -140,7 +141,7 @@ private:
         }
     }
 
-    std::unique_ptr<Stop> stop_;  ///< of thread_
+    std::unique_ptr<Stop> stop_;  ///< shared with thread_
     pid_t owner_ = 0;             ///< the process that started the thread
     std::thread thread_;
 };

@@ -54,7 +54,8 @@ Status too_few_gpus(const DeviceRequest& request, const VisibleGpus& visible, in
             : "");
 }
 
-/// Whether CUDA_VISIBLE_DEVICES lists exactly the GPUs that this local rank gets if every rank gets equally many.
+/// Whether CUDA_VISIBLE_DEVICES lists exactly the GPUs that this local rank gets if all ranks get the same number of
+/// GPUs.
 bool is_block_of_rank(const DeviceRequest& request, const VisibleGpus& visible) {
     if (!visible.variable) {
         return false;

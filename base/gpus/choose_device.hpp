@@ -46,9 +46,9 @@ struct DeviceRequest {
 /// GPUs, divides the ranks into blocks of neighbours that get the same GPUs. Pure function.
 [[nodiscard]] Result<std::string> devices_of_rank(const DeviceRequest& request, const VisibleGpus& visible);
 
-/// Returns the number of GPUs that Slurm gives to each task through CUDA_VISIBLE_DEVICES or by hiding the other GPUs; 0
-/// if it gives none, or if srun has not started this process as one of at least `job_size` tasks. (mpirun uses srun to
-/// start one process on each host, and the ranks inherit that process's variables.)
+/// Returns the number of GPUs that Slurm gives to each task, either through CUDA_VISIBLE_DEVICES or by hiding the other
+/// GPUs. Returns 0 if Slurm gives none, or if srun has not started this process as one of at least `job_size` tasks.
+/// (mpirun uses srun to start one process on each host, and the ranks inherit that process's variables.)
 [[nodiscard]] int gpus_per_slurm_task(const EnvironmentLookup& environment, int job_size);
 
 }  // namespace rueda::base

@@ -11,8 +11,8 @@ namespace rueda::base {
 
 /// Finds the GPUs that CUDA would show to this process, and chooses one by choose_device(). `environment` has
 /// CUDA_VISIBLE_DEVICES and Slurm's variables; `job_size` is the number of ranks of the job. If `request` does not say
-/// how many GPUs each rank gets, Slurm's variables may. Does not load libcuda and creates no CUDA context, so that the
-/// process may still fork.
+/// how many GPUs each rank gets, the function takes this number from Slurm's variables, if they contain it. The
+/// function does not load libcuda and creates no CUDA context, so that the process may still fork.
 [[nodiscard]] Result<int> local_device(DeviceRequest request, int job_size, const EnvironmentLookup& environment,
                                        const GpuSources& sources = {});
 

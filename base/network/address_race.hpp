@@ -14,12 +14,13 @@
 
 namespace rueda::base {
 
-/// How long a process waits for an address.
+/// How long a process waits for the other process at one address. The wait has two parts.
 struct ConnectTimes {
-    /// Until the connection exists. The limit allows four retransmissions of TCP's first packet.
+    /// The limit for the first part, which ends when the connection exists. It allows four retransmissions of TCP's
+    /// first packet.
     std::chrono::milliseconds connect{20000};
-    /// From then on, until the other side has proved the secret. The other side answers at once, unless its host is
-    /// very busy.
+    /// The limit for the second part, which ends when the other side has proved the secret. The other side answers at
+    /// once, unless its host is very busy.
     std::chrono::milliseconds proof{10000};
 };
 

@@ -21,9 +21,9 @@ struct ProvenConnection {
 /// shows whether the process knows the secret.
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
-/// Runs the handshake on a connected, non-blocking socket. No function blocks. Before the proof, it reads only the
-/// bytes of the handshake (at most 80), and sends nothing that depends on what the other side has sent, except the
-/// proof. Threads: only one thread may use an object.
+/// Runs the handshake on a connected, non-blocking socket. No function blocks. Until the other side has proved the
+/// secret, the object reads only the bytes of the handshake (at most 80). Until then, the object sends nothing that
+/// depends on the other side's bytes, except its own proof. Threads: only one thread may use an object.
 class ProvingSocket {
 public:
     /// `secret` and `purpose`: see Handshake.

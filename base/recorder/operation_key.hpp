@@ -29,8 +29,8 @@ struct NameKey {
 }
 
 /// Identifies one operation on all its ranks. A program may use a name many times, so the key also has a number that
-/// tells these uses apart. There are three kinds of numbers. None of the three is always known and also always the same
-/// on all ranks.
+/// tells these uses apart. There are three kinds of numbers, because no single kind is both known at all times and
+/// equal on all ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
         /// the position of the operation's batch in the log. It is the same on all ranks, but is known only after the
@@ -60,9 +60,9 @@ struct OperationKey {
 [[nodiscard]] inline OperationKey key_by_ordinal(const RecordedOperation& record) {
     return {name_key_of(record), OperationKey::By::ordinal, record.ordinal};
 }
-/// Returns the best key of an operation that has ended. If the operation was in a batch, the key is by batch: a batch
-/// has a name only once. Otherwise the key is by generation, which is the number of the call if the operation has no
-/// name.
+/// Returns the best key of an operation that has ended. If the operation was in a batch, the key is by batch, because a
+/// name occurs at most once in a batch. Otherwise the key is by generation. If the operation has no name, its
+/// generation is the number of the call.
 [[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
     return record.batch ? key_by_batch(record) : key_by_generation(record);
 }

@@ -49,8 +49,8 @@ struct RecordKind {
 ///     0–7    the RecordKind
 ///     8–15   the flags below
 ///     16–23  the status code of the ended operation
-///     24–31  the lap: how often the ring of records was filled. A late store of an older operation in the same
-///            place is recognised by its other lap.
+///     24–31  the lap: how often the ring of records was filled. If an older operation's state is stored late in
+///            the same place, its lap differs from the expected lap.
 ///     32–63  the low bits of the batch's position in the process set's log (the list of batches)
 struct RecordState {
     static constexpr std::uint64_t kStarted = 1U << 8U;    ///< the operation is being executed; `started` is valid
@@ -189,11 +189,11 @@ struct RankCounters {
 
     // Only the thread that drives progress writes the following counters.
     alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by the low bits of the RecordKind
-    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< that the log called
-    std::atomic<std::uint64_t> batched;                      ///< operations in those batches
-    std::atomic<std::uint64_t> parts;                        ///< recorded parts of executions
+    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< the number of batches that the log called
+    std::atomic<std::uint64_t> batched;                      ///< the number of operations in those batches
+    std::atomic<std::uint64_t> parts;                        ///< the number of recorded parts of executions
 
-    // Written by any thread, rarely.
+    // Any thread may write the following counters. They change rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< the number of operations that ended with an error
     std::atomic<std::uint64_t> steps;                       ///< the number of steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
@@ -217,7 +217,7 @@ struct alignas(4096) RankRecorder {
     // The rank writes the clocks below once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record
     /// 1: a thread of the rank is writing a name. Another thread that wants to write a name at this time does not wait.
-    /// It leaves its name out; that name is written the next time that it is used.
+    /// That thread leaves its name out, and the name is written at its next use.
     std::atomic<std::uint32_t> names_taken;
     /// one moment in ticks and in nanoseconds, from which TickClock converts times
     std::atomic<std::uint64_t> begin_ticks;

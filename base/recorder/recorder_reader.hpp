@@ -41,7 +41,7 @@ struct RecordedOperation {
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
     bool is_launched = false;  ///< whether the work of the operation was given to a GPU
-    /// For an operation whose work a GPU has got and not done: the time when the GPU got it. Until that time, the
+    /// The time when a GPU got the operation's work, if the GPU has not finished this work. Until that time, the
     /// operation occupied the rank.
     std::optional<std::int64_t> launched_ns = {};
 

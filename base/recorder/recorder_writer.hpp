@@ -125,9 +125,10 @@ public:
                                 std::memory_order_release);
         }
     }
-    /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If it
-    /// succeeded, the recorded end stays the time of the launch. Otherwise operations of one name would overlap,
-    /// because a program runs ahead of the GPU. A timeline shows the GPU's work in a row of its own.
+    /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If the
+    /// operation succeeded, its recorded end stays the time of the launch. If the recorded end were the end of the
+    /// GPU's work, operations of one name would overlap, because a program runs ahead of the GPU. A timeline shows the
+    /// GPU's work in a row of its own.
     void end_launched(std::uint64_t number, ErrorCode code) const {
         if (OperationRecord* const record = find(number); record != nullptr) {
             const bool keeps_time = code == ErrorCode::ok;
@@ -171,10 +172,10 @@ public:
         record->started.store(started, std::memory_order_release);
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
-    /// Records that the program waits for a send or a receive. If it has started this message just before, as blocking
-    /// calls in Python do, the message counts as blocking. If it was started earlier, the time since its start is no
-    /// wait, because the program did something else meanwhile. Threads: any thread. If another thread changes the
-    /// record's state at the same moment, the mark may be lost; it only concerns reports.
+    /// Records that the program waits for a send or a receive. If the program has started this message just before, as
+    /// blocking calls in Python do, the message counts as blocking. If the program has started it earlier, the time
+    /// since the start is no wait, because the program did something else meanwhile. Threads: any thread. If another
+    /// thread changes the record's state at the same moment, the mark may be lost; it only concerns reports.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
         // relaxed: no other data depends on the bit

@@ -226,7 +226,8 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // if an operation is wrong, the file may be of another kind, which its head shows
+                damage_ = damage;  // an operation is wrong, perhaps because the file is of another kind. The head of
+                                   // the file shows the kind, so take() reports the damage later.
             }
         }
         return !is_element;

@@ -105,8 +105,9 @@ Status Handshake::receive(std::string_view bytes) {
     return status;
 }
 
-/// Whether the bytes so far may be the beginning of a message. A program that speaks another protocol may wait for an
-/// answer before it sends as many bytes as an opening has, so it is refused at its first wrong byte.
+/// Whether the bytes so far may be the beginning of a message. A program that speaks another protocol may send fewer
+/// bytes than an opening has, and then wait for an answer. Therefore this side does not wait for a whole message: it
+/// refuses the other side at the first wrong byte.
 bool Handshake::may_be_of_rueda() const {
     return step_ == Step::proof || kMark.substr(0, received_.size()) == received_.substr(0, kMark.size());
 }

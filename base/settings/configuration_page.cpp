@@ -89,8 +89,8 @@ std::string others_section() {
 
 std::string horovod_section() {
     std::string section =
-        "\n## Variables of Horovod without a meaning here\n\nThey are accepted, and one line in the log says that they "
-        "have no effect.\n\n"
+        "\n## Variables of Horovod without a meaning here\n\nRueda accepts these variables, and one line in the log "
+        "says that they have no effect.\n\n"
         "| variable | why |\n|---|---|\n";
     for (const HorovodOnlyVariable& variable : horovod_only_variables()) {
         section += fmt::format("| `{}` | {} |\n", variable.name, variable.reason);

@@ -23,9 +23,9 @@ namespace {
 
 /// The merger writes its text when it has collected this many bytes.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// Some spans of the timeline cover several operations, such as the operations of a batch. The merger writes the
-/// complete ones each time it has taken this many operations. The operations of a batch end together, so all of them
-/// are within this many operations.
+/// Some spans of the timeline cover several operations, such as the operations of a batch. Each time the merger has
+/// taken this many operations, it writes the spans that are complete. The operations of a batch end together, so all of
+/// them are within this many operations.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {

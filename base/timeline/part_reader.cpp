@@ -78,7 +78,7 @@ Status PartReader::read_header() {
 }
 
 Result<std::optional<TimelinePart>> PartReader::next() {
-    std::size_t end = std::string::npos;  // of the last whole line
+    std::size_t end = std::string::npos;  // the end of the last whole line
     while (!is_over_ && (end = text_.rfind('\n')) == std::string::npos) {
         if (text_.size() > kLongestEvent) {
             return failure(ErrorCode::invalid_argument, "{}: an event has more than {} bytes", reading(path_),

@@ -338,8 +338,8 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     settle_waits(text);
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
-    // A batch that was added since the last call of this function is kept until its next call, because some operations
-    // of the batch may not have been read yet.
+    // If a batch was added since the last call of this function, the batch is kept until the next call, because some of
+    // its operations may not have been read yet.
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

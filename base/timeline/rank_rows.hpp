@@ -83,8 +83,9 @@ private:
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // the key is the process set, the name, and,
                                                                          // if there is no name, the kind
 
-    /// Returns the row of a lane that is free at `begin_ns`, which is then taken until `end_ns`. If no lane is free,
-    /// adds one, with the row that `make_row(index)` makes. If there are too many lanes, returns the first one.
+    /// Returns the row of a lane that is free at `begin_ns`. From then on the lane is taken until `end_ns`. If no lane
+    /// is free, adds one, with the row that `make_row(index)` makes. If there are too many lanes, returns the first
+    /// one.
     template <class MakeRow>
     [[nodiscard]] static std::int32_t lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns,
                                                bool may_add, MakeRow&& make_row);

@@ -22,8 +22,8 @@ namespace rueda::base {
 ///   started the operation, and EXECUTE, the time after that.
 ///
 /// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. This event contains two
-/// others: "waiting for rank 2" ends when this rank knew that the other rank had called its side, and TRANSFER is the
-/// rest.
+/// others. The event "waiting for rank 2" ends when this rank knew that rank 2 had called its side. The event TRANSFER
+/// is the time from then on.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}

@@ -125,8 +125,8 @@ private:
 
 Status PooledEvent::make_wait(DeviceStream stream) {
     const CudaApi& api = device_->api();
-    // A null stream belongs to the current context. Other streams know their context, so it does not matter to them
-    // that this context may be the one of another device.
+    // A null stream belongs to the thread's current context, so the context of the stream's device must be current
+    // here. Any other stream knows its own context, so any context may be current.
     std::shared_ptr<Device> other;
     if (stream.stream == nullptr && stream.device != device_->ordinal()) {
         auto opened = device_->other(stream.device);
@@ -437,7 +437,7 @@ bool Device::take_turn(const void* owner) noexcept {
 
 void Device::end_turn(const void* owner) noexcept {
     const void* expected = owner;
-    // Released for take_turn(), which acquires it.
+    // Release: pairs with the acquire in take_turn().
     turn_.compare_exchange_strong(expected, nullptr, std::memory_order_release, std::memory_order_relaxed);
 }
 
@@ -445,7 +445,8 @@ Result<DeviceAddress> Device::scratch(std::size_t bytes) {
     if (bytes <= scratch_bytes_) {
         return scratch_;
     }
-    // Doubling keeps the sum of all smaller memory below the size of the last one.
+    // The scratch memory at least doubles each time. All earlier scratch memory together is therefore smaller than the
+    // newest one.
     const std::size_t wanted = std::max((bytes + kScratchStep - 1) / kScratchStep * kScratchStep, 2 * scratch_bytes_);
     const RelaxedCapture relaxed(api_);
     const ContextScope scope(api_, context_);

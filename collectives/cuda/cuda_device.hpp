@@ -82,8 +82,8 @@ public:
 
     /// Records an event at the end of the work in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
-    /// Records where measured work begins, and where it ends. A device that cannot measure now returns no begin; then
-    /// the work is not measured. Threads: the owner of the turn.
+    /// Records where measured work begins, and where it ends. If the device cannot measure at this moment,
+    /// begin_timed() returns no begin, and the work is not measured. Threads: the owner of the turn.
     [[nodiscard]] TimedBegin begin_timed(CudaStream stream);
     [[nodiscard]] Result<DeviceEventPtr> end_timed(TimedBegin begin, CudaStream stream);
     /// Returns Unsupported if `stream` captures a graph.
@@ -99,9 +99,9 @@ public:
     /// must be one thread at a time.
     [[nodiscard]] Result<bool> record_all(const void* owner, std::vector<DeviceEventPtr>& events);
 
-    /// The right to put work into the stream. A communicator needs it from its first call until NCCL has put all work
-    /// into the stream, because NCCL does so in a thread of its own. Returns false if another communicator has the
-    /// turn.
+    /// Takes the turn, which is the right to put work into the stream. A communicator needs the turn from its first
+    /// call until NCCL has put all work into the stream, because NCCL does this in a thread of its own. Returns false
+    /// if another communicator has the turn.
     [[nodiscard]] bool take_turn(const void* owner) noexcept;
     void end_turn(const void* owner) noexcept;
 
@@ -110,14 +110,14 @@ public:
     /// smaller memory stays allocated, because freeing it would wait for all work of the device.
     [[nodiscard]] Result<DeviceAddress> scratch(std::size_t bytes);
     /// Puts `bytes` bytes of a repeated pattern into the stream, at `to`. `key` names the pattern, and `write` writes
-    /// `kPatternBytes` bytes of it; it is called once for each key. Same rules as for scratch().
+    /// `kPatternBytes` bytes of it; it is called once for each key. The rules are those of scratch().
     static constexpr std::size_t kPatternBytes = 4096;
     [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
                               const std::function<void(std::byte* to)>& write);
 
     [[nodiscard]] Status failure_of(const char* call, CudaResult error) const;
-    /// The same for a call that failed on `stream`. If this is a stream of the program and cannot be one of this
-    /// device, returns InvalidArgument.
+    /// Like failure_of(), for a call that failed on `stream`. Returns InvalidArgument if `stream` belongs to the
+    /// program and cannot be a stream of this device.
     [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error, CudaStream stream) const;
     /// Another device, which this object opens once. An event of this device needs it for the other device's null
     /// stream.
@@ -141,22 +141,23 @@ private:
     const std::string name_;
     Kernels kernels_;
 
-    mutable std::mutex mutex_;  // guards the next three
+    mutable std::mutex mutex_;  // guards the next three members
     std::map<int, std::shared_ptr<Device>> others_;
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;
 
-    std::mutex made_mutex_;           // guards the next one; its holder takes no other lock
+    std::mutex made_mutex_;           // guards the next member; its holder takes no other lock
     std::vector<CudaStream> made_{};  // all streams of Rueda on this device
 
-    // The clock of measured work; used by the owner of the turn.
+    // The clock by which the work of the device is measured. Only the owner of the turn uses it.
     CudaStream clock_stream_ = nullptr;
     CudaEvent reference_ = nullptr;  // never destroyed, because events of measured work use it later
     std::int64_t reference_ns_ = 0;
-    std::int64_t round_trip_ns_ = 0;  // of the measurement; half of it bounds its error
+    std::int64_t round_trip_ns_ = 0;  // how long the measurement took; its error is at most half of this
     std::int64_t last_try_ns_ = 0;
 
-    /// The owner of the turn. take_turn() acquires what end_turn() of the previous owner released: the scratch memory.
+    /// The owner of the turn. The acquire in take_turn() pairs with the release in end_turn() of the previous owner, so
+    /// the new owner sees the changes of the members below.
     std::atomic<const void*> turn_{nullptr};
     DeviceAddress scratch_ = 0;
     std::size_t scratch_bytes_ = 0;

@@ -74,8 +74,8 @@ const Status& Kernels::load(const Note& note) {
 }
 
 /// All functions are looked up at once. A driver that loads lazily copies a kernel to the device in
-/// cuModuleGetFunction(), which may wait for the device's work (CUDA Programming Guide, "Lazy Loading"), and this must
-/// not happen while a kernel of NCCL waits for another rank.
+/// cuModuleGetFunction(). This call may wait for the device's work (CUDA Programming Guide, "Lazy Loading"). It must
+/// therefore not happen while a kernel of NCCL waits for another rank.
 Status Kernels::load_all() {
     if (image_.empty()) {
         return failure(

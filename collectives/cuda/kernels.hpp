@@ -34,8 +34,8 @@ public:
 
     /// Lets the driver compile all kernels, at the first call; other threads wait for it. This takes 2 to 4 seconds if
     /// the driver does not have the result in its cache on disk. So the first call should come from a thread that may
-    /// wait that long: the thread of the program, which submits the first operation, and not the thread that drives
-    /// progress, which notices failures of other ranks.
+    /// wait that long. The program's thread, which submits the first operation, may wait. The thread that drives
+    /// progress may not, because it notices failures of other ranks.
     ///
     /// Later calls are fast and return the same result. If there are no kernels, the result is Unsupported with the
     /// reason, and the first call notes it.
@@ -62,7 +62,7 @@ private:
     const std::string_view image_;
 
     std::once_flag once_;
-    // load() writes the next two once, and they are only read after that.
+    // load() writes the next two members once. After that, they are only read.
     Status loaded_;
     std::map<std::string_view, CudaFunction> functions_;
 };

@@ -21,8 +21,8 @@
 /// docs/design/0020-gpu.md describes the whole path.
 namespace rueda::collectives {
 
-/// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of the one
-/// that the other uses.
+/// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of one
+/// library that the other library uses.
 inline constexpr std::uint32_t kCudaPluginInterface = 3;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
@@ -100,8 +100,8 @@ struct DeviceBatch {
     /// For an alltoall, a gather and a scatter: the rows that this rank sends to each member, and then the rows that it
     /// receives from each member.
     std::span<const std::int64_t> splits{};
-    /// The same batch as the set's communicator for the CPU would get it, but with addresses in device memory. A
-    /// scatter is an alltoall here if the members have exchanged their splits.
+    /// The same batch in the form in which the set's communicator for the CPU would get it, but with addresses in
+    /// device memory. A scatter is an alltoall here if the members have exchanged their splits.
     Batch host{};
 };
 
@@ -117,7 +117,7 @@ public:
     };
     /// Allocates a block that begins at a page.
     [[nodiscard]] virtual Result<Block> allocate(std::size_t bytes) = 0;
-    /// No member may use the block any more, except after an abort.
+    /// Frees a block. No member may use the block any more, except after an abort.
     virtual void deallocate(std::byte* memory) noexcept = 0;
     /// Returns the memory of a member in this rank's mapping. Null if the bytes are not in the member's shared memory.
     [[nodiscard]] virtual std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const = 0;
@@ -142,8 +142,9 @@ struct DeviceSet {
     std::int32_t id = 0;        ///< the process set's number, for texts
     DevicePath path = DevicePath::automatic;
     std::vector<std::int32_t> ranks{};  ///< the members' ranks in the job; empty: the members' numbers
-    /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members and one of
-    /// them has other sets, the batches of this set get a place in the order of all sets, and cost a small exchange.
+    /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members, and a member
+    /// has other sets, each batch of this set gets a place in the launch order of all sets, which costs a small
+    /// exchange.
     bool expects_other_sets = false;
     /// Null if the members are on several hosts. The communicator keeps it.
     std::shared_ptr<SharedMemory> shared{};
@@ -196,10 +197,10 @@ public:
     /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of it may be in
     /// progress. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
-    /// Whether end() of the next batches is to know the times of their work, for a timeline. Costs two events with
-    /// times for each batch.
+    /// Sets whether the ends of the next batches (end()) know the times of their work, for a timeline. This costs two
+    /// events with times for each batch.
     virtual void measure(bool /*measures*/) {}
-    /// How far the last task is that was started and is not done.
+    /// How far the task in progress is.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
     /// In LaunchPhase::waits_for_set: the number of the process set whose batch goes first.
     [[nodiscard]] virtual std::int32_t awaited_set() const { return -1; }
@@ -229,8 +230,8 @@ public:
     /// the device does not exist, and Unsupported if the stream captures a graph: a replay of the graph would bypass
     /// the order of the log.
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
-    /// Opens NCCL, unless that was done. This takes long, so the program's own thread does it before the first
-    /// operation of a process set that may use NCCL. A failure is told by the communicators' offers.
+    /// Opens NCCL, if it is not open yet. This takes long, so the program's own thread calls this before the first
+    /// operation of a process set that may use NCCL. The communicators' offers contain the reason of a failure.
     virtual void open_nccl() = 0;
     /// Makes a communicator for tensors on the set's device. `host` is the set's communicator for the CPU, which must
     /// outlive the result. The result uses `host` only while a task of its own is stepped.
@@ -240,8 +241,9 @@ public:
     /// Returns memory of the host to and from which `device` copies without a wait of the host. When its last owner
     /// lets go of it, the memory is used again, so no copy may use it any more.
     [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
-    /// Copies between memory of `device` and such memory of the host, after `after`. Returns the event after the copy.
-    /// If `after` is null, the copy waits only for other copies without such an event. Does not wait.
+    /// Copies between memory of `device` and memory of the host from host_memory(), after the event `after`. Returns
+    /// the event after the copy. If `after` is null, the copy waits only for other copies whose `after` is null. Does
+    /// not wait.
     [[nodiscard]] virtual Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from,
                                                       std::size_t bytes, const DeviceEventPtr& after) = 0;
 
@@ -249,7 +251,7 @@ public:
     /// that, otherwise from the driver. The contents are undefined. Must not be called by a thread that drives
     /// progress, because the driver may wait for the device.
     [[nodiscard]] virtual Result<std::byte*> allocate(std::int32_t device, std::size_t bytes, DevicePath path) = 0;
-    /// Takes memory of allocate() back. Returns false if `memory` is not the begin of such memory. Same threads as for
+    /// Takes memory of allocate() back. Returns false if `memory` is not the begin of such memory. Threads: as for
     /// allocate().
     [[nodiscard]] virtual bool deallocate(const void* memory) = 0;
     /// Returns the memory of allocate() that contains `address`; null if there is none.
@@ -258,9 +260,9 @@ public:
 
 struct DeviceRuntimeOptions {
     std::string nccl_library{};  ///< the setting RUEDA_NCCL_LIBRARY: a path; empty: see docs/gpu.md for the search
-    /// Called with a line for the log.
+    /// The runtime calls this function with a line for the log.
     std::function<void(const std::string& text)> note{};
-    /// Called with a warning for the log.
+    /// The runtime calls this function with a warning for the log.
     std::function<void(const std::string& text)> warn{};
 };
 

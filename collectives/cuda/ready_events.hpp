@@ -10,8 +10,7 @@
 
 namespace rueda::collectives::cuda {
 
-/// The ready events of a batch, which the host asks for without a wait. An event that was reached is not asked for
-/// again.
+/// The ready events of a batch. The host checks them without waiting. An event that was reached is not checked again.
 ///
 /// Threads: one at a time.
 class ReadyEvents {

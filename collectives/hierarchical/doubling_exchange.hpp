@@ -9,7 +9,7 @@
 namespace rueda::collectives {
 
 /// Recursive doubling, for small tensors of S bytes on h hosts: ⌊log₂ h⌋ steps. If h is not a power of two, there are
-/// two more steps: one before them and one after them. In each step a host sends at most S bytes.
+/// two more steps: one before these steps and one after them. In each step a host sends at most S bytes.
 ///
 /// A *partial* is the combined input of some hosts. Partials are combined in a balanced tree, with lower hosts on the
 /// left. Let p be the largest power of two that is not above h, and r = h − p. If r > 0, each odd host among the first

@@ -20,11 +20,12 @@ namespace rueda::collectives {
 /// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements therefore
 /// travel as *words*: int64 values that are added (ops/exact_sums.hpp).
 ///
-/// The elements of a compressed tensor have 16 bits after a host has combined its inputs, until the result is written.
-/// `between` and `last` combine such elements in the tensor's own dtype. The divisor of an average is applied to the
-/// partials, so that the partials fit into the 16-bit range whenever the average fits. Postscale is applied after the
-/// result was expanded to the tensor's dtype (`expanded_by`). A user can therefore move small values into the range of
-/// float16 by prescale, and back by postscale.
+/// The elements of a compressed tensor have 16 bits from the time when a host has combined its inputs until the result
+/// is written. `between` and `last` expand such elements to the tensor's own dtype, combine them, and round the result
+/// to 16 bits again. The divisor of an average is applied to the partials, so that the partials fit into the 16-bit
+/// range whenever the average fits. Postscale is applied after the result was expanded to the tensor's dtype
+/// (`expanded_by`). A user can therefore move small values into the range of float16 by prescale, and back by
+/// postscale.
 struct PartialReduction {
     ops::Reduction within;   ///< combines the inputs of one host's ranks, in rank order
     ops::Reduction between;  ///< combines partials into another partial

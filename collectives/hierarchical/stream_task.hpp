@@ -111,8 +111,8 @@ private:
     // Indexed by owner: how many pieces this rank has taken from the owner's buffers in shared memory.
     std::array<std::uint64_t, base::kMaxLocalRanks> pieces_of_{};
     std::uint64_t own_pieces_ = 0;  // how many pieces this rank has put into its buffers in shared memory
-    // Indexed by this rank's cells (buffers in shared memory): one more than the number of the piece in the cell; 0 if
-    // the cell was not used in this run. The number counts the pieces of all batches of the run.
+    // Indexed by this rank's cells (buffers in shared memory). An element is one more than the number of the piece in
+    // the cell; it is 0 if the cell was not used in this run. The number counts the pieces of all batches of the run.
     std::vector<std::uint64_t> held_;
     ops::Store store_ = ops::Store::cached;
     std::uint64_t work_ = 0;  // bytes moved in this step

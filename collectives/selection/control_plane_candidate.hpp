@@ -39,7 +39,7 @@ struct SelectedControlPlane {
 struct ControlPlaneCandidate {
     base::ControlPlaneKind kind;  ///< the value of RUEDA_CONTROL_PLANE that selects this way
     bool takes_communicators;     ///< whether a job can consist of the processes of an MPI communicator
-    /// Whether the settings and the facts suggest this way. Called only if no setting selects a way.
+    /// Whether the settings and the facts suggest this way. Rueda asks this only if no setting selects a way.
     bool (*is_indicated)(const StartRequest& request);
     /// Returns success if this way can work in this process. Otherwise the failure says why not, and what to do.
     Status (*viable)(const StartRequest& request);

@@ -88,7 +88,7 @@ private:
     };
     /// The messages of one port of one leader. At most one of the two lists has elements.
     struct Box {
-        std::deque<std::string> arrived;  ///< no receive was started for them
+        std::deque<std::string> arrived;  ///< messages for which no receive was started
         std::deque<Ticket> posted;
         bool closed = false;
     };
@@ -96,10 +96,10 @@ private:
         bool is_send = false;
         int rank = 0;
         Port port{Channel::control};
-        std::uint64_t position = 0;       ///< of a send: see LeaderLink::send()
-        std::size_t bytes = 0;            ///< of a send: its length
+        std::uint64_t position = 0;       ///< for a send: see LeaderLink::send()
+        std::size_t bytes = 0;            ///< for a send: its length
         std::span<std::byte> room = {};   ///< of a receive
-        std::optional<std::size_t> came;  ///< of a receive: the length of its message
+        std::optional<std::size_t> came;  ///< for a receive: the length of its message
     };
     using BoxKey = std::pair<int, Port>;
 
@@ -124,15 +124,15 @@ private:
     mutable std::mutex mutex_;  ///< protects `lines_` and `sets_` against add(); no call under it blocks
     std::map<int, Line> lines_;
     std::set<std::uint32_t> sets_;
-    std::function<void()> ring_;  ///< empty before start(); protected by the mutex, as is the next one
+    std::function<void()> ring_;  ///< empty before start(); the mutex protects this member and the next one
     bool is_watching_ = false;
-    /// Whether there are connections. Release: add(); acquire: the holder of the progress lock, which has nothing to do
-    /// here before.
+    /// Whether there are connections. Release: add(). Acquire: the holder of the progress lock, which need not look at
+    /// the connections while there are none.
     std::atomic<bool> has_lines_{false};
     std::map<BoxKey, Box> boxes_;
     std::unordered_map<Ticket, UnderWay> under_way_;
     std::uint64_t next_ticket_ = 0;
-    std::size_t waiting_bytes_ = 0;  ///< of the messages that have arrived, in all boxes together
+    std::size_t waiting_bytes_ = 0;  ///< how many bytes the arrived messages in all boxes have together
     /// The number of receives on the channel `control` that have their message, but whose test() has not returned it
     /// yet. A test() for one port reads the messages of all ports of its connection. The channel `diagnostics` does not
     /// count: its receives are tested only from time to time.

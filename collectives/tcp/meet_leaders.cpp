@@ -161,7 +161,7 @@ Bytes encode(const Outcome& outcome) {
 }
 
 /// Returns the reason why the meeting failed, or "". A rank that could not connect knows more about the reason than the
-/// rank to which it did not come.
+/// rank that waited for this connection.
 std::string reason_among(const std::vector<Bytes>& outcomes) {
     std::string could_not_connect;
     std::string not_reached;

@@ -40,7 +40,7 @@ struct MeetingOptions {
     std::chrono::milliseconds time{8000};
     std::size_t most_bytes = std::size_t{64} << 20;  ///< the longest message that a connection accepts
     std::function<LeaderListener()> listen = listen_at_all_addresses;
-    /// Why this rank can have no connections; empty if it can. All ranks then get this reason.
+    /// If this rank can have no connections: the reason, which all ranks then get. Otherwise empty.
     std::string cannot = {};
 };
 
@@ -54,13 +54,13 @@ struct Meeting {
 
 /// Lets the leaders of a group connect to each other over TCP. Collective over all ranks of the plane. The plane passes
 /// the addresses on, and a secret that its rank 0 has just made; both sides of each connection prove the secret
-/// (base::Handshake). A failure is one of the plane.
+/// (base::Handshake). If this function fails, the plane has failed.
 [[nodiscard]] Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted,
                                            const MeetingOptions& options = MeetingOptions());
 
 /// What each rank tells the others before they connect.
 struct LeaderCard {
-    std::string secret;  ///< only of rank 0
+    std::string secret;  ///< only in the card of rank 0
     std::vector<std::string> endpoints;
 };
 [[nodiscard]] Bytes encode(const LeaderCard& card);

@@ -111,15 +111,15 @@ void SocketWatch::arm_soon() noexcept {
     }
 }
 
-/// Called by the object's thread when the timer has ended. If an operation has begun since arm_soon(), nothing is to be
-/// done: its thread polls, and will arm the watch itself.
+/// The object's thread calls this when the timer has ended. If an operation has begun since arm_soon(), there is
+/// nothing to do: the operation's thread polls, and will arm the watch itself.
 void SocketWatch::look_at_timer() noexcept {
     std::uint64_t ended = 0;
     while (::read(timer_.value(), &ended, sizeof ended) < 0 && errno == EINTR) {
     }
     timer_runs_.store(false, std::memory_order_seq_cst);
     if (arms_soon_.load(std::memory_order_seq_cst)) {
-        // If another thread calls disarm() now, one ring comes too much.
+        // If another thread calls disarm() at this moment, one needless ring may follow, which does no harm.
         change_arming(true);
     }
 }

@@ -15,8 +15,9 @@
 namespace rueda::collectives {
 
 /// Calls a function when one of several sockets becomes readable. The threads of a rank sleep on futexes, which ranks
-/// of the same host wake. No thread can sleep on a futex and on sockets at the same time, so this object has a thread
-/// that sleeps on the sockets (epoll), and calls the function that wakes the others.
+/// of the same host wake. No thread can sleep on a futex and on sockets at the same time. This object therefore has a
+/// thread that sleeps on the sockets (epoll). When a socket becomes readable, this thread calls the function that wakes
+/// the other threads.
 ///
 /// The function is called once after each arm(). Level-triggered: it is also called for bytes that arrived before
 /// arm(), so no order of arm() and the arrival can lose a wake-up.
@@ -30,7 +31,7 @@ public:
     SocketWatch(const SocketWatch&) = delete;
     SocketWatch& operator=(const SocketWatch&) = delete;
 
-    /// Starts the thread. `ring` is called by it, and must not block.
+    /// Starts the thread. The thread calls `ring`, which must not block.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes this object's descriptors. Afterwards arm() and disarm() do nothing.
     void stop();
@@ -47,7 +48,8 @@ public:
     void disarm() noexcept;
 
 private:
-    /// Long compared with the pause between two blocking operations of a loop, short compared with a training step.
+    /// This time is long compared with the pause between two blocking operations of a loop, and short compared with a
+    /// training step.
     static constexpr std::chrono::milliseconds kSoon{2};
 
     SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop, base::UniqueFd timer);
@@ -64,8 +66,9 @@ private:
     /// this flag; the thread clears this flag before the ring loads the attention state. All four accesses are seq_cst.
     /// So if arm() still finds the flag set, the ring sees the new state.
     std::atomic<bool> armed_{false};
-    /// Held while a thread changes the flag and then the kernel's list. Otherwise the object's thread could arm the
-    /// watch between the two steps of disarm(): the flag would stay set, but the kernel would report nothing.
+    /// A thread holds this mutex while it changes the flag and then the kernel's list. Otherwise the object's thread
+    /// could arm the watch between the two steps of disarm(): the flag would stay set, but the kernel would report
+    /// nothing.
     std::mutex arming_mutex_;
     /// Whether the timer's end is to arm the watch. arm_soon() sets this flag and then sets the timer, unless it runs
     /// already. When the timer ends, the thread clears `timer_runs_`, and then loads this flag. All four accesses are

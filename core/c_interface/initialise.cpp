@@ -87,8 +87,8 @@ LauncherLine& deaf_line() {
     return *line;
 }
 
-/// Called in a forked child, which has no arena and no background thread. The launcher's notifications are not for the
-/// child.
+/// A forked child calls this function. The child has no arena and no background thread. The launcher's notifications
+/// are not for the child.
 void forget_in_child() {
     Process& state = process();
     // The mutex may be held by a thread of the parent, in init or shutdown. That thread does not exist in the child.

@@ -155,7 +155,7 @@ bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     return is_complete;
 }
 
-/// Called when the report no longer waits for answers. The next report asks again.
+/// Ends the questions for stacks, because the report no longer waits for answers. The next report asks again.
 void BatchWatch::stop_asking(const Source& source) {
     due_ns_ = 0;
     if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {

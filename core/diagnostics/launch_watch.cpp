@@ -45,8 +45,8 @@ std::optional<StallMonitor::Finding> LaunchWatch::tick(std::int64_t now_ns, cons
     return finding;
 }
 
-/// Among the members that respond, the one whose GPU works on the oldest batch reports; if there are several such
-/// members, the lowest of them.
+/// Whether this rank makes the report. Among the members that respond, the member whose GPU works on the oldest batch
+/// makes it. If there are several such members, the lowest of them makes it.
 bool LaunchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         const std::uint64_t launched = memory_.cursor(member).launched.load(std::memory_order_relaxed);

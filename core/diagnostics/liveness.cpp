@@ -32,7 +32,7 @@ std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t 
 bool process_has_ended(const base::RankBlock& block) {
     const std::int32_t pid = block.pid.load(std::memory_order_acquire);
     const std::uint64_t start = block.process_start.load(std::memory_order_acquire);
-    // Without a usable /proc on both sides, this process cannot tell whether the pid means the same process here.
+    // If /proc is not usable in both processes, this process cannot tell whether the pid means the same process here.
     const bool is_known = pid != getpid() && start != 0 && base::process_start_time(getpid()) != 0;
     return is_known && base::process_has_ended(pid, start);
 }
@@ -65,8 +65,8 @@ void Liveness::watch_member(std::uint32_t index) {
     if (member.pid == getpid()) {
         return;  // this rank is a thread of this process, and dies together with it
     }
-    // If /proc is usable on both sides, the ranks of one host are known to be in the same pid namespace. Otherwise the
-    // rank's pid may belong to another process here.
+    // If /proc is usable in both processes, the ranks of one host are known to be in the same pid namespace. Otherwise
+    // the rank's pid may belong to another process here.
     if (member.process_start == 0 || base::process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "

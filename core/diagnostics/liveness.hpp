@@ -63,7 +63,7 @@ public:
     /// member only once. Makes one system call if all members live. Does not wait.
     [[nodiscard]] std::optional<Death> check();
 
-    /// Stops watching and closes the descriptors. Called by the thread that has ended the background thread.
+    /// Stops watching and closes the descriptors. The caller is the thread that has ended the background thread.
     void stop_watching();
 
     /// Whether check() has found the member dead. Acquire: pairs with check().
@@ -71,16 +71,16 @@ public:
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
     }
 
-    /// The members that ended before they left, for example "rank 1 (pid 4711)". The list is read from /proc now, so it
-    /// includes members that check() has not looked at yet. Called by a thread that is about to report why the job
-    /// ended.
+    /// The members whose processes ended without leaving the job first, as texts such as "rank 1 (pid 4711)". The
+    /// function reads /proc, so the list includes members that check() has not looked at yet. The caller is about to
+    /// report why the job ended.
     [[nodiscard]] std::vector<std::string> ended() const;
 
     /// Notes for the user, one line each: the ranks whose death cannot be noticed.
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
 private:
-    /// `dead` means: the member is dead, and check() has not returned this yet.
+    /// `dead` means: the member is dead, and check() has not returned this death yet.
     enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };
     struct Member {
         Watch watch = Watch::none;

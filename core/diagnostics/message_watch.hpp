@@ -31,8 +31,8 @@ public:
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
     /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line in its
-    /// log. The returned finding contains no report. When the time is over after which a stalled operation ends the
-    /// job, every rank ends the job by itself; the reporting rank does so first.
+    /// log. The returned finding contains no report. A stalled operation ends the job after the shutdown time. Every
+    /// rank then ends the job by itself, and the reporting rank is the first.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             bool is_reporter);
 

@@ -240,9 +240,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // All members have announced. If all announcements are direct, each member completes the operation as soon as
-        // it looks. But if one announcement is counted, all of them must be counted, and the members whose announcement
-        // is still direct are unfinished.
+        // All members have announced the operation. If all announcements are direct (not counted in the slot), each
+        // member completes the operation as soon as it reads the announcements. But if one announcement is counted, all
+        // of them must be counted, and the members whose announcement is still direct are unfinished.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;

@@ -76,11 +76,11 @@ public:
 
     /// Functions that return what this host knows.
     struct Source {
-        /// How long the oldest pending tensor has waited, in seconds; 0 if none is pending. Called about once per
-        /// second.
+        /// Returns how long the oldest pending tensor has waited, in seconds; 0 if none is pending. The search calls
+        /// this about once per second.
         std::function<double(std::int64_t now_ns)> longest_wait;
-        /// Returns the whole account. It reads the state of every process of the host. Called only if an operation
-        /// makes no progress.
+        /// Returns the whole account. It reads the state of every process of the host. The search calls this only if an
+        /// operation makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
         /// Returns the stacks of those of `ranks` that are on this host; in each element of the result, `rank` and
         /// `stack` are set. Returns nothing if the stacks are not there yet; ask again later. If this function is
@@ -92,10 +92,11 @@ public:
     /// Call this a few times per second. A failure ends the job. The root's finding is a report. The finding of another
     /// leader says that its host is to write its flight recorders.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
-    /// Called after an abort: this object stops using the transport, but keeps the memory of messages that are still
-    /// being transferred.
+    /// Call this after an abort. The object then stops using the transport, but keeps the memory of messages that are
+    /// still being transferred.
     void abandon() noexcept;
-    /// Called at the end of a process set that ends before the job: no member of the set asks questions any more.
+    /// Call this at the end of a process set that ends before the job. At that time no member of the set asks questions
+    /// any more.
     Status leave();
 
 private:
@@ -146,7 +147,7 @@ private:
     /// them for hosts that do not answer the second inquiry.
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
-    bool asked_for_stacks_ = false;  // in the current inquiry
+    bool asked_for_stacks_ = false;  // whether the current inquiry asks for stacks
     std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
     // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;

@@ -62,7 +62,7 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     }
     std::shared_ptr<const StallReport> data;
     if (!due.report) {
-        questions_.end_round();  // ends questions about a stall that ended before the stacks were there
+        questions_.end_round();  // no stacks are needed any more: the stall ended before they arrived
     }
     if (reports) {
         StallReport made = make_report(tensors, messages, now_ns);

@@ -57,9 +57,9 @@ public:
         arena_ = std::move(arena);
     }
 
-    /// From now on this object also reports sends and receives. Called only for the set of all ranks: a rank tells the
-    /// others only of the one message for which it has waited longest, and this message may belong to any set. Called
-    /// before the other functions.
+    /// Lets this object also report sends and receives. Call this before the other functions, and only for the set of
+    /// all ranks: a rank tells the others only of the one message for which it has waited longest, and this message may
+    /// belong to any set.
     void report_messages() { reports_messages_ = true; }
 
     /// Call this a few times per second; if the warning time is shorter than a second, call it a few times per warning
@@ -96,7 +96,7 @@ private:
     /// A send or a receive of a rank of this host that has been pending for longer than the warning time.
     struct LateMessage {
         StallReport::Tensor tensor;
-        PendingTensor pending;  ///< the same for the schedule
+        PendingTensor pending;  ///< the message in the form that the schedule takes
     };
     [[nodiscard]] std::vector<LateMessage> late_messages(std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::span<const LateMessage> messages,

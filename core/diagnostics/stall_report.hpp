@@ -82,8 +82,8 @@ struct StallReport {
         /// True if the rank's GPU has not reached the operation, because the program's own work before it has not
         /// ended.
         bool waits_for_program = false;
-        /// The operation is on tensors in GPUs' memory, and the rank exchanges their data, or tells how far it is, in
-        /// the CPU's memory.
+        /// True if the tensors are in GPUs' memory, but the rank uses the CPU's memory, either to exchange the tensors'
+        /// data or to tell the other ranks its progress.
         bool is_on_cpu = false;
     };
 
@@ -98,8 +98,8 @@ struct StallReport {
     /// have not finished them.
     bool executing = false;
     /// If true (only together with `executing`, for tensors in GPUs' memory), either some ranks have not launched the
-    /// operation, or all have launched it and some GPUs do not end it. `ready` are the ranks that have launched it, or
-    /// those whose GPUs have ended it.
+    /// operation, or all have launched it and some GPUs do not end it. In the first case, `ready` are the ranks that
+    /// have launched the operation; in the second case, the ranks whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
     /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.

@@ -220,9 +220,9 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     });
 }
 
-/// Lets `make` change the list of sets, and waits until it has done so. The holder of the progress lock runs `make` in
-/// its next turn; this thread does not wait for the lock, because that thread may hold it for a long time. `make` must
-/// not throw, because it may run in another thread.
+/// Lets `make` change the list of sets, and waits until the list has changed. The holder of the progress lock runs
+/// `make` in its next turn. This thread does not wait for the lock, because the holder may keep the lock for a long
+/// time. `make` must not throw, because it may run in another thread.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     queue_change([this, make = std::move(make), &made] {
@@ -452,9 +452,9 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             }
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                // If another thread has woken this thread, the next wait begins with spinning. After its own timer,
-                // this thread looks once and sleeps again. A rank that polls was woken by its timer, and its pauses
-                // continue to grow.
+                // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
+                // its own timer, this thread looks once and sleeps again. A rank that polls was woken by its timer, and
+                // its pauses continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -593,8 +593,9 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Called after a submit, with the progress lock held. Returns true if the operation ended at once; `completion` is
-/// then done if the operation has a result. Otherwise drives progress until the operation has ended, and returns false.
+/// Call this after a submit. The caller holds the progress lock. Returns true if the operation ended at once;
+/// `completion` is then done if the operation has a result. Otherwise drives progress until the operation has ended,
+/// and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -714,7 +715,7 @@ void Engine::background_turns() noexcept {
     sleep_in_background(last);
 }
 
-/// Called with the progress lock held; releases the lock before the sleep.
+/// The caller holds the progress lock. This function releases the lock before the sleep.
 void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = no_longer_than_leader(liveness_interval_);
     base::AttentionState state = base::AttentionState::awake;
@@ -735,8 +736,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
         if (const auto hold_until_ns = sets_.hold_until_ns()) {  // another set may have begun to hold a batch open
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // A batch that was called since the last turn may be held open from now on. If such a batch was closed, this
-        // turn has returned `advanced`.
+        // A result that differs from `last` need not mean new work: this rank may only have begun to hold a batch open.
+        // If this turn had closed a batch, its result would be `advanced`.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||

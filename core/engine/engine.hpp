@@ -143,8 +143,8 @@ private:
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     // The lock calls has_work() or holder_has_unread() after it has stored the attention state, and before it is
-    // released. Both arm the wake-ups: a message that another host sends later must ring. A message that was received
-    // already, but not handled, is work.
+    // released. Both functions arm the wake-ups, so that a message that another host sends later wakes this rank. A
+    // message that was received already, but not handled, counts as work.
     [[nodiscard]] bool has_work() const {
         arm_wakeups();
         return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted() ||

@@ -63,10 +63,10 @@ public:
     void note_chunks();
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;
-    /// Closes the file descriptors of the arenas of all sets except the world; the arenas stay mapped. Called at the
+    /// Closes the file descriptors of the arenas of all sets except the world; the arenas stay mapped. Call this at the
     /// end, when no thread changes the list any more.
     void close_descriptors();
-    /// Unmaps the arenas of all sets except the world, and lets the sets free their memory. Called after
+    /// Unmaps the arenas of all sets except the world, and lets the sets free their memory. Call this after
     /// close_descriptors(), when no thread can get the progress lock any more. Afterwards this object accesses no
     /// arena; the caller unmaps the world's arena.
     void release_memory();

@@ -347,9 +347,9 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// Handles the end of the connection to a neighbour. The kernel of the other host tells it at once, but only the second
-/// rank of that host or the launcher knows how the leader ended. Their text takes a little longer, so this leader waits
-/// for it. A leader that sleeps looks again after at most 0.25 s.
+/// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once, but only
+/// the second rank of that host or the launcher knows how the other leader ended. Their text takes a little longer, so
+/// this leader waits for it. A leader that sleeps looks again after at most 0.25 s.
 Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
     constexpr std::int64_t kPatienceNs = 500'000'000;
     if (neighbour.lost_ns == 0) {
@@ -701,8 +701,8 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead of the execution. For this, it counts only the batches that its own host has executed, not those of other
-/// hosts.
+/// ahead of the execution. For this, the root counts only the batches that its own host has executed, and not the
+/// batches of other hosts.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -20,8 +20,9 @@ using collectives::WantedLeaders;
 
 namespace {
 
-/// Returns the neighbours of this rank in the tree of hosts, if it is a leader. Leaves out those to which `transport`,
-/// which may be null, has a connection. The neighbours have the same connections, so they leave out the same ones.
+/// Returns the neighbours of this rank in the tree of hosts, if it is a leader. Leaves out the neighbours to which
+/// `transport`, which may be null, has a connection already. Both ends have such a connection, so both leave each other
+/// out.
 WantedLeaders wanted_leaders(const LocalGroup& group, const LeaderTransport* transport) {
     WantedLeaders wanted;
     if (!group.is_leader()) {

@@ -18,7 +18,8 @@ namespace rueda::core {
 /// The result of an attempt to connect the leaders of a job.
 struct LeaderConnections {
     std::unique_ptr<collectives::LeaderTransport> transport;  ///< null if the leaders have no connections
-    /// Why they have none, although the settings ask for them; the same on all ranks. Otherwise "".
+    /// If the settings ask for connections and there are none: the reason, which is the same text on all ranks.
+    /// Otherwise "".
     std::string why_not;
 };
 
@@ -28,7 +29,7 @@ struct LeaderConnections {
                                                         collectives::ControlPlane& control_plane,
                                                         const collectives::LocalGroup& group);
 
-/// The same for a process set, whose number between hosts is `number`. Uses the connections that exist. If a
+/// Connects the leaders of a process set, whose number between hosts is `number`. Uses the connections that exist. If a
 /// connection cannot be made, the leaders of this set use the inner transport. Collective over the set.
 [[nodiscard]] Status connect_leaders_of_set(collectives::LeaderTransport& transport,
                                             collectives::ControlPlane& control_plane,

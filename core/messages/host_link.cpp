@@ -83,8 +83,8 @@ Result<std::optional<Link::Received>> HostLink::front() {
 
 void HostLink::pop() {
     if (in_.pop()) {
-        // the other rank waits for space in the ring. It is now notified in the same way as of a new frame, and then
-        // checks what it still has to send to this rank.
+        // the other rank waits for space in the ring. This call notifies it in the same way as a new frame does. The
+        // other rank then checks what it still has to send to this rank.
         knock();
     }
 }

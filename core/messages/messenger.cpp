@@ -126,8 +126,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // If this rank has stored a message before its receive is called, the sender may learn this, but only while a
-    // caller of this rank is blocked. Until this rank has told all such senders, it stays active.
+    // If a message arrived before its receive was called, this rank keeps it, and tells the sender so. This rank tells
+    // senders only while one of its callers is blocked. Until it has told all such senders, this rank stays active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -250,7 +250,7 @@ void Messenger::begin_receive(MessageOperation& operation) {
     matching_.post(operation);
 }
 
-/// Called for a receive that matches a message which arrived earlier.
+/// Begins to take a message which arrived earlier and which matches the receive.
 void Messenger::take(MessageOperation& receive, MessageArrival arrival) {
     give(receive, arrival.sender, arrival, arrival.payload.get());
 }

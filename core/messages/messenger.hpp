@@ -73,7 +73,7 @@ public:
     // this memory. The send ends when the receiver answers that it does not read the memory any more ("taken",
     // "dropped"), or that it has shut down. fail_all() ends it in any case.
 
-    /// Called when this rank has shut down: ends pending operations. From then on it refuses new operations, and
+    /// Ends pending operations, because this rank has shut down. From then on this object refuses new operations, and
     /// messages that arrive from other ranks.
     void shut_down();
     /// Ends the operations that are pending in a process set that is being removed.
@@ -167,7 +167,7 @@ private:
     collectives::Transport* transport_;
     std::atomic<std::uint32_t>& pending_;
     base::Logger logger_;
-    base::RecorderWriter recorder_;  // of this rank
+    base::RecorderWriter recorder_;  // writes the flight recorder of this rank
 
     // Only the thread that drives progress uses these members.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank

@@ -31,7 +31,7 @@ struct MessageRequest {
     bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this
 
     [[nodiscard]] bool is_from_anybody() const { return !sends && peer == RUEDA_ANY_PEER; }
-    /// Whether this and another send keep their order: their messages match the same receives.
+    /// Whether this and another send must keep their order, because their messages match the same receives.
     [[nodiscard]] bool keeps_order_with(const MessageRequest& other) const {
         return peer == other.peer && tag == other.tag && set->id == other.set->id;
     }

@@ -356,8 +356,8 @@ void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message,
     }
 }
 
-/// Called because the sender shuts down or has removed the process set, so its send of a resident message must end. If
-/// this rank is still reading the message, it answers after it has read everything.
+/// Handles the withdrawal of a resident message. The sender shuts down or has removed the process set, so its send of
+/// the message must end. If this rank is still reading the message, it answers after it has read everything.
 Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     if (frame.id > peer.last_heard_id) {
         return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,
@@ -380,7 +380,7 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     return {};
 }
 
-/// Completes the departure of a peer. Called when this rank has read everything that the peer wrote before it left.
+/// Completes the departure of a peer. Call this when this rank has read everything that the peer wrote before it left.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
         // The peer waits for the answers about its resident messages. If the ring has no space for these answers, the

@@ -15,8 +15,8 @@ namespace {
 /// but the receiver must copy the bytes once more if no receive waits for them yet. For comparison: in sets of more
 /// than two ranks, inputs up to the same size are sent with an announcement.
 constexpr std::uint64_t kWholeBytes = 8 * 1024;
-/// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Beyond this, messages
-/// are offered instead.
+/// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond this
+/// limit are offered instead: the sender keeps their bytes until the receiver asks for them.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
 /// The approximate memory, in bytes, that a kept message needs in addition to its content.
 constexpr std::uint64_t kLeastCharge = 128;

@@ -108,11 +108,11 @@ struct alignas(base::kCacheLine) Place {
         kResidentInput = 1,
         kResidentOutput = 2,
         kPayload = 4,     ///< the announcement contains the whole input (NegotiationMemory::payload)
-        kMetadata = 8,    ///< `metadata` is this rank's own. Without this flag, the rank agrees
-                          ///< with the metadata to which the slot is bound.
+        kMetadata = 8,    ///< `metadata` holds this rank's own metadata. Without this flag, the rank agrees with the
+                          ///< metadata to which the slot is bound.
         kDirect = 16,     ///< announced directly: neither the slot's counter nor the log is used (look_at_direct())
         kJoined = 32,     ///< the rank has joined: it contributes nothing to this operation and gets no result
-        kUncounted = 64,  ///< only with kJoined: an average does not count this rank
+        kUncounted = 64,  ///< an average does not count this rank; this flag is set only together with kJoined
     };
 
     /// generation + 1 of the last announcement here; the generation numbers the uses of the slot
@@ -249,8 +249,8 @@ enum class SlotState : std::uint32_t {
     first_sight = 1,  ///< some members have announced the name, but not all
     bound = 2,
     retired = 3,  ///< the slot may be reused when all members have read the log past the entry that retires it
-    /// Used only in labels: all members have announced the name, and the registrar is about to append the answer to the
-    /// log.
+    /// This state occurs only in labels: all members have announced the name, and the registrar is about to append the
+    /// answer to the log.
     answering = 4,
 };
 
@@ -363,17 +363,17 @@ struct alignas(base::kCacheLine) MailboxRecord {
     /// only in a resolve request: how many uses of the slot were counted, including this one
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers it.
-    /// Written by the registrar.
+    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers it. The
+    /// registrar writes this field.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
     std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one number per member
     std::array<char, kSiteBytes> site{};             ///< for announce, in a set with call sites
 
-    /// Called by the member that posts the record. The stall monitor may read the record at the same time in
-    /// pending_name(), so this stores `kind` atomically. Release: a monitor that sees the new kind also sees that the
-    /// registrar has handled the old record.
+    /// The member that posts the record calls this. The stall monitor may read the record at the same time in
+    /// pending_name(), so this function stores `kind` atomically. Release: a monitor that sees the new kind also sees
+    /// that the registrar has handled the old record.
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
@@ -387,8 +387,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
             std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
         }
     }
-    /// Returns the name in an announcement; "" for other records. Called by the stall monitor. Afterwards the monitor
-    /// checks whether the registrar has handled the record during the read; if so, the monitor discards the name.
+    /// Returns the name in an announcement; "" for other records. The stall monitor calls this, and afterwards checks
+    /// whether the registrar has handled the record during the read; if so, the monitor discards the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);

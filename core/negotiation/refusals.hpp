@@ -61,7 +61,7 @@ public:
         return true;
     }
 
-    /// Forgets all names. Called at the end of a join, when every announced operation has ended.
+    /// Forgets all names. Call this at the end of a join, when every announced operation has ended.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {

@@ -62,8 +62,8 @@ public:
 
     /// The registrar gets these functions and values from outside the arena.
     struct Environment {
-        /// Asks whether the tables may use this many additional bytes of memory. Called before the memory is first
-        /// written.
+        /// Asks whether the tables may use this many additional bytes of memory. The registrar calls this before it
+        /// first writes to the memory.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
         /// The member's number in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
@@ -211,7 +211,8 @@ public:
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
-    /// Called when `rank` of the job has shut down. Operations that were not called before will never be called.
+    /// Ends the calls of operations, because `rank` of the job has shut down. Operations that were not called before
+    /// will never be called.
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
@@ -221,7 +222,7 @@ public:
         append({EntryKind::closing});
         fail_incomplete_slots();
     }
-    /// Called when all ranks of the job have shut down.
+    /// Closes the set, because all ranks of the job have shut down.
     void close() {
         memory_.header().closed = 1;
         append({EntryKind::closed});

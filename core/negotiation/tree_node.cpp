@@ -459,7 +459,7 @@ std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t con
     return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
-/// Called when the whole subtree has announced the tensor. Reports this to the parent, or on the root to the TreeRoot.
+/// Reports that the whole subtree has announced the tensor: to the parent, or on the root to the TreeRoot.
 Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     Announcement whole;
     if (key.call) {

@@ -19,7 +19,7 @@ public:
     virtual ~QueuedCall() = default;
     QueuedCall(const QueuedCall&) = delete;
     QueuedCall& operator=(const QueuedCall&) = delete;
-    /// Called once. May destroy the object.
+    /// The thread calls this once. The call may destroy the object.
     virtual void call() noexcept = 0;
 
 private:

@@ -23,14 +23,15 @@ namespace rueda::core {
 /// read only after done() is true.
 class Completion {
 public:
-    /// Called by the thread that completes the last member. The engine does not use the object afterwards.
+    /// A callback. The thread that completes the last member calls it. The engine does not use the object afterwards.
     using OnDone = void (*)(Completion&);
     explicit Completion(std::uint32_t members = 1, OnDone on_done = nullptr) : remaining_(members), on_done_(on_done) {}
     virtual ~Completion() = default;
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
 
-    /// Adds members. Called before the start, or by the engine while a member is pending.
+    /// Adds members. The caller calls this before it starts the operation; the engine calls it while a member is
+    /// pending.
     void add_members(std::uint32_t more) { remaining_.fetch_add(more, std::memory_order_relaxed); }
 
     /// Sets the failure of a pending member, before the engine completes that member. The first failure is the failure
@@ -40,9 +41,9 @@ public:
             status_ = status;
         }
     }
-    /// Like fail(), but replaces an earlier failure. Used for a failure that all ranks find, because an earlier failure
-    /// may exist only on this rank. The engine calls this function while it holds the progress lock and no other thread
-    /// calls fail().
+    /// Like fail(), but replaces an earlier failure. This is for a failure that all ranks find, because an earlier
+    /// failure may exist only on this rank. The engine calls this function while it holds the progress lock and no
+    /// other thread calls fail().
     void fail_foremost(const Status& status) {
         failed_.store(true, std::memory_order_relaxed);
         status_ = status;
@@ -62,8 +63,8 @@ public:
     }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
-    /// For an operation on tensors in device memory: the number of members that will be launched or will fail. Called
-    /// before the start.
+    /// For an operation on tensors in device memory: sets how many of its members (the tensors of a group) will be
+    /// launched or will fail. Call this before the operation is started.
     void expect_launches(std::uint32_t members) {
         is_on_device_ = true;
         unlaunched_.store(members, std::memory_order_relaxed);
@@ -71,8 +72,8 @@ public:
     /// Whether expect_launches() was called.
     [[nodiscard]] bool is_on_device() const { return is_on_device_; }
     /// Call this when the work of a member has been given to the device. `end` is the event after this work. The last
-    /// event covers all members, also those of earlier batches (DeviceCommunicator::end()). Null if the member has
-    /// failed before; fail() must have been called then.
+    /// event covers all members, also those of earlier batches (DeviceCommunicator::end()). If the member has failed
+    /// before its launch, `end` is null; fail() must have been called in this case.
     void launched(const collectives::DeviceEventPtr& end) {
         if (end != nullptr) {
             device_end_ = end;
@@ -101,7 +102,7 @@ public:
         std::vector<std::int64_t> shape;
         DType dtype = DType::uint8;
     };
-    /// Allocates the outputs of a group with this many members. Called before the group is started.
+    /// Allocates the outputs of a group with this many members. Call this before the group is started.
     void make_room(std::size_t members) { other_outputs_.resize(members - 1); }
     /// The output of one member of a group, counted from 0. The engine writes the output before it completes the
     /// member.

@@ -34,11 +34,12 @@ struct DeviceUse {
     /// operation owns it until the device has done the work.
     collectives::DeviceMemoryPtr input_memory{};
     collectives::DeviceMemoryPtr output_memory{};
-    /// 0: no address is in memory that NCCL allocated. kPartlyInNcclMemory: one address is, and another one is not.
-    /// Otherwise all addresses are; the number is equal on two members if their offsets are the same, or if NCCL does
-    /// not need the same offsets.
+    /// Whether the addresses are in memory that NCCL allocated. 0: none of them. kPartlyInNcclMemory: some of them. Any
+    /// other number: all of them; two members have the same number if their offsets are the same, or if NCCL does not
+    /// need the same offsets.
     std::uint64_t place = 0;
-    collectives::ResidentHeap* heap = nullptr;  ///< this rank's; the set's device communicator stages tensors in it
+    /// this rank's heap; the set's device communicator stages tensors in it
+    collectives::ResidentHeap* heap = nullptr;
     static constexpr std::uint64_t kPartlyInNcclMemory = 1;
 };
 
@@ -55,7 +56,7 @@ struct Request {
     /// allocates the output.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< for a member of a group: the index of its output in the Completion
-    /// The compression in the caller's options. The metadata hold the compression that is used. It may come from the
+    /// The compression in the caller's options. The metadata hold the compression that is used, which may come from the
     /// setting instead.
     std::int32_t asked_compression = 0;
     bool is_refused = false;  ///< the operation is impossible (is_possible()) and has no elements; it is announced
@@ -98,8 +99,8 @@ struct TensorEntry {
     /// set.
     TensorEntry* held = nullptr;
 
-    /// The number of this operation among the operations in this slot. Written under the enqueue lock. The engine reads
-    /// the number only after a log entry or `direct_` refers to this TensorEntry.
+    /// The number of this operation among the operations in this slot. A thread writes it under the enqueue lock. The
+    /// engine reads the number only after a log entry or `direct_` refers to this TensorEntry.
     std::uint64_t generation = 0;
     /// How many of the operations in this slot were counted in the slot's counter. The others were announced directly.
     std::uint64_t counted = 0;

@@ -84,14 +84,14 @@ public:
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// Drops the batch in progress, and ends the operations that a device works on with `reason`. Called when the job
-    /// has ended.
+    /// Drops the batch in progress, and ends the operations that a device works on with `reason`. Call this when the
+    /// job has ended.
     void abandon(const Status& reason) noexcept {
         task_ = nullptr;
         devices_.abandon(reason);
     }
     void disconnect_devices() { devices_.release(); }
-    /// Frees the memory that batches need. Called when no further batch will run.
+    /// Frees the memory that batches need. Call this when no further batch will run.
     void release_memory() {
         batch_.release();
         devices_.release();

@@ -148,8 +148,7 @@ collectives::Task& BatchRunner::start_data_task(bool after_splits) {
     return communicator_.start(batch);
 }
 
-/// Called when the splits of an alltoall or a scatter on several hosts have arrived. Starts the task that moves the
-/// data.
+/// Starts the task that moves the data, after the splits of an alltoall or a scatter on several hosts have arrived.
 void BatchRunner::take_splits() {
     task_is_splits_ = false;
     if (const Status taken = batch_.take_splits(); !taken.is_ok()) {
@@ -207,7 +206,7 @@ void BatchRunner::finish_batch() {
     }
 }
 
-/// Called when the device has got the work of the batch. The lock keeps other threads from submitting a name after its
+/// Ends the batch after the device has got its work. The lock keeps other threads from submitting a name after its
 /// operation has ended and before the name is removed.
 void BatchRunner::finish_on_device() {
     const std::lock_guard lock(announcer_.enqueue_mutex());

@@ -76,18 +76,18 @@ public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
         return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
     }
-    /// Called while a task makes no progress. Ends the job if the task's communicator has failed.
+    /// Call this while a task makes no progress. Ends the job if the task's communicator has failed.
     void look_at_communicator() {
         ask([](auto& hosts) { hosts.look_at_communicator(); });
     }
-    /// Called when no further batch will run. On one host, frees the communicator. On several hosts, MPI may still use
-    /// the communicator's memory, so it is kept.
+    /// Call this when no further batch will run. On one host, the function frees the communicator. On several hosts,
+    /// MPI may still use the communicator's memory, so it is kept.
     void release_memory() {
         if (std::holds_alternative<OneHost>(hosts_)) {
             communicator_.reset();
         }
     }
-    /// Called when a task has ended. The data that the task sent may still be inside the transport for some time.
+    /// Call this when a task has ended. The data that the task sent may still be inside the transport for some time.
     void note_batch() {
         ask([](auto& hosts) { hosts.note_batch(); });
     }
@@ -118,13 +118,13 @@ public:
     void take_back_receives() {
         ask([](auto& hosts) { hosts.take_back_receives(); });
     }
-    /// Called after an abort: notifies the other hosts. Afterwards nothing is sent or received.
+    /// Notifies the other hosts after an abort. Afterwards nothing is sent or received.
     void leave(const Status& reason) noexcept {
         ask([&](auto& hosts) { hosts.leave(reason); });
     }
 
     /// Returns the operations that make no progress. On one host, `monitor` finds them; on several hosts, the root of
-    /// the tree does. Called by the background thread.
+    /// the tree does. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
     }

@@ -54,9 +54,9 @@ class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
 
-    /// An empty `others` means that all members are on this host. `pending` counts the submitted and not completed
-    /// operations of all sets of this rank. `pending` must outlive this object. Any thread may read `pending`; all
-    /// accesses are seq_cst, because ProgressLock::leave() relies on their order.
+    /// An empty `others` means that all members are on this host. `pending` counts the operations of all sets of this
+    /// rank that were submitted and have not completed. `pending` must outlive this object. Any thread may read
+    /// `pending`; all accesses are seq_cst, because ProgressLock::leave() relies on their order.
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
                const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
                std::atomic<std::uint32_t>& pending);
@@ -172,7 +172,7 @@ public:
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
     /// Returns the operations that make no progress. On one host, `monitor` finds them. On several hosts, the root of
-    /// the tree finds them, and only the leaders return them. Called by the background thread.
+    /// the tree finds them, and only the leaders return them. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
@@ -183,7 +183,7 @@ public:
         std::optional<collectives::BatchChunks> chunks;
     };
     [[nodiscard]] ChunksInProgress chunks_in_progress() const { return {cursor_.position(), runner_.chunks()}; }
-    /// The oldest batch that this rank's GPU has got and not done. Any thread.
+    /// The oldest batch that this rank's GPU has got but not finished. Any thread.
     [[nodiscard]] std::optional<LaunchedBatch> oldest_launched() const { return runner_.oldest_launched(); }
     /// Whether this rank prints what find_stall() finds. Any thread.
     [[nodiscard]] bool reports_stalls(const StallMonitor& monitor, std::int64_t now_ns) const {

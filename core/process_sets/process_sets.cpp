@@ -368,7 +368,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
     std::vector<collectives::RankFacts>
-        facts;  // the facts are from the beginning of the job, because the ranks of a host do not change
+        facts;  // the facts from the beginning of the job are still right, because the ranks of a host do not change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }

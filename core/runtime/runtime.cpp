@@ -574,7 +574,7 @@ Status Runtime::leave_job() {
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // from here on no step needs memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the steps after this line need no memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -588,7 +588,7 @@ Status Runtime::leave_job() {
     heap_.end();
     control_plane_->close(after_failure);
     if (leaders_ != nullptr) {
-        // only now, because until then another host may need an answer of this rank
+        // the connections are closed this late, because another host may have needed an answer of this rank
         leaders_->close(/*says_farewell=*/!after_failure);
     }
     metrics_endpoint_.reset();
@@ -597,7 +597,7 @@ Status Runtime::leave_job() {
         has_metrics_ = false;
     }
     if (!after_failure && has_timeline_ended) {
-        // After an abort this is left out, because another rank may still use this rank's memory in a batch.
+        // After an abort the memory is not released, because another rank may still use this rank's memory in a batch.
         engine_.release_memory();
         {
             const std::lock_guard lock(recorder_mutex_);

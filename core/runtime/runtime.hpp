@@ -163,7 +163,7 @@ public:
     /// Leaves the job: waits until all ranks leave it, and then until the callbacks have run. A failure means that the
     /// job was aborted before all ranks had left; its text gives the reason of the abort. Even after a failure, this
     /// rank has left the job. Several threads may call this function: one of them does the work and gets the failure,
-    /// and the others wait for that one.
+    /// and the other threads wait for this thread.
     Status shutdown() { return shutdown_within(-1); }
     /// Like shutdown(), but waits for other ranks only for this time (negative: no limit). Returns Timeout if some
     /// ranks have not called shutdown by then. This rank then starts no more operations, but still serves the others. A
@@ -235,8 +235,8 @@ private:
     int pid_;
 
     std::mutex recorder_mutex_;  // a thread that holds this mutex locks no other mutex except the heap's
-    /// Held while metrics are read from the arena, and while has_metrics_ is cleared before the arena is released. A
-    /// thread that holds this mutex locks no other mutex.
+    /// A thread holds this mutex while it reads metrics from the arena, or while it clears has_metrics_ before the
+    /// arena is released. A thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
     bool has_metrics_ = true;  // under metrics_mutex_
     // the endpoint's threads use this Runtime, so leave_job() destroys the endpoint

@@ -31,9 +31,10 @@ constexpr std::chrono::seconds kPatienceForMerge{10};
 constexpr std::size_t kMostMerged = 256;
 
 /// Gives the calling thread a lower priority, because if it took a core from one rank, all ranks would wait for that
-/// rank. At nice 5, the kernel still grants it a quarter of a core beside one busy thread and a tenth beside three; it
-/// needs a twentieth. The lowest priority would leave it 1 %, so a busy machine would lose records. On Linux the
-/// priority concerns the thread alone. If the call fails, the thread only costs more.
+/// rank. The thread needs a twentieth of a core. At nice 5, the kernel grants the thread a quarter of a core that it
+/// shares with one busy thread, and a tenth of a core that it shares with three. At the lowest priority the thread
+/// would get 1 %, so records would be lost on a busy machine. On Linux the priority concerns the thread alone. If the
+/// call fails, the thread only costs more.
 void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 5)); }
 
 }  // namespace

@@ -62,7 +62,7 @@ private:
     std::atomic<bool> is_on_{false};
 
     std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
-    std::string path_;  // under mutex_, as the rest
+    std::string path_;  // mutex_ protects this member and the members below
     // the absolute path of the file `path_`, because the program may change its folder before the merge
     std::string absolute_path_;
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing

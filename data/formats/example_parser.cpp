@@ -22,7 +22,7 @@ using wire::Cursor;
 
 constexpr std::uint64_t kFeatures = wire::tag_of(1, wire::kLength);  ///< in Example
 constexpr std::uint64_t kEntry = wire::tag_of(1, wire::kLength);     ///< in Features
-constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map
+constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map Features.feature
 constexpr std::uint64_t kValue = wire::tag_of(2, wire::kLength);
 
 /// A name that is compared with keys fast: its first eight bytes are one number.
@@ -190,7 +190,7 @@ private:
 
     bool check_data_;
     std::vector<FeatureOutput> features_;
-    std::vector<FastName> names_;  ///< of the features
+    std::vector<FastName> names_;  ///< the names of the features
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
     std::vector<std::size_t> order_;          ///< the feature that the n-th entry of the last record was
     std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had it

@@ -71,10 +71,10 @@ private:
     [[nodiscard]] Status check_count(std::size_t count) const;
     [[nodiscard]] Status invalid_list() const;
 
-    static constexpr std::uint64_t kPackedTag = wire::tag_of(1, wire::kLength);  ///< of the values in a list
+    static constexpr std::uint64_t kPackedTag = wire::tag_of(1, wire::kLength);  ///< the tag of the values in a list
 
     Feature feature_;
-    std::uint64_t simple_tag_ = 0;  ///< of the list in a Feature, if read_simple() can read it; otherwise 0
+    std::uint64_t simple_tag_ = 0;  ///< the tag of the list in a Feature, if read_simple() can read it; otherwise 0
     FixedOutput<float> floats_;
     FixedOutput<std::int64_t> integers_;
     OffsetOutput offsets_;

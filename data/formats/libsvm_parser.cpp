@@ -164,7 +164,7 @@ private:
     Libsvm format_;
     std::int64_t base_;
     Batch* batch_ = nullptr;
-    const char* place_ = nullptr;  ///< of the record that is being parsed
+    const char* place_ = nullptr;  ///< the place in the record that is being parsed
     const char* end_ = nullptr;
     FixedOutput<float> labels_;
     OffsetOutput offsets_;

@@ -17,8 +17,9 @@ namespace {
 /// The number of bytes that are read at a time. Smaller chunks cost more calls; larger ones leave the second-level
 /// cache before the records are found.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-/// A shorter rest of a chunk is copied without a wait for more bytes, because a slow writer of a FIFO may have written
-/// the end of its record only.
+/// When a chunk has been split, the beginning of a record may be left at its end (the rest). If the rest is shorter
+/// than this, the reader takes any number of new bytes. It does not wait for more, because a slow writer of a FIFO may
+/// have written only the end of this record.
 constexpr std::size_t kLongRestBytes = std::size_t{64} << 10;
 
 struct MakeSplitter {
@@ -60,11 +61,12 @@ bool RecordReader::next(Block& block) {
     return !block.records.empty() || !block.lost.is_ok() || !block.failed.is_ok();
 }
 
-/// Reads bytes behind the rest of the last chunk, in a new chunk. The old chunk cannot grow, because records of earlier
-/// blocks point into it.
+/// Makes a new chunk, which begins with a copy of the last chunk's rest, and reads more bytes behind it. The old chunk
+/// cannot grow, because records of earlier blocks point into it.
 Status RecordReader::read_chunk() {
     const std::size_t rest = rest_end_ - rest_begin_;
-    // If a record is longer than a chunk, the chunks grow by a factor, so that the rest is not copied too often.
+    // If a record is longer than a chunk, each new chunk is at least twice as large as the rest, so that the rest is
+    // not copied too often.
     const std::size_t capacity = rest + std::max(kChunkBytes, rest);
     auto chunk = std::make_shared<Chunk>(new char[capacity + kChunkPadding]);  // not initialised
     char* const bytes = chunk->get();
@@ -72,8 +74,8 @@ Status RecordReader::read_chunk() {
         std::memcpy(bytes, chunk_->get() + rest_begin_, rest);
     }
     const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
-    // A FIFO returns at most 64 KiB at a time. If the rest is as long, at least as many bytes are read behind it,
-    // because each chunk copies the rest.
+    // A FIFO returns at most 64 KiB at a time. If the rest has 64 KiB or more, at least as many new bytes as the rest
+    // has are read. Otherwise a long record would make a new chunk, and a copy of the rest, for every 64 KiB.
     const std::size_t least = rest >= kLongRestBytes ? rest : 1;
     std::size_t more = 0;
     for (at_end_ = false; !at_end_ && more < least;) {

@@ -50,10 +50,10 @@ private:
     std::unique_ptr<ByteStream> stream_;
     std::unique_ptr<Splitter> splitter_;
     SharedChunk chunk_;           ///< the newest chunk; its end may hold the beginning of a record
-    std::size_t rest_begin_ = 0;  ///< where the bytes begin that no record uses yet
+    std::size_t rest_begin_ = 0;  ///< where the rest begins: the bytes of the chunk that no record uses yet
     std::size_t rest_end_ = 0;
-    std::uint64_t offset_ = 0;  ///< of these bytes in the source
-    std::uint64_t number_ = 0;  ///< of the next record
+    std::uint64_t offset_ = 0;  ///< where the rest begins in the source
+    std::uint64_t number_ = 0;  ///< the number of the next record
     bool at_end_ = false;
     bool finished_ = false;
 };

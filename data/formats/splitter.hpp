@@ -20,10 +20,10 @@ class Splitter {
 public:
     virtual ~Splitter() = default;
     /// Appends the complete records at the beginning of `bytes` to `records`: data, size and offset. Returns how many
-    /// bytes these records take; the caller passes the rest again, with more bytes behind it. `offset` is the place of
-    /// `bytes` in the source. With `at_end`, no bytes follow, and all bytes must be used. A failure means that no
-    /// further record can be found; its text says what was found at which offset, without the name of the source.
-    /// Records that were found before are in `records`.
+    /// bytes these records take; the caller passes the remaining bytes again, with more bytes behind them. `offset` is
+    /// the place of `bytes` in the source. With `at_end`, no bytes follow, and all bytes must be used. A failure means
+    /// that no further record can be found; its text says what was found at which offset, without the name of the
+    /// source. Records that were found before are in `records`.
     [[nodiscard]] virtual Result<std::size_t> split(std::string_view bytes, std::uint64_t offset, bool at_end,
                                                     std::vector<Record>& records) = 0;
 };

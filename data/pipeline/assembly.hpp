@@ -48,7 +48,7 @@ private:
     LanePlan plan_;
     std::unique_ptr<Lane> lane_;
     std::deque<std::shared_ptr<const Window>> windows_;
-    std::size_t place_ = 0;    ///< of the next record in the first of these windows
+    std::size_t place_ = 0;    ///< the place of the next record in the first of these windows
     std::int64_t ready_ = 0;   ///< records in these windows
     bool epoch_ends_ = false;  ///< the last of these windows ends the epoch
 };

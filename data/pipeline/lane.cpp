@@ -70,7 +70,7 @@ void Lane::run() noexcept {
     } catch (const std::exception& error) {
         failed = Status(ErrorCode::resource_exhausted, error.what());
     }
-    // The waiting thread must learn of the failure, so a failure to say so may end the program.
+    // The waiting thread must learn of the failure. If there is no memory to tell it, the program ends here.
     fail(failed);
 }
 
@@ -144,7 +144,7 @@ bool Lane::finish_window(bool ends_epoch) {
     ++window_;
     position_ += count;
     if (window->begin == window->records.size() && !ends_epoch && count > 0) {
-        return true;  // all of it belongs to earlier steps
+        return true;  // all records of the window belong to earlier steps
     }
     return put(std::move(window));
 }

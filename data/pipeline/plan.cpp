@@ -152,7 +152,8 @@ std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std:
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i] = static_cast<std::uint32_t>(i);
     }
-    // In another order, a lane would open a FIFO that another lane or rank may still read in the epoch before.
+    // With FIFOs, the sources keep their order. In another order, a lane could open a FIFO that another lane or rank
+    // still reads in the epoch before.
     if (options.shuffle > 0 && !has_fifo(options)) {
         shuffle_items(all, Random(epoch_seed(options.seed, epoch), 0));
     }
@@ -175,7 +176,7 @@ Status complete(PipelineOptions& options) {
     RUEDA_RETURN_IF_FAILED(check_lanes(options));
     RUEDA_RETURN_IF_FAILED(check_start(options));
     if (options.threads == 0) {
-        constexpr int kMostByDefault = 8;  // more of them mostly wait for memory
+        constexpr int kMostByDefault = 8;  // more threads would mostly wait for memory
         options.threads = std::clamp(static_cast<int>(std::ceil(base::usable_cores())), 1, kMostByDefault);
     }
     if (options.prefetch == 0) {

@@ -58,7 +58,7 @@ private:
     [[nodiscard]] Batch fresh_batch();
 
     const PipelineOptions& options_;
-    std::vector<std::string> column_names_;  ///< of a batch before the map functions
+    std::vector<std::string> column_names_;  ///< the columns of a batch before the map functions
     std::mutex assembly_mutex_;  ///< guards assembly_; it is locked before mutex_, and while a worker waits for a lane
     Assembly assembly_;
 

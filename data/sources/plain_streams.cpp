@@ -127,7 +127,7 @@ Result<std::unique_ptr<ByteStream>> open_fifo(const std::string& path, const Sto
     base::UniqueFd fifo(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     while (!fifo.is_open() && errno == ENOENT && std::chrono::steady_clock::now() < deadline) {
         pollfd question{.fd = stop.descriptor(), .events = POLLIN, .revents = 0};
-        // StopSignal::give() wakes this wait; otherwise it is the pause until the next attempt, in milliseconds.
+        // This thread waits for 50 ms before the next attempt. StopSignal::give() wakes it earlier.
         if (::poll(&question, 1, 50) > 0) {
             return failure(ErrorCode::aborted, "opening the FIFO '{}': the pipeline was stopped", path);
         }

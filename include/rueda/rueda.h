@@ -601,12 +601,12 @@ RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
  */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /**
- * Waits until all work of an operation on a GPU has been given to the GPU, which needs all ranks, but not until the GPU
- * has done it. Makes the work that the caller puts into `stream` from now on wait for the operation's end. The host can
- * therefore go on while the operation runs. If the tensors move through the host's memory (docs/gpu.md), and for a
- * send, this function also waits until the ranks have done their part on the host. Returns the operation's error, or
- * RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an operation in the CPU's memory, the same as
- * rueda_wait.
+ * Waits until all ranks have called an operation on a GPU and all its work has been given to the GPU. Does not wait
+ * until the GPU has done the work. Makes the work that the caller puts into `stream` from now on wait for the
+ * operation's end. The host can therefore go on while the operation runs. If the tensors move through the host's memory
+ * (docs/gpu.md), and for a send, this function also waits until the ranks have done their part on the host. Returns the
+ * operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an operation in the CPU's
+ * memory, this function does the same as rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
@@ -620,8 +620,9 @@ RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 /**
- * Writes the number of rows that came from each rank: after an alltoall, and after a gather on the root. For tensors on
- * a GPU, rueda_wait_on_stream() is enough. The numbers are valid until the handle is released.
+ * Writes the number of rows that came from each rank: after an alltoall, and after a gather on the root. The operation
+ * must have completed; for tensors on a GPU, a successful rueda_wait_on_stream() is enough. The numbers are valid until
+ * the handle is released.
  */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /**

@@ -320,8 +320,8 @@ struct AllreduceOptions {
     ProcessSet process_set = world();
     Compression compression = Compression::none;  ///< format between hosts, for an allreduce or grouped allreduce of
                                                   ///< float32 or float64
-    /// If set, all tensors of the call are in the memory of this GPU, and are ready when the work is done that the
-    /// stream has got so far.
+    /// If set, all tensors of the call are in the memory of this GPU. They are ready when the GPU has done the work
+    /// that was put into the stream before the call.
     std::optional<DeviceStream> device{};
 };
 struct Options {
@@ -846,7 +846,7 @@ inline void alltoall_into(const TensorName& name, const InputView& in, const Ten
 }
 
 // The functions below have a root, which is given as its rank in the job. Only the root has an output, or a result in
-// the handle. In a scatter, however, every rank has one.
+// the handle. A scatter is the exception: every rank has an output or a result.
 
 namespace detail {
 /// A C tensor that may be missing; the pointer is null if there is no output.

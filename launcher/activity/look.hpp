@@ -25,8 +25,8 @@ struct Look {
     Activity activity = Activity::in_rueda;
 };
 
-/// Looks at all ranks once. Appends what each rank is doing to its list in `looks`, which is indexed like `ranks`.
-/// Ranks without a process or without a flight recorder are left out.
+/// Looks at all ranks once. For each rank, appends an entry to the rank's list in `looks`; the entry says what the rank
+/// is doing. `looks` is indexed like `ranks`. Ranks without a process or without a flight recorder are left out.
 void look_at_activities(const Job& job, std::span<const RankSample> ranks, std::vector<std::vector<Look>>& looks);
 
 }  // namespace rueda::launcher

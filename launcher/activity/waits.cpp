@@ -154,7 +154,7 @@ private:
     }
 
     /// Appends the parts of the wait in which the awaited rank was itself blocked in a message. Returns the length of
-    /// the rest.
+    /// the remaining parts.
     [[nodiscard]] std::int64_t pass_on(const WaitSpan& wait, std::vector<WaitSpan>& passed_on) const {
         std::int64_t rest = wait.end - wait.begin;
         const auto awaited = index_of_rank_.find(wait.whom);
@@ -287,8 +287,8 @@ private:
     std::int64_t from_ns_;
     std::int64_t to_ns_;
     using NewestOfNames = std::unordered_map<base::NameKey, const RecordedOperation*, base::NameKeyHash>;
-    std::vector<NewestOfNames> newest_;           // by index
-    std::vector<std::vector<WaitSpan>> blocked_;  // by index; see find_blocked()
+    std::vector<NewestOfNames> newest_;           // indexed like the list of ranks
+    std::vector<std::vector<WaitSpan>> blocked_;  // indexed like the list of ranks; see find_blocked()
     std::unordered_map<std::int32_t, std::size_t> index_of_rank_;
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };

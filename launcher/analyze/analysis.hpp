@@ -61,7 +61,7 @@ struct Lateness {
     std::int64_t awaited_ns = 0;  ///< how long the other ranks waited for this rank alone, over all these operations
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait
-    /// the ranks of one host differ by less than this, unless they do other work between their operations
+    /// the ranks of one host call an operation within this time, unless they do other work between their operations
     static constexpr std::int64_t kLateNs = 100'000;
 };
 

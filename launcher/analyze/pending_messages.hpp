@@ -22,7 +22,7 @@ struct PendingMessage {
     std::int32_t set_id = 0;
     OperationText what;
     std::uint64_t bytes = 0;
-    std::int64_t waited_ns = 0;  ///< until the file was written
+    std::int64_t waited_ns = 0;  ///< the time from the call until the file was written
     bool is_blocking = false;    ///< whether a thread of the program waited for the message
     OtherSide other_side = OtherSide::unknown;
 };

@@ -13,7 +13,7 @@ namespace rueda::launcher {
 /// A checkpoint in the folder of a CheckpointManager.
 struct FoundCheckpoint {
     std::filesystem::path path;
-    std::uint64_t number = 0;  ///< counts the checkpoints of the folder
+    std::uint64_t number = 0;  ///< the checkpoint's number among all checkpoints in the folder
     std::int64_t step = 0;     ///< the number of completed steps
 };
 

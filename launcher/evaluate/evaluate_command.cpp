@@ -32,7 +32,7 @@ using SecondsPassed = std::chrono::duration<double>;
 
 constexpr int kEvaluationFailed = 1;
 constexpr int kNothingNew = 2;
-constexpr int kSignalled = 128;  ///< as a shell returns it, plus the number of the signal
+constexpr int kSignalled = 128;  ///< as in a shell, the status is this number plus the number of the signal
 
 struct EvaluateOptions {
     std::string folder;
@@ -180,7 +180,7 @@ private:
     EvaluateOptions options_;
     Environment environment_ = environment_of_this_process();
     SignalInbox signals_;
-    std::uint64_t last_number_ = 0;  ///< of the checkpoint that was evaluated or skipped last
+    std::uint64_t last_number_ = 0;  ///< the number of the checkpoint that was evaluated or skipped last
     Clock::time_point last_new_;     ///< when the last evaluation ended
     bool has_failed_ = false;
     int stopped_by_ = 0;  ///< the signal that asked this command to end

@@ -22,7 +22,7 @@ struct HostShare {
 
 /// Which ranks run where.
 struct Placement {
-    std::vector<HostShare> shares;  ///< only hosts that get ranks
+    std::vector<HostShare> shares;  ///< the list has only hosts that get ranks
     std::string reason;             ///< why the ranks are placed in this way, for --explain
 };
 

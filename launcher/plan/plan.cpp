@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment. They may
-/// come from another job, and then every rank of this job would believe to be the same rank of that other job.
+/// come from another job. Every rank of this job would then believe that it is the same rank of the other job.
 constexpr std::array<std::string_view, 11> kIdentityVariables = {
     "RUEDA_RANK",         "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK",       "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,

@@ -72,8 +72,8 @@ Status MpiRanks::start(JobOutput& output) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
-        // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended, and
-        // the user would not notice those lines among mpirun's long messages about the same.
+        // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended.
+        // mpirun's long messages say the same, and among them the user would not notice ruedarun's lines.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
@@ -209,8 +209,8 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// Called just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable, its
-/// supervisors do not acknowledge this notification, and ruedarun closes their links.
+/// Call this just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable,
+/// its supervisors do not acknowledge this notification, and ruedarun closes their links.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;

@@ -40,7 +40,7 @@ private:
     struct Rank {
         FrameLink link;        ///< open from the supervisor's first frame until the supervisor has exited
         std::string host;      ///< the name that the supervisor reported, for messages
-        std::string host_key;  ///< equal for all ranks of one host
+        std::string host_key;  ///< this text is equal for all ranks of one host
         std::string gpus;      ///< the GPUs of that host, as the supervisor reported them (rank_gpus.hpp)
         pid_t pid = 0;         ///< the process number of the program on the rank's own host; 0: the program has not
                                ///< started

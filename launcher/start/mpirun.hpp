@@ -25,7 +25,8 @@ public:
     /// does not exit, because its parameters tell it not to kill the other ranks. Only SIGKILL ends it.
     static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
 
-    /// Called with the text that mpirun writes to its standard error. mpirun's standard output is ruedarun's own.
+    /// The object calls this with the text that mpirun writes to its standard error. mpirun's standard output is
+    /// ruedarun's own.
     std::function<void(std::string_view)> on_error_text;
 
     [[nodiscard]] Status start(const LaunchPlan& plan, const StartContext& context,

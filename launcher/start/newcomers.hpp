@@ -28,7 +28,7 @@ struct NewcomerLimits {
 /// that proves nothing is closed, and the job does not notice it. Threads: only one thread may use an object.
 class Newcomers {
 public:
-    /// Called with each connection that has proved the secret and has sent its hello.
+    /// The object calls this with each connection that has proved the secret and has sent its hello.
     using OnHello = std::function<void(FrameLink link, const Frame& hello)>;
 
     Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits = NewcomerLimits());

@@ -23,8 +23,8 @@
 #define RUEDA_DEVICE inline
 #define RUEDA_UNROLL
 #endif
-// Lambdas with the body of a kernel must be inlined: if the kernel's parameter is passed to a function that is not
-// inlined, every thread first copies the parameter, up to 4 KiB, to its own memory.
+// Lambdas with the body of a kernel must be inlined. If the kernel's parameter is passed to a function that is not
+// inlined, every thread first copies the parameter to its own memory. A parameter has up to 4 KiB.
 #if defined(__CUDA__) && defined(__clang__)
 #define RUEDA_INLINED __attribute__((always_inline))
 #else

@@ -40,8 +40,9 @@ void BackupAndRestore::complete(std::int64_t step) {
         return;  // Rank 0 alone writes, and its clock decides. The texts of the other ranks would not be used.
     }
     if (completed == steps_) {
-        const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this one
-        manager_->wait();  // otherwise the last checkpoint could be skipped, because another one is being written
+        const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this rank
+        manager_->wait();  // without this wait, the last checkpoint would be skipped if an earlier one is still being
+                           // written
         manager_->save(snapshot(completed));
         manager_->wait();
     } else if (manager_->is_due(completed)) {

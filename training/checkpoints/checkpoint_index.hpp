@@ -13,11 +13,13 @@
 
 namespace rueda::training {
 
-inline constexpr std::string_view kStepKey = "rueda.step";      ///< also in the files of the model
-inline constexpr std::string_view kSizeKey = "rueda.size";      ///< number of ranks that saved the checkpoint
-inline constexpr std::string_view kMetricKey = "rueda.metric";  ///< missing if there is no metric
-inline constexpr std::string_view kFilesKey = "rueda.files";    ///< JSON: [["model.safetensors", <bytes>], …]
-inline constexpr std::string_view kRowsKey = "rueda.rows";      ///< in a part, JSON: {"<tensor>": [first, end, whole]}
+/// The keys of an index. The files of the model have the key of the step, too.
+inline constexpr std::string_view kStepKey = "rueda.step";      ///< the number of the step
+inline constexpr std::string_view kSizeKey = "rueda.size";      ///< the number of ranks that saved the checkpoint
+inline constexpr std::string_view kMetricKey = "rueda.metric";  ///< the metric; there is no such key without a metric
+inline constexpr std::string_view kFilesKey = "rueda.files";  ///< the files: JSON [["model.safetensors", <bytes>], …]
+/// The key, in a file with a part of the model, of the rows that it has: JSON {"<tensor>": [first, end, whole]}.
+inline constexpr std::string_view kRowsKey = "rueda.rows";
 
 /// A file of the model, as the index names it.
 struct IndexedFile {

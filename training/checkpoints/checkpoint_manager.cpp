@@ -140,7 +140,8 @@ public:
     Implementation& operator=(const Implementation&) = delete;
     ~Implementation() {
         if (std::uncaught_exceptions() > exceptions_) {
-            stop_.store(true, std::memory_order_relaxed);  // partner: wait_for_parts(); nothing else is published
+            // relaxed: wait_for_parts() reads the flag, which publishes no other data
+            stop_.store(true, std::memory_order_relaxed);
         }
         work_.wait();
     }
@@ -176,7 +177,7 @@ public:
             case Readiness::ready:
                 break;
         }
-        // Also if the folder cannot be created. Otherwise, each following step would try again.
+        // The time is set even if the folder cannot be created. Otherwise, each following step would try again.
         last_due_ = Clock::now();
         const Metadata place = broadcast_metadata(rank_ == 0 ? begin_parts(snapshot.step) : Metadata(), 0);
         if (place.empty()) {
@@ -193,7 +194,7 @@ public:
         if (!start(std::move(job), [this](SaveJob& each) { return write_parts(each); })) {
             give_up_part(folder);
         }
-        return true;  // on all ranks; a rank that could not write its part has printed a warning
+        return true;  // all ranks return true; a rank that could not write its part has printed a warning
     }
 
     [[nodiscard]] bool is_due(std::int64_t step) const {

@@ -39,8 +39,8 @@ Status flush_store_folder(const fs::path& folder) {
     return flush_folder_unless(folder, file_failure(folder, "open", EACCES));
 }
 
-/// Flushes a folder above the store. Its owner may forbid this process to open it, as with mode 711; then it cannot be
-/// flushed.
+/// Flushes a folder above the store. The folder's owner may forbid this process to open it, as with mode 711. In this
+/// case the folder cannot be flushed.
 Status flush_outer_folder(const fs::path& folder) { return flush_folder_unless(folder, {}); }
 
 /// A folder in the store, with the number and the step in its name.
@@ -89,7 +89,7 @@ std::optional<Result<CheckpointInfo>> look_at(const fs::path& folder) {
 }
 
 /// Returns whether the system refuses to read a file of the checkpoint, for example because the disk fails for a moment
-/// or descriptors are used up. A damaged file can be read.
+/// or descriptors are used up. A damaged file counts as readable, because the system can read it.
 bool cannot_be_read_now(const fs::path& folder) {
     std::error_code error;
     fs::directory_iterator entry(folder, error);
@@ -104,8 +104,8 @@ bool cannot_be_read_now(const fs::path& folder) {
     return static_cast<bool>(error);
 }
 
-/// Returns whether an old checkpoint that could not be opened is kept. It may be the best one, and only unreadable for
-/// a moment.
+/// Returns whether an old checkpoint that could not be opened is kept. It may be the best checkpoint, and its files may
+/// be unreadable only for a moment.
 bool may_be_intact(const fs::path& folder) {
     const std::optional<Result<CheckpointInfo>> again = look_at(folder);
     return again &&
@@ -139,9 +139,8 @@ Status create_store(const fs::path& store) {
             return file_failure(store, "mkdir", reason);
         }
     }
-    return outer.empty()
-               ? Status()
-               : flush_outer_folder(outer);  // also if the store exists; the process that made it may have been killed
+    // The flush is needed even if the store exists: the process that made it may have been killed before its flush.
+    return outer.empty() ? Status() : flush_outer_folder(outer);
 }
 
 Result<fs::path> begin_checkpoint(const fs::path& store, std::int64_t step) {
@@ -251,7 +250,7 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // A damaged checkpoint is kept as long as a good checkpoint with its number.
+        // A damaged checkpoint is removed at the same time as a good checkpoint with the same number would be.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);

@@ -120,7 +120,7 @@ private:
     [[nodiscard]] static Status read_piece(const Checkpoint& file, const Piece& piece, const TensorPart& part);
 
     CheckpointInfo info_;
-    std::vector<std::filesystem::path> paths_;  ///< of the model's files
+    std::vector<std::filesystem::path> paths_;  ///< the paths of the model's files
     std::optional<Checkpoint> state_;
     std::map<std::string, StoredParts, std::less<>> tensors_;
 };

@@ -228,7 +228,7 @@ Status OpenedCheckpoint::read_parts(std::span<const TensorPart> parts) const {
             }
         }
     }
-    // In the order of the files, so that each file is opened once.
+    // The pieces are read in the order of the files, so that each file is opened once.
     std::stable_sort(wanted.begin(), wanted.end(),
                      [](const Wanted& a, const Wanted& b) { return a.piece->file < b.piece->file; });
     std::optional<Checkpoint> file;

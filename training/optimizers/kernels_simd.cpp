@@ -3,8 +3,9 @@
 
 // This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
 //
-// The bits of the results are the same on every target: all operations on elements (+, −, ·, /, √) are rounded as IEEE
-// 754 demands, fused multiply-add is not used (not every CPU has it), and sums are always added in eight lanes.
+// The bits of the results are the same on every target, for three reasons. All operations on elements (+, −, ·, /, √)
+// are rounded as IEEE 754 demands. Fused multiply-add is not used, because not every CPU has it. Sums are always added
+// in eight lanes.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "training/optimizers/kernels_simd.cpp"

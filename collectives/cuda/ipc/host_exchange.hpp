@@ -12,8 +12,9 @@
 
 namespace rueda::collectives::cuda {
 
-/// Gives every member of a process set the same number of bytes from each member. It is done when all members have
-/// begun it. So what a member did before it began is done for all members that see the end.
+/// Gives every member of a process set the same number of bytes from each member. An exchange ends only after all
+/// members have begun it. When a member sees the end, each member has therefore done everything that it does before the
+/// exchange.
 ///
 /// Threads: one at a time.
 class HostExchange {

@@ -22,9 +22,9 @@ namespace rueda::collectives::cuda {
 /// The device memory that the members of a process set share. Each member has two *slots*, which all members read, and
 /// scratch memory of the same size, which it uses alone.
 ///
-/// Connecting takes two exchanges. In the first one, each member tells the handle of its memory. Then each member opens
-/// the memory of all others, and tells the result in the second one. If a member fails, for example because its
-/// container may not open memory of another process, all members learn of it and give the memory back.
+/// Connecting takes two exchanges. In the first exchange, each member sends the handle of its memory. Then each member
+/// opens the memory of all others, and sends the result in the second exchange. If a member fails, for example because
+/// its container may not open memory of another process, all members learn of the failure and give the memory back.
 ///
 /// Threads: one at a time.
 class IpcConnection {
@@ -41,7 +41,7 @@ public:
 
     enum class State : std::uint8_t { unconnected, exchanging_handles, exchanging_results, connected, refused };
     [[nodiscard]] State state() const { return state_; }
-    /// Goes on to connect, until the state is `connected` or `refused`. A failure ends the job.
+    /// Continues to connect. Call this until the state is `connected` or `refused`. A failure ends the job.
     [[nodiscard]] Result<StepResult> step(StepWork& work);
     /// The first member that cannot share memory, and its reason. They are the same on all members.
     struct Refusal {
@@ -80,7 +80,7 @@ private:
     const std::size_t slot_bytes_;
     State state_ = State::unconnected;
     Refusal refusal_;
-    std::string own_failure_;            // why this member cannot go on
+    std::string own_failure_;            // why this member cannot share memory
     std::optional<ExportedMemory> own_;  // nothing before the first exchange, and after a refusal
     std::vector<Peer> peers_;            // by member; this member's has no address
     std::array<std::vector<std::byte*>, kSlots> slots_;

@@ -28,8 +28,8 @@ Result<ExportedMemory> IpcDevice::take(std::size_t bytes) {
         RUEDA_RETURN_IF_FAILED(allocated.status());
         memory = allocated.value();
     }
-    // The number of a process is random, so exports of different processes have different tokens, and those of the
-    // devices of one process have, too. 0 is no token.
+    // Each export gets a token of its own. The number of a process is random, so the tokens of two processes differ.
+    // Within a process, the tokens of two devices differ by the device's number. 0 is no token.
     constexpr std::uint64_t kMostExports = std::uint64_t{1} << 32;
     const auto device = static_cast<std::uint64_t>(device_->ordinal());
     memory.token = std::max<std::uint64_t>(process_ * 0x9e3779b97f4a7c15 + device * kMostExports + ++exports_, 1);
@@ -70,7 +70,8 @@ Result<DeviceAddress> IpcDevice::open(const CudaIpcMemory& handle) {
         return device_->failure_of("cuCtxPushCurrent", scope.error());
     }
     DeviceAddress address = 0;
-    // With this flag the driver enables the access to another device's memory. It is the only flag, and required.
+    // With this flag the driver enables the access to another device's memory. The function requires this flag, and has
+    // no other.
     const CudaResult result = api.ipc_open_memory_handle(&address, handle, kIpcLazyEnablePeer);
     if (result != kCudaSuccess) {
         return device_->failure_of("cuIpcOpenMemHandle", result);

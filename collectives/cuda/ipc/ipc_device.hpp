@@ -31,15 +31,16 @@ struct ExportedMemory {
 /// *When memory is used again.* The driver's behaviour is undefined if a process frees memory that another process has
 /// open (CUDA Driver API, cuIpcOpenMemHandle). A process that closes memory is not asked to tell the owner, because the
 /// owner may have left the process set already. Instead, each process keeps the tokens of the memory that it closed
-/// last, and tells them to all members of the next set that it connects. When all processes that had opened a memory
-/// have told its token, the memory is used for another set. Memory is never freed, so at the end of a job the driver
-/// frees it. A process that was killed tells no token; the memory that it had open is then not used again.
+/// last, and tells them to all members of the next set that it connects. When all processes that had opened a block of
+/// memory have told its token, the block can be used for another set. Rueda never frees this memory; the driver frees
+/// it when the process ends. A process that was killed tells no tokens, so the memory that it had open is not used
+/// again.
 ///
 /// Threads: any thread may call any function.
 class IpcDevice {
 public:
-    /// How many tokens a process tells. A process that closes more memory than this between two exchanges with the
-    /// owner forgets the oldest, and that memory is not used again.
+    /// How many tokens a process tells. If a process closes more blocks of memory than this between two exchanges with
+    /// their owner, it forgets the oldest tokens, and those blocks are not used again.
     static constexpr std::size_t kTokens = 48;
     using Tokens = std::array<std::uint64_t, kTokens>;
 
@@ -50,36 +51,36 @@ public:
     [[nodiscard]] std::uint64_t process() const { return process_; }
     [[nodiscard]] Result<CudaStream> stream();
 
-    /// Returns memory of exactly `bytes` bytes, from an earlier set or new.
+    /// Returns memory of exactly `bytes` bytes: new memory, or memory of a set that has ended.
     [[nodiscard]] Result<ExportedMemory> take(std::size_t bytes);
     /// Gives memory back that these processes may have open. No work of this process may use it any more.
     void give_back(ExportedMemory memory, std::vector<std::uint64_t> opened_by) noexcept;
 
     /// Opens memory of another process, on this device or another one.
     [[nodiscard]] Result<DeviceAddress> open(const CudaIpcMemory& handle);
-    /// Closes it. No work of this process may use it any more. An address of 0 says that this process has not opened
-    /// the memory and will not do so.
+    /// Closes memory that open() has opened. No work of this process may use the memory any more. An address of 0 says
+    /// that this process has not opened the memory and will not open it.
     void close(DeviceAddress address, std::uint64_t token) noexcept;
 
     /// The tokens of the memory that this process closed last; 0 fills the rest.
     [[nodiscard]] Tokens closed() const;
-    /// Process `process` has told that it closed these.
+    /// Records that process `process` has told these tokens: it has closed the memory.
     void note_closed(std::uint64_t process, std::span<const std::uint64_t> tokens);
 
 private:
     struct Retired {
         ExportedMemory memory;
-        std::vector<std::uint64_t> opened_by;  // the processes that have not told that they closed it
+        std::vector<std::uint64_t> opened_by;  // the processes that have not told this memory's token yet
     };
     [[nodiscard]] Result<ExportedMemory> allocate(std::size_t bytes);
 
     const std::shared_ptr<Device> device_;
     const std::uint64_t process_;
-    mutable std::mutex mutex_;  // guards all that follows
+    mutable std::mutex mutex_;  // guards all members below
     CudaStream stream_ = nullptr;
     std::vector<Retired> retired_;
     Tokens closed_{};
-    std::size_t closed_count_ = 0;  // of all that were ever closed
+    std::size_t closed_count_ = 0;  // how many blocks of memory were ever closed
     std::uint64_t exports_ = 0;
 };
 

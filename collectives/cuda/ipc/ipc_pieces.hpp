@@ -12,11 +12,11 @@
 #include "collectives/cuda/staged/staging_plan.hpp"
 #include "ops/cuda/kernel_arguments.hpp"
 
-/// Puts the kernels of a piece into a stream. A piece is that of staging_plan.hpp; its parts lie at their offsets in
-/// the slot of each member.
+/// Puts the kernels of a piece into a stream. Pieces and their parts are those of staging_plan.hpp. In the slot of each
+/// member, the parts of a piece lie at their offsets.
 namespace rueda::collectives::cuda {
 
-/// Copies of bytes, with one launch for every 160 of them.
+/// Collects copies of bytes, and launches one kernel for every 160 copies.
 class IpcCopies {
 public:
     IpcCopies(Kernels& kernels, CudaStream stream) : kernels_(kernels), stream_(stream) {}
@@ -42,7 +42,7 @@ private:
 
 /// The addresses that the kernels of a piece read.
 struct IpcMemory {
-    std::span<std::byte* const> slots{};  ///< of the piece, by member
+    std::span<std::byte* const> slots{};  ///< the slots of the piece, by member
     std::byte* scratch = nullptr;         ///< as large as a slot; only this member uses it
 };
 

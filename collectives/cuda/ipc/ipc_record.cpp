@@ -15,7 +15,7 @@ constexpr std::uint32_t kIpcMagic = 0x69706331;
 
 /// The bytes of a record. All fields have fixed widths, and there is no padding.
 struct IpcRecordLayout {
-    std::uint32_t magic;  // of this layout
+    std::uint32_t magic;  // identifies this layout
     std::uint32_t member;
     std::uint32_t round;
     std::uint32_t refusal_bytes;

@@ -13,14 +13,14 @@
 /// Divides an operation that moves rows (allgather, reducescatter, alltoall, gather, scatter) into pieces for CUDA IPC.
 ///
 /// Each member copies its input into its slots, one slot of bytes after the other. From each piece, a member takes the
-/// ranges that it wants: of an allgather everything, of an alltoall its rows, of a reducescatter its rows of all
-/// members at once, which it reduces.
+/// ranges that it wants. In an allgather it takes everything, and in an alltoall the rows that are for this member. In
+/// a reducescatter it takes its rows from all members at once, and reduces them.
 namespace rueda::collectives::cuda {
 
 struct IpcRows {
     /// A range of a member's input that this member wants.
     struct Wanted {
-        std::uint32_t member = 0;  ///< of a reducescatter: not used, because all members' inputs are combined
+        std::uint32_t member = 0;  ///< not used in a reducescatter, because it combines all members' inputs
         std::uint64_t begin = 0;   ///< in the member's input, in bytes
         std::uint64_t bytes = 0;
         std::byte* output = nullptr;
@@ -31,7 +31,8 @@ struct IpcRows {
     std::uint64_t input_bytes = 0;
     std::vector<Wanted> wanted{};
     std::uint64_t longest = 0;  ///< the bytes of the longest input of a member; the same on all members
-    std::uint64_t moved = 0;    ///< the bytes of all inputs, or of one for a reducescatter; the same on all members
+    /// the bytes of all inputs; in a reducescatter, the bytes of one input. The same on all members
+    std::uint64_t moved = 0;
 };
 
 /// Whether the operation moves rows.
@@ -48,7 +49,7 @@ struct IpcRows {
 /// Copies this member's input of a piece into its slot.
 [[nodiscard]] Status launch_rows_in(Kernels& kernels, CudaStream stream, const IpcRows& plan, std::size_t piece,
                                     std::size_t slot_bytes, std::byte* slot);
-/// Copies or reduces what this member wants of a piece. `slots` are those of all members.
+/// Copies or reduces what this member wants of a piece. `slots` are the slots of all members.
 [[nodiscard]] Status launch_rows_out(Kernels& kernels, CudaStream stream, const IpcRows& plan, std::size_t piece,
                                      std::size_t slot_bytes, std::span<std::byte* const> slots);
 

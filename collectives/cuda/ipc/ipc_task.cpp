@@ -13,7 +13,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// How long the end of a task sleeps between two questions to the driver.
+/// How long the destructor of a task sleeps between two questions to the driver.
 constexpr std::chrono::microseconds kKernelPause{50};
 
 using PieceNumber = std::array<std::byte, sizeof(std::uint64_t)>;
@@ -47,8 +47,8 @@ bool IpcTask::takes(const DeviceBatch& batch) const {
     return bytes > 0 && bytes >= sizes_.least_batch;
 }
 
-/// The bytes of the batch's tensors on a member. Of an operation that moves rows, the bytes that all members move. All
-/// members get the same number; it is 0 if this task does not have the operation.
+/// Returns the bytes of the batch's tensors on a member. For an operation that moves rows, returns the bytes that all
+/// members together move. All members get the same number; it is 0 if this task does not have the operation.
 std::uint64_t IpcTask::bytes_of(const DeviceBatch& batch) const {
     if (moves_rows(batch.operation)) {
         IpcRows rows;

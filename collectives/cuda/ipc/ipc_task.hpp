@@ -38,10 +38,10 @@ struct IpcSizes {
 ///     met         the host of each member has seen the end of this kernel, and the members have told each other
 ///     combined    each member's kernel reads the slots of all members, and writes the member's outputs
 ///
-/// Piece n uses slot n mod 2, and the numbers go on from batch to batch. In one *round* a member puts "combine piece
-/// n − 1" and "fill piece n" into the stream, and an event behind both. When the host has seen the event, the member
-/// meets the others. So after the meeting for piece n, all members have combined piece n − 1, and its slot is free for
-/// piece n + 1. One meeting for each piece suffices.
+/// Piece n uses slot n mod 2, and the numbering continues from batch to batch. In one *round* a member puts "combine
+/// piece n − 1" and "fill piece n" into the stream, and an event behind both. When the host has seen the event, the
+/// member meets the others. So after the meeting for piece n, all members have combined piece n − 1, and its slot is
+/// free for piece n + 1. One meeting for each piece suffices.
 ///
 /// The device never waits for another process: not for an event of another process, and not for a flag in memory. If a
 /// member dies, the others wait on the host, where the abort ends the wait.
@@ -49,7 +49,7 @@ struct IpcSizes {
 /// Threads: one at a time.
 class IpcTask final : public Task {
 public:
-    /// How long the end of a task waits for kernels that the device has not done.
+    /// How long the destructor of a task waits for kernels that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
     /// `host` is the communicator for the CPU, and must outlive the task. All members are on this host, in processes of
@@ -62,11 +62,11 @@ public:
 
     /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for Adasum,
     /// for a batch with a tensor of a member that has joined, and after a refusal. It is also false if the members do
-    /// not share one arena, for example in containers on one machine: then each member knows only about the members of
-    /// its own arena whether they have joined.
+    /// not share one arena, for example in containers on one machine: in that case, each member knows only of the
+    /// members in its own arena whether they have joined.
     [[nodiscard]] bool takes(const DeviceBatch& batch) const;
-    /// `batch`'s spans must stay valid until the task is done. The task is done without having moved anything if
-    /// refusal() has a reason then.
+    /// `batch`'s spans must stay valid until the task is done. If refusal() has a reason when the task is done, the
+    /// task has moved nothing.
     void begin(const DeviceBatch& batch);
     StepResult step() override;
     /// Which member cannot share memory, and why. The reason is empty if all can, or if no batch was started.
@@ -100,13 +100,13 @@ private:
     IpcConnection connection_;
     DeviceBatch batch_;
     ReadyEvents ready_;
-    StagingPlan plan_;  // of an operation that is divided at any element
-    IpcRows rows_;      // of an operation that moves rows
+    StagingPlan plan_;  // for an operation that can be divided at any element
+    IpcRows rows_;      // for an operation that moves rows
     std::size_t pieces_ = 0;
     State state_ = State::done;
     std::size_t next_ = 0;      // the piece of this batch that is filled next
     std::uint64_t before_ = 0;  // the number of pieces of all earlier batches
-    DeviceEventPtr event_;      // behind the work of the last round; null before the first round
+    DeviceEventPtr event_;      // the event behind the work of the last round; null before the first round
     DeviceEventPtr end_;
     Status failure_;
 };

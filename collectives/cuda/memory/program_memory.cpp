@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// How long give_back() waits for a device that has nothing to do. The device reaches an event in an empty stream after
-/// some microseconds; a device that works is not waited for.
+/// some microseconds; the wait is too short for a device that is working.
 constexpr auto kFreePatience = 1ms;
 
 }  // namespace

@@ -19,9 +19,9 @@ namespace rueda::collectives::cuda {
 /// The memory of devices that programs have allocated through Rueda.
 ///
 /// A block has several owners: the program, the operations that use it, and the communicators that have registered it.
-/// When the last of them lets go of the block, the block is *unused*. An unused block is freed when the device has done
-/// all work that Rueda's streams had until then, because the last owner may be an operation that was aborted while the
-/// device worked on it.
+/// When the last of them lets go of the block, the block is *unused*. The last owner may be an operation that was
+/// aborted while the device worked on it. An unused block is therefore freed only when the device has done all work
+/// that was in Rueda's streams when the block became unused.
 ///
 /// The driver may let a thread wait for the device when it frees memory. The thread that drives progress must not wait,
 /// because it notices the death of other ranks. So only calls of the program free memory: allocate(), give_back() and
@@ -30,15 +30,15 @@ namespace rueda::collectives::cuda {
 /// Threads: any thread may call any function, except where a function says otherwise.
 class ProgramMemory : public std::enable_shared_from_this<ProgramMemory> {
 public:
-    /// Allocates at least one byte. `nccl` may be null; then the driver allocates the memory. If NCCL cannot allocate
-    /// it, the driver does. Threads: not the one that drives progress.
+    /// Allocates at least one byte. NCCL allocates the memory. If `nccl` is null, or if NCCL cannot allocate memory,
+    /// the driver allocates it. Threads: any except the thread that drives progress.
     [[nodiscard]] Result<std::byte*> allocate(const std::shared_ptr<Device>& device, std::size_t bytes,
                                               std::shared_ptr<const LoadedNccl> nccl);
-    /// Returns false if `memory` is not the begin of a block of the program. Same threads.
+    /// Returns false if `memory` is not the begin of a block of the program. Threads: as for allocate().
     [[nodiscard]] bool give_back(const void* memory);
     /// Returns the block that contains `address`; null if there is none.
     [[nodiscard]] DeviceMemoryPtr find(const std::byte* address);
-    /// Frees the unused blocks that no work of the device can use any more. Same threads.
+    /// Frees the unused blocks that no work of the device can use any more. Threads: as for allocate().
     void free_unused();
 
 private:
@@ -55,11 +55,12 @@ private:
     void note_unused(BlockPtr block) noexcept;
     [[nodiscard]] bool can_free(Block& block) const;
 
-    std::mutex mutex_;  // guards the next two
+    std::mutex mutex_;  // guards the next two members
     std::map<const std::byte*, DeviceMemoryPtr> blocks_;
     std::vector<BlockPtr> unused_;
-    // The number of blocks in the two lists. Relaxed: a reader that misses a change finds the block in its next call,
-    // and an address that a thread has got from allocate() was counted before.
+    // The number of blocks in the two lists. Relaxed: if a reader of `unused_count_` misses a change, its next call
+    // frees the block. A reader of `block_count_` looks for an address that allocate() returned, and allocate() counts
+    // a block before it returns.
     std::atomic<std::size_t> block_count_{0};
     std::atomic<std::size_t> unused_count_{0};
 };

@@ -141,8 +141,9 @@ Status Planner::plan_allreduces() {
     return {};
 }
 
-/// A member that has joined contributes neutral elements from scratch memory. The result replaces them there, because
-/// NCCL may read its output while it works, so outputs of different tensors must not overlap.
+/// A member that has joined contributes neutral elements from scratch memory. The result of each tensor replaces the
+/// neutral elements of this tensor: NCCL may read its output while it works, so the outputs of different tensors must
+/// not overlap.
 void Planner::plan_allreduce(const Segment& segment, NcclCall call) {
     call.count = segment.count;
     call.input = {input_of(segment)};
@@ -195,8 +196,8 @@ Status Planner::plan_reduce(const Segment& segment) {
     return {};
 }
 
-/// Equal contributions need one allgather. Different ones are broadcasts from every member in one group: n broadcasts
-/// of R/n bytes move as many bytes as an allgather of R bytes.
+/// If all members contribute the same number of rows, one allgather is enough. Otherwise every member broadcasts its
+/// rows, and all broadcasts are in one group: n broadcasts of R/n bytes move as many bytes as an allgather of R bytes.
 Status Planner::plan_allgather() {
     const Segment& segment = batch_.segments[0];
     const auto rows = batch_.rows;
@@ -232,7 +233,8 @@ Status Planner::plan_allgather() {
     return {};
 }
 
-/// Equal shares need one reduce-scatter. Different ones are reduces to every member in one group.
+/// If all members get the same number of rows, one reduce-scatter is enough. Otherwise there is a reduce to every
+/// member, and all reduces are in one group.
 Status Planner::plan_reducescatter() {
     const Segment& segment = batch_.segments[0];
     if (batch_.rows.empty()) {

@@ -40,7 +40,7 @@ struct NcclCall {
 /// A factor with which NCCL multiplies every input before it adds. NCCL reads it in the tensors' type.
 struct NcclFactor {
     NcclType type = kNcclFloat32;
-    std::uint64_t bits = 0;  ///< the value in its type, in the first bytes
+    std::uint64_t bits = 0;  ///< the factor's value in the type `type`, in the first bytes of this number
     friend bool operator==(const NcclFactor&, const NcclFactor&) = default;
 };
 

@@ -17,7 +17,7 @@
 
 namespace rueda::collectives::cuda {
 
-/// Gives one batch to the device. It goes through these phases:
+/// Gives one batch to the device. The task goes through these phases:
 ///
 ///     waits_for_turn   another communicator of the device puts its work into the stream, or the device still works
 ///                      with memory whose registration must end before this batch
@@ -25,7 +25,7 @@ namespace rueda::collectives::cuda {
 ///                      calls of NCCL in one group
 ///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
 ///     done             a kernel that unpacks, and then the end event, stand behind NCCL's work
-///     has_failed       no way leads on
+///     has_failed       the task cannot continue
 ///
 /// Nothing may be put into the stream, and no function of NCCL may be called on this communicator, while NCCL is in
 /// progress (NCCL User Guide, "Group Calls" and ncclCommInitRankConfig, on blocking = 0). An event that is recorded too
@@ -36,11 +36,12 @@ class LaunchTask final : public Task {
 public:
     LaunchTask(Device& device, FailedMember where) : device_(device), where_(where), registrations_(device, where) {}
 
-    /// Must be called before begin(). Packing needs kernels on this device, and all members must have the same value.
+    /// Call this before begin(). Packing needs kernels on this device, and all members must have the same value of
+    /// `packing`.
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
     void begin(const DeviceBatch& batch);
     StepResult step() override;
-    /// Whether the ends of the next batches know the times of their work.
+    /// Sets whether the ends of the next batches know the times of their work.
     void measure(bool measures) { measures_ = measures; }
 
     [[nodiscard]] const Status& failed() const { return failure_; }

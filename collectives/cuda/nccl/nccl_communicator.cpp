@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long the end of a communicator sleeps between two looks at NCCL.
+/// How long the destructor of a communicator sleeps before it asks NCCL again.
 constexpr auto kEndPause = 200us;
 
 /// FNV-1a: the same text has the same number on all hosts, which std::hash does not promise.

@@ -32,22 +32,22 @@ public:
     /// `nccl` is a failure if NCCL could not be opened. describe() then says why.
     NcclDeviceCommunicator(std::shared_ptr<Device> device, Result<std::shared_ptr<const LoadedNccl>> nccl,
                            std::uint32_t member, std::uint32_t members);
-    /// Ends the communicator together with the other members, at most for kEndLimit. If they do not come, the
-    /// communicator is aborted.
+    /// Ends the communicator together with the other members. If they do not come within kEndLimit, the communicator is
+    /// aborted.
     ~NcclDeviceCommunicator();
     NcclDeviceCommunicator(const NcclDeviceCommunicator&) = delete;
     NcclDeviceCommunicator& operator=(const NcclDeviceCommunicator&) = delete;
 
-    /// The other members end their communicators at about the same time, so this is long. It bounds the shutdown of a
-    /// job in which a rank dies at the very end.
+    /// How long the destructor waits for the other members. They end their communicators at about the same time, so
+    /// this limit is rarely reached. It bounds the shutdown of a job in which a rank dies at the very end.
     static constexpr std::chrono::milliseconds kEndLimit{2000};
     /// An abort takes some milliseconds. Memory that is still in use after this time is left to the process.
     static constexpr std::chrono::milliseconds kAbortLimit{1000};
 
     /// Adds to an offer what the other members need to know about NCCL on this member.
     void describe(Participant& own);
-    /// Begins to connect the members. Only this member knows about a failure here. is_connected() returns it, and then
-    /// the job must end, because the other members wait.
+    /// Begins to connect the members. If this function fails, only this member knows of the failure. is_connected()
+    /// returns it, and the job must then end, because the other members wait.
     void connect(const NcclUniqueId& id, Packing packing);
     [[nodiscard]] Result<bool> is_connected();
     [[nodiscard]] Status check(Operation operation, const Segment& segment) const;

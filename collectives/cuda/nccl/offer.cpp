@@ -30,7 +30,7 @@ constexpr std::uint32_t kAllFlags = kSharesDevice | kHasId | kHasKernels | kHasO
 /// The bytes of an offer. All fields have fixed widths, and there is no padding.
 struct OfferBytes {
     std::uint32_t magic;
-    std::uint32_t version;  // of this layout
+    std::uint32_t version;  // the version of this layout
     std::uint32_t member;
     std::uint32_t members;
     std::int32_t device;
@@ -114,7 +114,8 @@ Status check_versions(const Members& members) {
 }
 
 /// Two members on one device need a version of NCCL that allows it, the user's consent, and separate processes: members
-/// in one process share one stream of the device, in which each would wait for the work of the other behind it.
+/// in one process share one stream of the device. In this stream, the work of one member would wait for the work of the
+/// other member, which comes after it.
 Status check_pair(const Members& members, const Participant& other, const Participant& one) {
     const std::int32_t version = members.all[0].nccl_version;
     const std::string pair = fmt::format("ranks {} (its GPU {}) and {} (its GPU {}), which share the device {}",

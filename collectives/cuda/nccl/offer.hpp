@@ -11,8 +11,8 @@
 #include "collectives/cuda/nccl_api.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 
-/// The offers that the members of a process set send each other before they connect, and the decision that every
-/// member makes from all offers: whether NCCL moves their tensors, or the host's memory. Pure functions.
+/// The members of a process set send each other offers before they connect. From all offers, every member decides
+/// whether NCCL moves their tensors, or whether the tensors move through the host's memory. Pure functions.
 namespace rueda::collectives::cuda {
 
 /// One member's part, as text and numbers of this process.
@@ -30,7 +30,8 @@ struct Participant {
     NcclUniqueId id{};
     DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with `host` it has no NCCL
     bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or will perhaps do so
-    /// Another process set in which the member uses NCCL without an order (NcclSets); −1 if there is none.
+    /// Another process set in which the member uses NCCL, and whose batches have no launch order (NcclSets); −1 if
+    /// there is none.
     std::int32_t unordered_set = -1;
     std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
 };
@@ -43,8 +44,8 @@ struct Decision {
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed
     std::string ipc_refusal{};  ///< why CUDA IPC is not used either, if the setting allows it
-    /// Whether NCCL is not used only because another set of a member has no order yet. The members then exchange offers
-    /// again later.
+    /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
+    /// exchange offers again later.
     bool may_change = false;
 };
 
@@ -67,8 +68,8 @@ inline constexpr std::size_t kMostRefusal = 256;
 [[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
                                       std::span<const std::int32_t> ranks = {});
 
-/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. Same
-/// rules as for decide().
+/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. The
+/// rules of decide() hold here, too.
 [[nodiscard]] bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers);
 
 /// For example "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi -L prints it.

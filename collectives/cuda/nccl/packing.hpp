@@ -29,7 +29,8 @@ inline constexpr std::uint64_t kCallNanoseconds = 2000;
 inline constexpr std::uint64_t kBytesPerNanosecond = 320;
 /// Packing reads and writes every byte twice.
 inline constexpr std::uint64_t kAccessesPerByte = 4;
-/// A larger tensor costs more to copy than its call costs. This is the largest power of two that costs less.
+/// The largest tensor that is packed. Packing saves a call of NCCL, but the tensor must be copied. This size is the
+/// largest power of two for which the copies cost less than the call.
 inline constexpr std::size_t kMostPackedBytes = std::size_t{128} << 10;
 static_assert(kMostPackedBytes * kAccessesPerByte <= kCallNanoseconds * kBytesPerNanosecond);
 static_assert(2 * kMostPackedBytes * kAccessesPerByte > kCallNanoseconds * kBytesPerNanosecond);
@@ -42,7 +43,7 @@ inline constexpr std::size_t kPackAlignment = 16;
 
 /// The tensors that could be packed together.
 struct Pack {
-    NcclCall call{};  ///< of the whole pack; the places are set by Packs::place()
+    NcclCall call{};  ///< the call for the whole pack; Packs::place() sets the places
     std::size_t tensors = 0;
     std::size_t bytes = 0;  ///< the sum of packed_size()
     std::size_t next = 0;   ///< where in scratch memory the next tensor begins
@@ -51,8 +52,8 @@ struct Pack {
 /// Whether two calls differ only in their tensors.
 [[nodiscard]] bool are_alike(const NcclCall& one, const NcclCall& other);
 
-/// Returns the time that packing saves minus the time that it costs, in nanoseconds. A pack of one tensor counts
-/// nothing, because it is not packed.
+/// Returns the time that packing saves minus the time that it costs, in nanoseconds. A pack with only one tensor counts
+/// as 0, because its tensor is not packed.
 [[nodiscard]] std::int64_t gain_of_packing(const std::vector<Pack>& packs);
 
 /// The packs of one batch.

@@ -32,7 +32,8 @@ public:
     /// Registers what the batch needs, before its calls. Returns false if this is not possible yet, because the device
     /// still works with memory whose registration must end; then call this function again later.
     [[nodiscard]] Result<bool> prepare(std::span<const TensorMemory> memory);
-    /// A batch was launched. Its end also comes after all earlier batches.
+    /// Records that a batch was launched. `end`, the event after its work, also comes after the work of all earlier
+    /// batches.
     void launched(const DeviceEventPtr& end) { last_end_ = end; }
     /// Ends all registrations if the device has done all batches. Otherwise NCCL ends them with the communicator.
     void end() noexcept;

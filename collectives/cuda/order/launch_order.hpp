@@ -9,27 +9,28 @@
 
 namespace rueda::collectives::cuda {
 
-/// The order in which the devices of this process launch the batches of several process sets, such that it fits to the
-/// order on the devices of all other members.
+/// The order in which the devices of this process launch the batches of several process sets. It agrees with the order
+/// on the devices of all other members.
 ///
 /// A device's stream is a queue. If two process sets share two members, both members must therefore launch the batches
-/// of the two sets in the same order; otherwise each GPU waits for a kernel that stands behind another one on the other
-/// GPU. The log of a set orders only the batches of this set. This class is Skeen's algorithm for totally ordered
-/// multicast (Birman and Joseph, "Reliable Communication in the Presence of Failures", ACM TOCS 5(1), 1987, section
-/// 5.2):
+/// of the two sets in the same order. Otherwise the first kernel on each GPU would wait for a kernel that comes second
+/// on the other GPU. The log of a set orders only the batches of this set. This class is Skeen's algorithm for totally
+/// ordered multicast (Birman and Joseph, "Reliable Communication in the Presence of Failures", ACM TOCS 5(1), 1987,
+/// section 5.2):
 ///
-/// 1. A member that comes to a batch *enters* it, and proposes a number that is higher than all numbers that its
-/// process
-///    has seen.
-/// 2. The members of the set exchange their proposals. The highest one is the batch's number on all members.
-/// 3. A device launches the batch with the lowest number, but not before all lower proposals have become numbers. A
-///    number is never lower than its proposal, so no batch can come in front of a launched one.
+/// 1. A member that comes to a batch *enters* it, and proposes a number. The number is higher than all numbers that
+///    the member's process has seen.
+/// 2. The members of the set exchange their proposals. The highest proposal is the batch's *agreed number* on all
+///    members.
+/// 3. A device launches the batch with the lowest agreed number. It first waits until no batch is left that has a
+///    lower proposal and no agreed number yet. An agreed number is never lower than the proposal, so no later batch
+///    can come in front of a batch that was launched.
 ///
 /// Equal numbers of two sets are ordered by the numbers of the sets. Sets that have a member in common have different
 /// numbers.
 ///
 /// All devices of the process share the count of numbers. A program can make a batch on one device wait for the end of
-/// a batch on another device. The first one then has the higher number, as if both were in one stream.
+/// a batch on another device. The batch that waits then has the higher number, as if both batches were in one stream.
 ///
 /// Threads: any thread may call any function.
 class LaunchOrder {
@@ -39,11 +40,12 @@ public:
     [[nodiscard]] std::uint64_t enter(const void* owner, int device, std::int32_t set);
     /// Sets the batch's number: the highest proposal of all members.
     void agree(const void* owner, std::uint64_t number);
-    /// Returns the process set whose batch must be launched before the owner's batch, or could have to be. Returns
-    /// nothing if the owner's batch may be launched now; this stays so until leave(). The owner must have called
-    /// agree().
+    /// Returns the process set of a batch that must be launched before the owner's batch, or that may have to be,
+    /// because its number is not agreed yet. Returns nothing if the owner's batch may be launched now; this stays so
+    /// until leave(). The owner must have called agree().
     [[nodiscard]] std::optional<std::int32_t> awaited(const void* owner) const;
-    /// The batch was launched, or will never be. Does nothing if the owner has no batch.
+    /// Ends the owner's entry, because its batch was launched or will never be launched. Does nothing if the owner has
+    /// no batch.
     void leave(const void* owner) noexcept;
 
 private:

@@ -12,10 +12,11 @@ namespace rueda::collectives::cuda {
 /// The process sets of several ranks in which this process uses NCCL, or offers to use it.
 ///
 /// If a rank uses NCCL in several sets, their batches need an order (LaunchOrder), and each batch then costs an
-/// exchange between the members. A set whose members all use NCCL in no other set when it connects needs none. A
-/// set that connects later and has a member in common with it cannot use NCCL at first. It asks the set without an
-/// order for one. From time to time, the members of a set without an order tell each other whether they were asked
-/// (OrderTask). They then all begin to have an order at the same batch.
+/// exchange between the members. A set gets no order if, when it connects, none of its members uses NCCL in another
+/// set. Suppose that a second set connects later and has a member in common with the first set. The second set cannot
+/// use NCCL at first. It asks the first set to begin an order. From time to time, the members of a set without an order
+/// tell each other whether they were asked (OrderTask). If one of them was asked, all of them begin an order at the
+/// same batch.
 ///
 /// Threads: any thread may call any function.
 class NcclSets {
@@ -33,15 +34,16 @@ public:
         std::optional<std::int32_t> without_order{};  ///< one of them that has no order
     };
 
-    /// Adds a set before its members decide about NCCL, and asks its other sets for an order. Until decide(), it counts
-    /// as a set without an order, unless this rank has others, or `expects_others`: then the members decide for an
-    /// order or against NCCL. Returns the other sets of this rank and of this device.
+    /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
+    /// begin an order. Returns facts about these other sets. Until decide(), the added set counts as a set with an
+    /// order if there are other sets or `expects_others` is true, because its members will then decide for an order or
+    /// against NCCL. Otherwise it counts as a set without an order.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
-    /// The members have decided for NCCL.
+    /// Records that the members have decided for NCCL.
     void decide(const void* owner, bool has_order);
     /// Whether another set has asked this one for an order.
     [[nodiscard]] bool is_asked(const void* owner);
-    /// The rank does not use NCCL in this set, or no longer. Does nothing if there is no such use.
+    /// Records that the rank does not use NCCL in this set, or no longer uses it. Does nothing if there is no such use.
     void remove(const void* owner) noexcept;
 
 private:
@@ -54,7 +56,7 @@ private:
         return a.set != b.set && (a.rank == b.rank || a.device == b.device);
     }
 
-    std::mutex mutex_;  // guards the next one; a thread that holds it takes no other lock
+    std::mutex mutex_;  // guards the next member; a thread that holds it takes no other lock
     std::vector<Entry> entries_;
 };
 

@@ -14,7 +14,7 @@
 
 namespace rueda::collectives::cuda {
 
-/// Waits until the device may launch a batch of a process set. It goes through these phases:
+/// Waits until the device may launch a batch of a process set. The task goes through these phases:
 ///
 ///     asking     the members of a set without an order tell each other whether one of them needs an order. If none
 ///                does, the task is done
@@ -23,9 +23,10 @@ namespace rueda::collectives::cuda {
 ///     waiting    batches of other sets go first
 ///     entered    the task is done, and the batch keeps its place until leave()
 ///
-/// Until the members have exchanged their proposals, a batch that was entered can keep back the batches of other sets
-/// on its device. The members that have not entered it must therefore need nothing that a device does. This is so if
-/// the last batch of the set was done when its work had been launched. After other batches, the members meet first.
+/// A batch that was entered on one member can hold back the batches of other sets on this member's device, until the
+/// members have exchanged their proposals. A member that has not entered the batch yet must therefore not be waiting
+/// for work of a device. This holds if the set's last batch was done as soon as its work had been launched. After any
+/// other batch, the members first meet.
 ///
 /// Threads: one at a time.
 class OrderTask final : public Task {
@@ -47,7 +48,7 @@ public:
     /// set gets an order.
     [[nodiscard]] bool has_order() const { return has_order_; }
     void set_order(bool has_order) { has_order_ = has_order; }
-    /// The batch was launched, or will never be.
+    /// Gives up the batch's place in the order, because the batch was launched or will never be launched.
     void leave() noexcept;
 
     /// Returns the phase that the task is in. The phase says what the task waits for.

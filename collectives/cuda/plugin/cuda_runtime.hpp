@@ -30,7 +30,8 @@ class CudaDeviceRuntime final : public DeviceRuntime {
 public:
     struct Parts {
         CudaApi cuda;
-        /// Called once: by open_nccl(), or when the first communicator is made that may use NCCL.
+        /// The runtime calls this function once: in open_nccl(), or when it makes the first communicator that may use
+        /// NCCL.
         std::function<Result<LoadedNccl>()> load_nccl;
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
@@ -64,10 +65,10 @@ private:
     const std::shared_ptr<NcclSets> sets_ = std::make_shared<NcclSets>();
     const std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
     const std::shared_ptr<ProgramMemory> memory_ = std::make_shared<ProgramMemory>();
-    std::mutex mutex_;  // guards the next two
+    std::mutex mutex_;  // guards the next two members
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
     std::map<int, std::shared_ptr<IpcDevice>> ipc_devices_;
-    // Guards the next one. A thread holds it while NCCL is opened, which takes long, so it guards nothing else.
+    // Guards the next member. A thread holds it while NCCL is opened, which takes long, so it guards nothing else.
     std::mutex nccl_mutex_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(kMostIpcMembers <= ops::cuda::kMostSources, "one kernel reads the memory of all members");
 
-/// The end of work in two streams. The times are those of `measured`, which may be null.
+/// An event after work in two streams. Its times are the times of `measured`, which may be null.
 class BothEvents final : public DeviceEvent {
 public:
     BothEvents(DeviceEventPtr one, DeviceEventPtr other, DeviceEventPtr measured)
@@ -145,7 +145,8 @@ void SetCommunicator::end_nccl() noexcept {
     parts_.sets->remove(this);
 }
 
-/// Tells the other members about this rank's other sets. From now on, those learn about this set.
+/// The offer tells the other members about this rank's other sets. This function also registers this set, so from now
+/// on the offers of the other sets mention this set.
 DeviceCommunicator::Offer SetCommunicator::offer() {
     Device& device = parts_.staging->device();
     Participant own{.member = set_.member,
@@ -161,7 +162,8 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
         parts_.nccl->describe(own);
         if (set_.members > 1 && own.refusal.empty()) {
             const auto rank = set_.ranks.empty() ? static_cast<std::int32_t>(set_.member) : set_.ranks[set_.member];
-            // If another set kept this one from NCCL before, there are others, although they may use no NCCL now.
+            // If another set kept this set from NCCL before (may_change_), the offer says that there are other sets,
+            // although they may not use NCCL now.
             const auto others =
                 parts_.sets->add({.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()},
                                  set_.expects_other_sets || may_change_);
@@ -200,8 +202,8 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     return {};
 }
 
-/// One line in the job's log is enough, because all members have the same reason. CUDA IPC between threads of one
-/// process is not expected by anybody, so its refusal is not said.
+/// One line in the job's log is enough, because all members have the same reason. The line gives the reason against
+/// CUDA IPC only if the setting asks for CUDA IPC.
 void SetCommunicator::say(const Decision& decision) const {
     const bool is_wanted = set_.path == DevicePath::host || (set_.path == DevicePath::ipc && decision.uses_ipc);
     const auto& line = is_wanted ? parts_.note : parts_.warn;
@@ -224,7 +226,8 @@ std::int32_t SetCommunicator::rank_of(std::uint32_t member) const {
     return member < set_.ranks.size() ? set_.ranks[member] : static_cast<std::int32_t>(member);
 }
 
-/// The members learn only at the first large batch that they cannot share memory.
+/// This line comes after connect(), because the members learn only at the first large batch that they cannot share
+/// memory.
 void SetCommunicator::say_refusal() {
     if (!ipc_ || has_said_refusal_ || ipc_->refusal().reason.empty()) {
         return;
@@ -279,7 +282,7 @@ void SetCommunicator::begin_offers(const DeviceBatch& batch) {
     task_.is_joining_ = true;
 }
 
-/// Returns `done` when the members have decided anew, and are connected. A failure is told by failed().
+/// Returns `done` when the members have decided again and are connected. failed() returns the reason of a failure.
 StepResult SetCommunicator::step_offers(StepWork& work) {
     if (offers_.task != nullptr) {
         const StepResult result = offers_.task->step();
@@ -303,7 +306,7 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
                                                 parts_.nccl->check(batch.operation, batch.segments[tensor]).is_ok());
         (is_for_nccl ? for_nccl_ : for_host_).add(batch, tensor);
     }
-    // An empty batch also has an end, so one of the two takes part in it.
+    // A batch without tensors also has an end, so either NCCL or `staged_` takes part in it.
     nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
     if (!uses_nccl_ && ipc_ && ipc_->takes(batch)) {
@@ -330,9 +333,9 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
 }
 
 /// Begins to give the batch a place in the order of all process sets, or to ask whether it needs one. Returns whether
-/// there is something to wait for. There is not if the batch has no tensors, because NCCL then has nothing to do. A
-/// batch that is also staged has just allocated pinned memory, for which the driver may wait for the device, so its
-/// members meet, too.
+/// the batch must wait for this. A batch without tensors need not wait, because NCCL has nothing to do for it. If the
+/// batch is also staged, this member has just allocated pinned memory, and the driver may have waited for the device.
+/// The members of such a batch therefore meet, too.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
     using First = OrderTask::First;
     if (set_.members == 1 || batch.segments.empty()) {
@@ -362,8 +365,9 @@ LaunchPhase SetCommunicator::launch_phase() const {
     return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
-/// The members of a group can be in several batches, and the caller waits for the end of the last one only. Each way
-/// has a stream of its own, so this end also covers the earlier work of the way that did not take part.
+/// The tensors of a group can be in several batches, and the caller waits only for the end of the last batch. NCCL,
+/// CUDA IPC and `staged_` each have a stream of their own. This end therefore also covers the earlier work of those
+/// that did not take part in the last batch.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

@@ -24,15 +24,15 @@ namespace rueda::collectives::cuda {
 /// Moves the tensors of one process set. After the exchange of the offers, all members know whether NCCL connects them.
 /// If it does, NCCL gets all tensors that it can reduce. All other tensors move through the host's memory.
 ///
-/// A set without an order (NcclSets) can keep this set from NCCL. The members then exchange their offers again, in the
-/// task of every kOrderInterval-th batch, and connect by NCCL as soon as they can.
+/// Another set without a launch order (NcclSets) can keep this set from using NCCL. The members of this set then
+/// exchange their offers again, in the task of every kOrderInterval-th batch, and connect by NCCL as soon as they can.
 ///
 /// Threads: as for DeviceCommunicator.
 class SetCommunicator final : public DeviceCommunicator {
 public:
-    /// The members of a set without an order ask each other at every batch with a multiple of this number whether one
-    /// of them needs an order. A question costs one small allreduce on the CPU, so on average a batch costs 1/64 of
-    /// that.
+    /// At every batch whose number is a multiple of this number, the members of a set without an order ask each other
+    /// whether one of them needs an order. A question costs one small allreduce on the CPU, so on average a batch costs
+    /// 1/64 of such an allreduce.
     static constexpr std::uint32_t kOrderInterval = 64;
 
     struct Parts {
@@ -85,9 +85,9 @@ private:
     };
 
     /// Runs the tasks of one batch one after the other: new offers, if this batch has some; the wait for the batch's
-    /// place in the order of all process sets; NCCL's task; and that of the tensors that move through the host. If CUDA
-    /// IPC takes a batch, its task is in NCCL's place. If the members then find that they cannot share memory, the task
-    /// of the host moves the batch.
+    /// place in the order of all process sets; NCCL's task; and the task of the tensors that move through the host. If
+    /// CUDA IPC takes a batch, its task takes the place of NCCL's task. If the members then find that they cannot share
+    /// memory, the task of the host moves the batch.
     class SetTask final : public Task {
     public:
         explicit SetTask(SetCommunicator& owner) : owner_(owner) {}
@@ -130,16 +130,16 @@ private:
     const DeviceSet set_;
     Communicator& host_;
     bool uses_nccl_ = false;
-    bool may_change_ = false;    // the last decision against NCCL: see Decision
+    bool may_change_ = false;    // Decision::may_change of the last decision
     std::uint32_t batches_ = 0;  // since the last decision
     OfferExchange offers_;
     DeviceBatch joining_;  // the batch in whose task the offers are exchanged again
-    /// Whether the members may be at different batches because a device has something to do: at the first batch,
-    /// because NCCL connects, and after a batch that was staged.
+    /// Whether the members may be at different batches because a device has something to do. This is so at the first
+    /// batch, because NCCL connects, and after a batch that was staged.
     bool may_lag_ = true;
     Status refusal_;
     std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
-    bool has_said_refusal_ = false;  // of CUDA IPC, at the first large batch
+    bool has_said_refusal_ = false;  // whether the log has the line of say_refusal()
     StagedTask staged_;
     OrderTask order_;
     SetTask task_;

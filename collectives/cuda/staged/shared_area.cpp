@@ -11,7 +11,7 @@ namespace rueda::collectives::cuda {
 namespace {
 
 constexpr std::size_t kAreaPage = 4096;
-/// How long the end of an area waits for the device, and how long it sleeps between two questions.
+/// How long the destructor of an area waits for the device, and how long it sleeps between two questions to the driver.
 constexpr std::chrono::milliseconds kIdleLimit{1000};
 constexpr std::chrono::microseconds kIdlePause{50};
 

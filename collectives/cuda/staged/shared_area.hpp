@@ -34,7 +34,7 @@ public:
     SharedArea(const SharedArea&) = delete;
     SharedArea& operator=(const SharedArea&) = delete;
 
-    /// Allocates this member's area, once. A member that cannot have one says so in own_place().
+    /// Allocates this member's area, once. If this member cannot have an area, own_place() says so.
     void allocate();
     /// Returns the place that the other members must know.
     [[nodiscard]] std::uint64_t own_place() const { return place_; }
@@ -47,7 +47,7 @@ public:
     /// The block of piece `number` on a member. Numbers begin at 1.
     [[nodiscard]] std::byte* block(std::uint32_t member, std::uint64_t number) const;
     [[nodiscard]] std::byte* own_block(std::uint64_t number) const { return block(member_, number); }
-    /// Says that this member's piece has been copied in.
+    /// Tells the other members that this member's piece has been copied in.
     void publish(std::uint64_t number);
     /// Whether all members have copied the piece in.
     [[nodiscard]] bool is_ready(std::uint64_t number) const;

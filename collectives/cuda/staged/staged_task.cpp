@@ -12,7 +12,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// How long the end of a task sleeps between two questions to the driver.
+/// How long the destructor of a task sleeps between two questions to the driver.
 constexpr std::chrono::microseconds kCopyPause{50};
 
 DeviceAddress device_address(const std::byte* memory) { return std::bit_cast<std::uintptr_t>(memory); }
@@ -155,7 +155,8 @@ void StagedTask::return_block(const PinnedBlock& block, std::uint64_t number) {
     }
 }
 
-/// A large piece is the only one, so that an operation that cannot be divided needs the memory of one block.
+/// Whether the next piece may take a block. A piece that is larger than the limit must be the only piece, so that an
+/// operation that cannot be divided needs the memory of only one block.
 bool StagedTask::may_take_block() const {
     const std::size_t used = stages_.size() + leaving_.size();
     return plan_.pieces[copied_in_].bytes > piece_bytes_ ? used == 0 : used < kBlocks;
@@ -287,7 +288,7 @@ Result<StepResult> StagedTask::work_on_cpu() {
             }
         }
         if (!are_members_ready()) {
-            last_work_ = StepWork::device_wait;  // for the copies of another member's device
+            last_work_ = StepWork::device_wait;  // this member waits for the copies of another member's device
             return StepResult::polling;
         }
         start_on_cpu();
@@ -309,7 +310,7 @@ bool StagedTask::are_members_ready() {
         return true;
     }
     if (!waits_for_members_) {
-        area_->publish(number);  // once, because the other members read the counter meanwhile
+        area_->publish(number);  // only once, because the other members read the counter meanwhile
     }
     waits_for_members_ = !area_->is_ready(number);
     return !waits_for_members_;

@@ -21,12 +21,14 @@
 
 namespace rueda::collectives::cuda {
 
-/// Moves one batch of device tensors through pinned memory of the host. Each piece goes through these states:
+/// Moves one batch of device tensors through pinned memory of the host. Each piece of the batch goes through four
+/// states:
 ///
-///     copied in    the device copies the inputs to the piece's block of pinned memory
-///     on the CPU   the set's communicator for the CPU executes the piece's operation, one piece at a time
-///     copied out   the device copies the outputs from the block
-///     returned     the device has done the copies; the block is used again
+/// - "copied in": the device copies the piece's inputs to the piece's block of pinned memory.
+/// - "on the CPU": the set's communicator for the CPU executes the piece's operation. Only one piece at a time is in
+///   this state.
+/// - "copied out": the device copies the outputs from the block.
+/// - "returned": the device has done these copies, and another piece can use the block.
 ///
 /// While the CPU works on one piece, the device copies the next pieces in and earlier pieces out. The task is done when
 /// all copies out are in their stream, with an event behind them. So the GPU never waits for another member, and
@@ -44,10 +46,11 @@ public:
     /// The size of a piece. Copies between an H200 and pinned memory reach 80 % of their bandwidth at this size (313 µs
     /// for 16 MiB, 28 µs for 1 MiB), and the CPU's work on a piece still begins early.
     static constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-    /// How long the end of a task waits for copies that the device has not done.
+    /// How long the destructor of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
-    /// A piece in shared memory may be longer than a piece's size by this, for the gaps between its tensors.
+    /// A piece in shared memory has gaps between its tensors. The gaps may make it longer than a piece's size by this
+    /// number of bytes.
     static constexpr std::size_t kGapBytes = std::size_t{64} << 10;
 
     /// `host` must outlive the task. `shared` is null if the members are on several hosts. Otherwise allreduces go
@@ -64,8 +67,8 @@ public:
     /// `batch.segments`.
     void begin(const DeviceBatch& batch);
     /// Takes all blocks of the batch now, so that no step allocates pinned memory. Call this before the first step if
-    /// work of the batch that waits for other members will be on the device: the driver may let an allocation wait for
-    /// the work of the device, and then nobody would notice the death of a member.
+    /// the device will have work of this batch that waits for other members. The driver may let an allocation wait for
+    /// such work, and if a member died meanwhile, nobody would notice its death.
     void reserve();
     StepResult step() override;
     /// The chunks of the piece that is on the CPU.
@@ -84,13 +87,13 @@ private:
     struct Stage {
         PinnedBlock block{};
         DeviceEventPtr copied_in{};  // null if the piece has no input on this member
-        std::uint64_t number = 0;    // of the piece in the shared area; 0: the block is not in the area
+        std::uint64_t number = 0;    // the piece's number in the shared area; 0: the block is not in the area
     };
     /// A block whose piece is copied out.
     struct Leaving {
         PinnedBlock block{};
         DeviceEventPtr copied_out{};
-        std::uint64_t number = 0;  // as in Stage
+        std::uint64_t number = 0;  // see Stage::number
     };
 
     [[nodiscard]] Result<StepResult> advance();
@@ -131,7 +134,7 @@ private:
     std::size_t on_cpu_ = 0;     // the pieces that the CPU has done
     std::deque<Stage> stages_;   // the pieces from on_cpu_ to copied_in_
     std::deque<Leaving> leaving_;
-    std::vector<PinnedBlock> reserved_;  // of the blocks that the batch reserved, those that are not in use
+    std::vector<PinnedBlock> reserved_;  // the blocks that the batch reserved and that are not in use
     bool is_reserved_ = false;           // whether reserve() was called for the batch
     Task* inner_ = nullptr;              // the CPU's task for the first of the stages
     bool is_done_ = true;
@@ -142,7 +145,7 @@ private:
     std::uint64_t own_place_ = 0;
     std::vector<std::uint64_t> places_;
     std::vector<std::int64_t> ones_;
-    bool waits_for_members_ = false;  // the first of the stages is copied in here, and not on all members
+    bool waits_for_members_ = false;  // whether the first stage's piece is copied in here, but not on all members
     std::uint64_t area_pieces_ = 0;   // the number of the last piece in the area
 };
 

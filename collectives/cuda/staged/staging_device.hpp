@@ -26,10 +26,10 @@ struct PinnedBlock {
 /// What all copies between a device and the host share: streams, and a pool of pinned memory. Process sets that stage
 /// tensors use it, and so do sends and receives.
 ///
-/// The streams are not Device::stream(). NCCL puts work into that one from a thread of its own, and its kernels wait
-/// for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier copies. With a
-/// stream for each direction, a copy to the host and one to the device run at the same time. A copy that waits for the
-/// program's work has a third stream, so that it does not stop the others.
+/// The streams are not Device::stream(). NCCL puts work into that stream from a thread of its own, and NCCL's kernels
+/// wait for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier copies. With
+/// a stream for each direction, a copy to the host and one to the device run at the same time. A copy that waits for
+/// the program's work has a third stream, so that it does not stop the others.
 ///
 /// Pinned memory is never freed, because the driver may wait for all work of the device when memory is freed. A block
 /// that is given back is used again. The sizes are powers of two. So if each operation needs one block, and the blocks
@@ -62,8 +62,8 @@ private:
     [[nodiscard]] bool is_in_block(const std::byte* address);
 
     const std::shared_ptr<Device> device_;
-    std::mutex order_;  // held by copy(), so that the waits of one copy never stand before another one
-    std::mutex mutex_;  // guards the next three
+    std::mutex order_;  // copy() holds it, so that one copy's waits in a stream never come before another copy's work
+    std::mutex mutex_;  // guards the next three members
     std::array<CudaStream, 3> streams_{};
     std::map<std::size_t, std::vector<std::byte*>> free_;  // by size
     std::map<const std::byte*, std::size_t> blocks_;       // the sizes of all blocks, by address

@@ -73,8 +73,8 @@ Status StagingPlanner::plan() {
     return failure(ErrorCode::internal, "the operation {} moves no tensors on GPUs", name_of(batch_.operation));
 }
 
-/// Adds the part to the last piece, or to a new one. The CPU's batches of other operations than allreduces have one
-/// tensor, and a batch with Adasum has no tensor without Adasum.
+/// Adds the part to the last piece, or to a new one. On the CPU, a batch of another operation than allreduce has one
+/// tensor, and a batch has either only tensors with Adasum or none.
 void StagingPlanner::add(StagedPart part, bool in_new_piece) {
     if (in_new_piece || plan_.pieces.empty()) {
         plan_.pieces.push_back({.first = plan_.parts.size()});

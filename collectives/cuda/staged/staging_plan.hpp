@@ -36,7 +36,7 @@ struct StagedPart {
 struct StagedPiece {
     std::size_t first = 0;  ///< the first part
     std::size_t parts = 0;
-    std::size_t bytes = 0;  ///< of the block
+    std::size_t bytes = 0;  ///< the size of the block
 };
 
 struct StagingPlan {

@@ -45,7 +45,7 @@ std::string describe_stack(const Result<RawStack>& stack) {
 struct StackResponder::Shared {
     std::mutex mutex;
     std::condition_variable changed;    // stop() waits for it; the thread notifies it
-    base::StackBlock* block = nullptr;  // null if the thread was left behind, because the block's memory may be gone
+    base::StackBlock* block = nullptr;  // null after the thread was left behind: the block's memory may be gone by then
     bool has_captured = false;          // true after the capture: the thread does not use the signal any more
     bool has_ended = false;
 

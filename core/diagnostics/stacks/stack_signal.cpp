@@ -47,14 +47,15 @@ struct HandlerState {
     std::atomic<void (*)(int)> inner{nullptr};
     std::atomic<bool> calls_inner{false};
 
-    // Written by the handler that makes a capture. The capturing thread reads these fields after it has read `taken`.
+    // The handler that makes a capture writes these fields. The capturing thread reads these fields after it has read
+    // `taken`.
     std::array<std::uintptr_t, kMostFrames> addresses;
     std::size_t count;
     bool is_complete;
 };
 HandlerState handler_state;
 
-/// Held by the thread that captures.
+/// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
 std::uint32_t last_capture = 0;                // under capture_mutex
 std::atomic<int> descriptor_of_traceback{-1};  // relaxed: read under capture_mutex, written before a handler is adopted
@@ -64,7 +65,7 @@ struct Walk {
     std::size_t own = 0;
 };
 
-/// Called for each frame. The frames of the handler come first and are left out.
+/// The unwinder calls this for each frame. The frames of the handler come first and are left out.
 _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     Walk& walk = *static_cast<Walk*>(argument);
     int is_exact = 0;  // 1 if the address is an interrupted instruction, not a return address
@@ -121,8 +122,8 @@ void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
         if (!is_own) {
             handler_state.print_wanted.store(true, std::memory_order_relaxed);
         }
-        // An interpreter's handler that passes signals on sends the signal again from this process. Such a signal must
-        // not reach the interpreter's handler a second time.
+        // If an interpreter's handler passes signals on, it sends the signal again from this process. This second
+        // signal must not reach the interpreter's handler again.
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
         }

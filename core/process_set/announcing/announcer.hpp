@@ -111,7 +111,7 @@ public:
     // Makes the operation of `entry` pending, and announces it. start(), hold() and announce() must not throw, because
     // the other ranks are about to see the announcement.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
-    /// Makes the operation pending without announcing it. Used for members of a group, if they must wait until the log
+    /// Makes the operation pending without announcing it. This is for members of a group that must wait until the log
     /// has called the operation that announces the group's number of members.
     void hold(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
@@ -128,7 +128,7 @@ public:
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next unnamed operation, and counts the call. Used when this rank has joined and
+    /// Returns the entry for the next unnamed operation, and counts the call. The rank calls this if it has joined and
     /// announces an operation of other ranks.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
@@ -142,14 +142,16 @@ public:
     /// full.
     [[nodiscard]] bool try_post_settle();
     /// Posts the requests that found the mailbox full, and starts the operations that waited for their slot, in their
-    /// order. Returns whether operations have ended for which other threads may wait. Called without the lock.
+    /// order. Returns whether operations have ended for which other threads may wait. The caller does not hold the
+    /// lock.
     bool retry_deferred();
-    /// Called without the lock, after the leader has handled requests. The leader may keep announcements until all
-    /// members have read which slot numbers are free. This function lets retry_deferred() continue with them.
+    /// Call this without the lock, after the leader has handled requests. The leader may keep announcements until all
+    /// members have read which slot numbers are free. This function lets retry_deferred() continue with these
+    /// announcements.
     void retry_numbers_later();
     /// Checks whether the operation that was announced directly can be completed. There must be such an operation. If
     /// the result is `withdrawn`, this function counts the announcement, and the log then says how the operation ends.
-    /// Called without the lock, in the thread that drives progress.
+    /// The caller is the thread that drives progress, and does not hold the lock.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
     /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
@@ -158,8 +160,8 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
     /// thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Called after a shutdown has made the operation of a slot fail. If this rank, as the leader, still has unposted
-    /// requests for calls, this function drops them, because their operations fail.
+    /// Call this after a shutdown has made the operation of a slot fail. If this rank is the leader, it may still have
+    /// unposted requests for calls. This function drops these requests, because their operations fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);
@@ -231,7 +233,7 @@ private:
     bool is_joining_ = false;
     std::optional<Status> failed_;
 
-    // Written under the enqueue lock, and read by other threads.
+    // A thread that holds the enqueue lock writes these members; other threads read them.
     std::atomic<bool> shut_down_announced_{false};
     // true if one of the queues above is not empty, if the shutdown waits for room, or if the registrar keeps
     // announcements

@@ -43,12 +43,12 @@ public:
 
     /// Whether an operation may be announced directly. The input must be sent with the announcement, and the metadata
     /// must be as agreed; the caller checks both. The calling thread must be about to drive progress, because otherwise
-    /// no thread would read the members' announcements. Called under the enqueue lock.
+    /// no thread would read the members' announcements. The caller holds the enqueue lock.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
         return urgency != Urgency::background && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
     }
-    /// Announces `entry` directly; the announcement is already written to `place`. Called under the enqueue lock.
+    /// Announces `entry` directly; the announcement is already written to `place`. The caller holds the enqueue lock.
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
     /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }

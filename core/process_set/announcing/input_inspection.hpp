@@ -32,8 +32,8 @@ public:
     /// (RUEDA_VERIFY=1): with a larger n, this function cannot know whether the result of this operation will be
     /// compared.
     void inspect(TensorEntry& entry) const noexcept;
-    /// Checks again, before the execution, whether the input has changed since the announcement. Called again after the
-    /// execution, if the output is in other memory.
+    /// Checks whether the input has changed since the announcement. Call this before the execution. If the output is in
+    /// other memory than the input, call this again after the execution.
     void inspect_again(TensorEntry& entry) const;
 
     /// Whether `finding` says that something is wrong with the input.

@@ -27,13 +27,13 @@ void Announcer::announce_in_full(TensorEntry& entry) {
 
 /// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor. If
 /// an operation may be among these announcements, the monitor does not report this rank as missing for this operation.
-/// Called under the enqueue lock.
+/// The caller holds the enqueue lock.
 void Announcer::tell_deferred_count() {
     memory_.mailbox(view_.rank).deferred_count.store(unposted_.size(), std::memory_order_release);
 }
 
 /// Publishes the name of the first announcement that waits for room in the mailbox, because other ranks cannot see the
-/// queue. Their stall monitors read this name. Called under the enqueue lock.
+/// queue. Their stall monitors read this name. The caller holds the enqueue lock.
 void Announcer::tell_deferred() {
     tell_deferred_count();
     auto& mailbox = memory_.mailbox(view_.rank);

@@ -70,7 +70,7 @@ public:
     /// Call this after `from` was filled. Afterwards the batch can be executed.
     [[nodiscard]] Status take_splits();
 
-    /// Frees the memory. Called when no further batch will begin.
+    /// Frees the memory. Call this when no further batch will begin.
     void release();
 
 private:

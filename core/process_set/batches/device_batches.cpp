@@ -145,7 +145,8 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     return {};
 }
 
-/// A member of a set on several hosts cannot reach the shared memory of all members, so such a set gets none.
+/// Returns null for a set on several hosts, because a member of such a set cannot reach the shared memory of all
+/// members.
 std::shared_ptr<collectives::SharedMemory> DeviceBatches::shared_memory(const DeviceUse& use) const {
     if (use.heap == nullptr || view_.extent().members != view_.set_size) {
         return nullptr;
@@ -433,7 +434,8 @@ void DeviceBatches::end_first(const Status& status) {
 void DeviceBatches::abandon(const Status& reason) noexcept {
     if (communicator_ != nullptr && ends_.has_aborted()) {
         communicator_->abort();
-        // The end of an aborted communicator waits a bounded time for its kernels, which use the operations' memory.
+        // The destructor of an aborted communicator waits, for a limited time, until its kernels have ended, because
+        // they use the operations' memory.
         communicator_ = nullptr;
     } else if (communicator_ != nullptr && batch_ != nullptr) {
         communicator_->abandon();

@@ -27,12 +27,13 @@ namespace rueda::core {
 
 /// Executes the batches of a process set whose tensors are in device memory (docs/design/0020-gpu.md).
 ///
-/// A batch is done for the set when its work has been given to the device. The work itself may still run then, so the
-/// next batch can follow at once. The operations of the batch end when the device has done the work. turn() checks
-/// whether it has.
+/// For the set, a batch is done when its work has been given to the device. The set does not wait for the end of this
+/// work, so the next batch can follow at once. The operations of the batch end when the device has done the work;
+/// turn() checks for this.
 ///
-/// Before its first batch, the set connects a communicator. All members do so at the same position of the log, so no
-/// further agreement is needed: they exchange offers by an allgather of the communicator for the CPU.
+/// Before its first batch, the set connects a communicator. All members connect at the same position of the log, so
+/// they need no other agreement on the time. They exchange their offers by an allgather of the communicator for the
+/// CPU.
 ///
 /// Threads: the thread that drives progress. Any thread may call has_launched() and oldest().
 class DeviceBatches {
@@ -68,7 +69,7 @@ public:
     [[nodiscard]] const Status& failed() const { return failed_; }
     /// Ends the launched operations with `reason`. If the job was aborted, also ends the work on the device.
     void abandon(const Status& reason) noexcept;
-    /// Disconnects. Called when no further batch will run.
+    /// Disconnects. Call this when no further batch will run.
     void release() { communicator_ = nullptr; }
 
 private:

@@ -26,15 +26,16 @@ public:
         // operation sees that the member has joined.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
-    /// Called after this rank has announced `entry`. If this rank has joined and only repeats another rank's
-    /// announcement, the announcement is not new, so joined members are not notified.
+    /// Notifies the joined members after this rank has announced `entry`. If this rank has joined and only repeats
+    /// another rank's announcement, the announcement is not new, so joined members are not notified.
     void tell(const TensorEntry& entry) const {
         const std::uint64_t joined = joined_to_tell(memory_);
         if (joined != 0 && !entry.stands_in) [[unlikely]] {
             wake(joined);
         }
     }
-    /// Called after the requests in the mailboxes were handled: new names may have become visible.
+    /// Notifies the joined members after the requests in the mailboxes were handled, because new names may have become
+    /// visible.
     void tell_of_posts() const {
         if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
             wake(joined);

@@ -69,8 +69,9 @@ public:
                   std::int64_t end_ns) const {
         recording_.note_gpu(operation, device, operations, begin_ns, end_ns);
     }
-    /// Removes the note about the last finished operation, if it was in `slot`. Called before the slot loses its name,
-    /// because the note finds the name through the slot. The next store of this rank's cursor publishes the change.
+    /// Removes the note about the last finished operation, if it was in `slot`. Call this before the slot loses its
+    /// name, because the note finds the name through the slot. The next store of this rank's cursor publishes the
+    /// change.
     void forget_finished(std::uint32_t slot);
 
     /// Ends the job with an error. The text begins with the name of the set, if there is memory to add it.

@@ -32,7 +32,7 @@ public:
         }
     }
 
-    /// Wakes the threads that must read the log now. Called after this rank has appended to the log.
+    /// Wakes the threads that must read the log now. Call this after this rank has appended to the log.
     void announced_more(Urgency urgency) const {
         ring_readers_of_log(
             members_, rank_, /*own_background=*/urgency == Urgency::background, [this](std::uint32_t member) -> auto& {
@@ -40,7 +40,7 @@ public:
             });
     }
 
-    /// Wakes the members that announced the same operation directly. Called after this rank has counted its own
+    /// Wakes the members that announced the same operation directly. Call this after this rank has counted its own
     /// announcement.
     void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
         core::ring_direct_waiters(
@@ -59,7 +59,7 @@ public:
     /// Like ring_behind(), for a log position that all members must read before this rank can continue. A rank without
     /// pending operations reads the log only a few times per second, so this function wakes it. The members are woken
     /// only once for each position. This is enough, because a woken thread checks for unread entries before it releases
-    /// the progress lock (ProgressLock::leave()). Called under the enqueue lock.
+    /// the progress lock (ProgressLock::leave()). The caller holds the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;
@@ -67,7 +67,7 @@ public:
         }
     }
 
-    /// Wakes every sleeping member. Called when the job ends.
+    /// Wakes every sleeping member. Call this when the job ends.
     void ring_all() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             attention_of(member).ring_all();

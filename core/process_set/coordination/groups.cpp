@@ -117,9 +117,9 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members must wait until the log has called the operation that announces their number. They must wait if
-/// this operation has no slot yet: it may get none, and in that case no rank learns the other ranks' numbers. All ranks
-/// decide alike, because on one host either all ranks have a slot for this operation or none has. On several hosts, the
-/// job ends if no slot is free.
+/// this operation has no slot yet: the operation may get no slot, and in that case no rank learns the other ranks'
+/// numbers. All ranks decide alike, because on one host either all ranks have a slot for this operation or none has. On
+/// several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }

@@ -102,9 +102,9 @@ void Join::become_joined() {
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
-/// Posts a *settle* request if all members have joined and nothing is pending on this rank. A rank whose own operation
-/// is pending does not post. The other ranks do not post either: as joined ranks, all of them announce that operation
-/// too, so it is pending on them as well.
+/// Posts a *settle* request if all members have joined and nothing is pending on this rank. If this rank has a pending
+/// operation of its own, it does not post. The other ranks do not post either, because they have joined: they announce
+/// this operation too, so the operation is pending on all ranks.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||

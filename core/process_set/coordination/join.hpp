@@ -64,7 +64,7 @@ public:
     /// a rank that made call `last` has made all earlier calls.
     void stand_in_for_calls(std::uint64_t last);
     [[nodiscard]] bool has_joined() const { return has_joined_; }
-    /// Called when all members have joined. `last` is the member that joined last.
+    /// Call this when all members have joined. `last` is the member that joined last.
     void end_of_all(std::uint32_t last);
     /// Ends the join in progress. Does nothing if no join is in progress.
     void end(const Status& status);

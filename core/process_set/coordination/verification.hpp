@@ -26,11 +26,11 @@ public:
     Verification(const SetView& view, const InputInspection& inspection, Announcer& announcer, OperationEnds& ends)
         : view_(view), inspection_(inspection), announcer_(announcer), ends_(ends) {}
 
-    /// Called after an operation was executed. Returns true if the operation ends later, after the ranks have compared
-    /// their findings.
+    /// Call this after an operation was executed. Returns true if the operation ends later, after the ranks have
+    /// compared their findings.
     [[nodiscard]] bool begin(TensorEntry& entry);
-    /// Called when all ranks have announced their findings; the first dimensions in `batch` are the findings. `entry`
-    /// is the second operation, which compares them.
+    /// Call this when all ranks have announced their findings; the first dimensions in `batch` are the findings.
+    /// `entry` is the second operation, which compares them.
     [[nodiscard]] Status settle(TensorEntry& entry, const CalledBatch& batch);
     /// The name of the operation that compares the findings about `entry`.
     [[nodiscard]] static std::string name_of_check_of(const TensorEntry& entry);

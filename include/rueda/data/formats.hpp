@@ -18,34 +18,39 @@ namespace rueda::data {
 struct Feature {
     std::string name;
     DType dtype = DType::float32;  ///< float32 for float_list, int64 for int64_list, uint8 for bytes_list
-    std::int64_t length = 1;       ///< number of values in every sample. 0: it differs, and the column is ragged; a
-                                   ///< bytes_list then has one text for each row, or none (an empty text)
-    std::optional<double> missing = std::nullopt;  ///< the value if a sample lacks a number feature of fixed length;
-                                                   ///< without it, such a sample is an error
+    std::int64_t length = 1;  ///< number of values in every sample. 0: samples may have different numbers of values, so
+                              ///< the column is ragged. A bytes_list with length 0 has at most one text in a sample; if
+                              ///< a sample has none, its text is empty
+    std::optional<double> missing = std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
+                                                   ///< this feature. If there is no such value, the sample is an error
 };
 
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
 struct Examples {
     std::vector<Feature> features;
-    bool check_data = true;  ///< compare the CRC of each record's data. The CRC of the lengths is always compared
+    /// whether the CRC of each record's data is compared. The CRC of the lengths is always compared
+    bool check_data = true;
 };
 
 /// Text files with a sample per line: `label index:value index:value … # comment`. The columns are "label" (float32),
 /// and the ragged columns "index" (int64) and "value" (float32) with the same offsets. Indices may have any order and
 /// may repeat.
 struct Libsvm {
-    bool one_based = false;  ///< the indices of the file begin with 1; the column's indices begin with 0
-    bool fields = false;     ///< libffm's `field:index:value`; there is a ragged column "field" (int64), too
-    bool query_ids =
-        false;  ///< there is a column "qid" (int64) with the number of `qid:number`. Otherwise it is ignored
+    /// true: the indices in the file begin with 1. The column's indices begin with 0 in any case
+    bool one_based = false;
+    bool fields = false;  ///< true: the lines have libffm's form `field:index:value`, and there is also a ragged column
+                          ///< "field" (int64)
+    bool query_ids = false;  ///< true: there is a column "qid" (int64) with the number of `qid:number`. false:
+                             ///< `qid:number` is ignored
 };
 
 /// One column of a CSV file.
 struct CsvColumn {
     std::string name;
-    DType dtype = DType::float32;                  ///< float32, float64, int64, or uint8 for texts
-    std::optional<double> missing = std::nullopt;  ///< the value of an empty field. Without it, an empty number is an
-                                                   ///< error, and an empty text is an empty text
+    DType dtype = DType::float32;  ///< float32, float64, int64, or uint8 for texts
+    /// the value of an empty field. Without this value, an empty field is an error in a column of numbers, and an empty
+    /// text in a column of texts
+    std::optional<double> missing = std::nullopt;
 };
 
 /// Text files with a sample per row (RFC 4180). A field in double quotes may contain separators, newlines and doubled
@@ -53,8 +58,8 @@ struct CsvColumn {
 struct Csv {
     std::vector<CsvColumn> columns;
     char separator = ',';
-    bool header = true;  ///< the first row of each file has the names of its columns, and may have more names than
-                         ///< `columns`. All files must have the same first row. Without it, `columns` lists all fields
+    bool header = true;  ///< true: the first row of each file has the names of its columns, and may have more names
+                         ///< than `columns`. All files must have the same first row. false: `columns` lists all fields
                          ///< of a row, in order
     bool quotes = true;  ///< false: a quote is an ordinary character, and each line is a row
 };

@@ -23,7 +23,7 @@ namespace rueda::data {
 struct Position {
     std::int64_t epoch = 0;
     std::int64_t step = 0;          ///< number of batches of the epoch that were taken
-    std::uint64_t fingerprint = 0;  ///< of the options that determine the order of the samples
+    std::uint64_t fingerprint = 0;  ///< identifies the options that determine the order of the samples
 
     [[nodiscard]] bool operator==(const Position&) const = default;
     /// Returns the position as one line of text, for a checkpoint.
@@ -49,10 +49,12 @@ struct PipelineOptions {
     std::int64_t malformed_limit = 0;  ///< number of malformed records that are left out; one more is an error. The
                                        ///< pipeline counts from its start, on each rank
     int threads = 0;                   ///< threads that parse; 0: as many as there are usable cores, at most 8
-    std::int64_t prefetch = 0;         ///< batches that are begun and not taken, at most; 0: threads + 2
-    /// These functions are called in order for each batch, by several threads at a time.
+    /// the largest number of batches that the pipeline has begun and the caller has not taken; 0: threads + 2
+    std::int64_t prefetch = 0;
+    /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
+    /// for different batches.
     std::vector<std::function<void(Batch&)>> maps = {};
-    Position start = {};  ///< where to begin. A fingerprint of 0 is not compared
+    Position start = {};  ///< where to begin. If its fingerprint is 0, the fingerprint is not compared
 };
 
 /// An account of the work of a pipeline and of the time that each stage took.
@@ -88,8 +90,8 @@ public:
     /// Waits for the next batch and puts it into `batch`, whose old memory is used again. Returns false at the end of
     /// each epoch, and again at every call after the last epoch. `batch` is then unchanged.
     ///
-    /// The last batch of an epoch may be smaller than the others, and this rank's part of it may be empty (rows() is 0)
-    /// if it has fewer samples than there are ranks.
+    /// The last batch of an epoch may be smaller than the other batches. If it has fewer samples than there are ranks,
+    /// this rank's part of the batch may be empty (rows() is 0).
     ///
     /// Throws InvalidArgument for a malformed record above the limit, and for a source that cannot be read. Later calls
     /// throw the same error. Throws what a map function has thrown.

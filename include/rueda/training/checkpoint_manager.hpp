@@ -34,16 +34,17 @@ enum class WhenBusy : std::int32_t {
 };
 
 struct CheckpointManagerOptions {
-    std::filesystem::path folder;   ///< is created if it does not exist
+    std::filesystem::path folder;   ///< the folder of the checkpoints; the manager creates it if it does not exist
     std::int64_t every_steps = 0;   ///< save_when_due() saves after every n-th step; 0: not by steps
     std::chrono::seconds every{0};  ///< save_when_due() saves if this time has passed since the last save; 0: never
     int max_to_keep = 3;            ///< number of newest complete checkpoints that are kept; ≥ 1
-    BetterMetric better = BetterMetric::lower;  ///< the checkpoint with the best metric is kept in addition
+    BetterMetric better = BetterMetric::lower;  ///< which metric is the best; the checkpoint with the best metric is
+                                                ///< kept in addition to the newest ones
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
-    /// Is called with one line if a checkpoint was not saved, or was damaged and left out. The line has no newline. The
-    /// manager's thread calls this function, or the thread that saves or restores; never two threads at the same time.
-    /// The function must not use the manager. By default the line is logged as a warning.
+    /// The manager calls this function with one line of text if a checkpoint was not saved, or was damaged and left
+    /// out. The line has no newline. The caller is the manager's thread, or the thread that saves or restores; never
+    /// two threads at the same time. The function must not use the manager. By default the line is logged as a warning.
     std::function<void(std::string_view)> warn = nullptr;
 };
 
@@ -137,8 +138,8 @@ public:
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
                                           WhichCheckpoint which = WhichCheckpoint::newest);
     /// Does the same for parts: each rank reads the rows that it needs, and needs the folder. The parts may be divided
-    /// in another way than when they were saved. Unlike restore(), this function does not notice tensors of the
-    /// checkpoint that no rank asks for: a rank does not know the other ranks' parts, and may need a few tensors only.
+    /// in another way than when they were saved. restore() notices tensors of the checkpoint that no rank asks for.
+    /// This function does not: a rank does not know the other ranks' parts, and may need only a few tensors.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

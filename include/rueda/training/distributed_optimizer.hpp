@@ -61,7 +61,7 @@ public:
     /// `passes_per_step` times in this step already.
     void gradient_ready(std::size_t index);
 
-    /// Waits until all gradients are reduced. Needed only if the program reads the gradients before the step, for
+    /// Waits until all gradients are reduced. A program needs this only if it reads the gradients before the step, for
     /// example to skip a step whose gradients are not finite. Throws InvalidArgument if a gradient is missing in this
     /// step, with the parameter's name. The other reductions of the step then continue and write into their gradients,
     /// until the step ends or the optimizer is destroyed. If reductions fail, waits for all of them and throws the
@@ -72,8 +72,8 @@ public:
     /// with the reductions that are still running. The gradients are first multiplied by `gradient_factor`, for example
     /// LossScale::gradient_factor(), and then clipped to `max_norm`. Throws like synchronize(), and like
     /// Optimizer::step(); after such an InvalidArgument, reductions may still run. If a reduction fails, all members
-    /// have updated the same parameters: those whose reduction succeeded; with a finite max_norm, none. With a finite
-    /// max_norm, throws InvalidArgument if the norm is not finite; then skip() can end the step.
+    /// have updated the same parameters: those whose reduction succeeded, or none if max_norm is finite. If max_norm is
+    /// finite but the norm is not, throws InvalidArgument; skip() can then end the step.
     void step(double learning_rate, double gradient_factor = 1.0);
 
     /// Ends the step without an update. All members must skip the same steps; see LossScale::keep_step(). Waits and

@@ -50,7 +50,8 @@ private:
 
     /// The sum is Σ limbs_[i] × 2^(32 i − 1126). After carry(), all limbs except the last are from 0 to 2^32 − 1.
     std::array<std::int64_t, kLimbs> limbs_{};
-    std::int32_t additions_ = 0;  ///< since the last carry(); a limb holds 2^30 of them
+    /// the number of additions since the last carry(); a limb has room for 2^30 additions
+    std::int32_t additions_ = 0;
 };
 
 /// The mean of numbers over all ranks, for example of the losses of all samples. The sums are not rounded, so the

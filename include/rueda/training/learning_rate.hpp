@@ -38,7 +38,8 @@ enum class ScalingPolicy : std::int32_t {
 
 /// Multiplies the rate by `factor` at each milestone (torch.optim.lr_scheduler.MultiStepLR).
 struct StepDecay {
-    std::vector<std::int64_t> milestones;  ///< steps, ascending, ≥ 0; the rate of a milestone's step is already lower
+    std::vector<std::int64_t> milestones;  ///< the steps at which the rate falls, in ascending order, ≥ 0; the step
+                                           ///< itself already has the lower rate
     double factor = 0.1;                   ///< finite and > 0
 };
 
@@ -49,7 +50,7 @@ struct CosineDecay {
     double floor = 0.0;          ///< 0 ≤ floor ≤ 1
 };
 
-/// What lowers the rate after the warm-up; std::monostate: nothing.
+/// What lowers the rate after the warm-up. With std::monostate, nothing lowers it.
 using Schedule = std::variant<std::monostate, StepDecay, CosineDecay>;
 
 struct LearningRateOptions {
@@ -58,7 +59,7 @@ struct LearningRateOptions {
     int workers = 1;                ///< usually rueda::size(); ≥ 1
     double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
     std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0: no warm-up
-    int scale_from = 1;             ///< with fewer workers, the policy's factor is 1; ≥ 1
+    int scale_from = 1;             ///< with fewer workers than this, the policy's factor is 1; ≥ 1
     Schedule schedule = {};
 };
 
@@ -68,7 +69,7 @@ struct LearningRateOptions {
 /// Throws InvalidArgument, with the text and the expected form, for any other text; then `options` do not change.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
 
-/// Returns the factor by which a trainer must multiply its momentum when the rate changes, rate / previous_rate, if the
+/// Returns rate / previous_rate. When the rate changes, a trainer must multiply its momentum by this factor if the
 /// momentum contains the rate: v ← m v + η g; w ← w − v (Goyal et al. 2017, section 3, equation 10). The momentum of
 /// Sgd and of PyTorch does not contain the rate and needs no correction. Throws InvalidArgument unless both rates are
 /// finite and > 0.

@@ -29,8 +29,8 @@ struct Range {
 enum class Remainder : std::int32_t {
     keep,  ///< they form a last, smaller batch, so every sample is used once per epoch
     drop,  ///< they are not used in this epoch; the next epoch has another permutation and leaves out other samples
-    pad,   ///< they form a last batch of full size; the rest of it are samples of the epoch's beginning, which must not
-           ///< count. So all batches have the same size, and every sample counts once per epoch
+    pad,   ///< they form a last batch, which is filled up with samples from the epoch's beginning. These added samples
+           ///< must not count. So all batches have the same size, and every sample counts once per epoch
 };
 
 /// What happens if a batch has fewer samples than there are ranks, so that some ranks get none.

@@ -38,7 +38,8 @@ public:
         const Result<HostCommands> commands = commands_for(question);
         Status status = commands.status();
         if (status.is_ok()) {
-            // if an mpirun has to be killed, its ssh becomes an orphan; this process adopts it, so that it can end it
+            // if an mpirun has to be killed, its ssh becomes an orphan; this process adopts the ssh, so that it can end
+            // the ssh
             adopt_orphans();
             status = session_.open();
         }
