@@ -19,8 +19,8 @@ using ops::cuda::kMostItems;
 
 constexpr std::uint64_t kSources = 16;
 constexpr std::uint64_t kDestinations = 4;
-/// A reduction of 16 tensors reads 16 and writes one. The copy with which it is compared moves as many bytes: it reads
-/// 8.5 tensors and writes 8.5.
+/// A reduction of 16 tensors reads 16 tensors and writes one, which is 17 in total. The reduction is compared with a
+/// copy that moves the same number of bytes: it reads 8.5 tensors and writes 8.5.
 constexpr std::uint64_t kCopied = 9;
 
 /// A measured kernel. `run` puts launch number j into the stream. Consecutive launches use other memory, so that the L2

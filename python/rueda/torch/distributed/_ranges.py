@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Shows the operations of the backend in torch.profiler's records, under names like those of PyTorch's own backends.
 
-A call is a range ``rueda:all_reduce``. For an asynchronous call, ``rueda:all_reduce.pending`` lasts from its return to
-the completion, and ``rueda:all_reduce.wait`` is a wait for the operation. Older versions of PyTorch do not tell the
-backend that a call is blocking: such a version makes an asynchronous call and waits.
+A call is shown as a range ``rueda:all_reduce``. If the call is asynchronous, there are more ranges:
+``rueda:all_reduce.pending`` lasts from the return of the call to the completion of the operation, and
+``rueda:all_reduce.wait`` is a wait for the operation. In older versions of PyTorch, blocking calls are shown in the
+same way, because PyTorch makes an asynchronous call and waits.
 
 This module must be in this package. ``_process_group`` distinguishes PyTorch's calls and the package's own calls by the
 package of the calling function.

@@ -204,8 +204,8 @@ class TorchState(ObjectState):
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         kwargs.update(model=model, optimizer=optimizer)
-        # `_handlers` must be set first, because setting any other attribute looks up the handler of this attribute in
-        # it.
+        # `_handlers` must be set first, because setting any other attribute looks up the attribute's handler in
+        # `_handlers`.
         self.__dict__["_handlers"] = {}
         handlers = {name: _handler_of(value) for name, value in kwargs.items()}
         self._handlers: dict[str, StateHandler] = {
