@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Lets a job that was killed continue where it stopped, with the random numbers that an uninterrupted job would draw."""
+"""Lets a job that was killed continue where it stopped, with the random numbers of an uninterrupted job."""
 
 from __future__ import annotations
 
