@@ -18,7 +18,7 @@ using namespace rueda::data::test;
 using Catch::Contains;
 using training::Random;
 
-/// Memory sources whose lines are the numbers from 0, dealt out in order.
+/// Returns sources in memory. Together, their lines are the numbers from 0 on, in order.
 std::vector<Source> numbered_sources(const std::vector<std::int64_t>& lengths) {
     std::vector<Source> sources;
     std::int64_t next = 0;

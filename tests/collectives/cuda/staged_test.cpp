@@ -316,7 +316,8 @@ void run_in_own_order(Member& member, std::vector<OwnSet>& sets, std::mt19937_64
     }
 }
 
-/// Makes the communicators of two sets of all members. The members make their offers in the order of `first`.
+/// Makes the communicators of two sets of all members. `first` is the number of the set (0 or 1) for which this member
+/// makes its offer first.
 std::vector<OwnSet> two_sets(Member& member, int first) {
     std::vector<OwnSet> sets(2);
     static std::vector<std::vector<DeviceCommunicator::Offer>> offers;
@@ -352,7 +353,8 @@ TEST_CASE("process sets that connect in different orders agree, and never block 
                 auto sets = two_sets(member, is_one_order || member.number() == 0 ? 0 : 1);
                 std::mt19937_64 random(seed * 10 + member.number());
                 for (OwnSet& set : sets) {
-                    set.left = Member::kOrderInterval - 1;  // before the members exchange their offers again
+                    set.left = Member::kOrderInterval - 1;  // so few batches that the members do not exchange their
+                                                            // offers again
                 }
                 run_in_own_order(member, sets, random);
                 for (const OwnSet& set : sets) {

@@ -27,7 +27,7 @@ public:
 
     /// The settings of the ranks in these tests.
     [[nodiscard]] static base::Config settings();
-    /// Collective. `device` is the number of the simulated device.
+    /// All ranks must call the constructor. `device` is the number of the simulated device.
     DeviceRank(RankContext& context, int device, const base::Config& config = settings());
     ~DeviceRank();
     DeviceRank(const DeviceRank&) = delete;
@@ -45,7 +45,7 @@ public:
 
     /// Allocates device memory, and lets the stream write `values` into it.
     [[nodiscard]] float* put(std::span<const float> values);
-    /// Allocates device memory whose elements the stream fills with bytes that are no result.
+    /// Allocates device memory, and lets the stream fill it with bytes that cannot be mistaken for a result.
     [[nodiscard]] float* garbage(std::size_t count);
     /// Allocates device memory with Rueda, and lets the stream write `values` into it. The test gives it back.
     [[nodiscard]] float* allocate_with_rueda(std::span<const float> values);

@@ -230,7 +230,7 @@ TEST_CASE("a rank that has launched an operation is no cause that others have no
     CHECK(only_pattern(report).ranks == Ranks{2});
     CHECK(only_pattern(report).kind == Kind::does_not_run);
 
-    // If all ranks have launched it, each rank whose GPU has not done it can be the cause.
+    // If all ranks have launched the operation, each rank whose GPU has not done it can be the cause.
     report.on_gpus = StallReport::OnGpus::launched;
     CHECK(find_stall_patterns(report).size() == 2);
 }

@@ -16,7 +16,7 @@ namespace rueda::tests::gpu {
 ///
 /// The method is that of race detectors with vector clocks (for example Flanagan and Freund, "FastTrack", PLDI 2009):
 /// two accesses race if one of them writes, their ranges overlap, and neither one's clock contains the other. The
-/// detector finds the race whether or not the accesses met in time.
+/// detector finds a race even if the accesses did not happen at the same time.
 class History {
 public:
     static constexpr std::size_t kRecords = 1024;

@@ -35,7 +35,8 @@ public:
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
-    /// Whether the operation may start, apart from the operations that it comes after. The caller holds the mutex.
+    /// Whether the operation may start. The operations that must end before it are checked elsewhere (`after`). The
+    /// caller holds the mutex.
     [[nodiscard]] virtual bool may_start() { return true; }
     /// Returns the memory that the operation accesses. Called once, when the operation starts.
     [[nodiscard]] virtual std::vector<Range> ranges() { return {}; }
