@@ -157,7 +157,7 @@ TEST_CASE("A global batch has the same samples for any number of ranks", "[threa
     }
 }
 
-/// What one run of a job did until it was stopped.
+/// The results of one run of a job until the run was stopped.
 struct Run {
     std::vector<std::int64_t> taken;
     Position position;

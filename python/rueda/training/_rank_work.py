@@ -80,8 +80,8 @@ def on_rank_zero(
 
 
 class _Counts:
-    """How many operations of this rank have ended, how long these have waited for other ranks, and how long the oldest
-    operation that has not ended has waited.
+    """Counts of this rank's operations: how many have ended, how long these have waited for other ranks, and how long
+    the oldest pending operation has waited.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Failures of the CUDA plugin on the stand-in: missing members, errors of NCCL and of the driver, refusals, and defects
-// that a test plants into the tables of functions.
+// Tests failures of the CUDA plugin, on the stand-in: missing members, errors of NCCL and of the driver, refusals, and
+// defects that a test plants into the tables of functions.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Loading and launching of the device kernels, on the stand-in for the driver.
+// Tests how the device kernels are loaded and launched, on the stand-in for the driver.
 #include "collectives/cuda/kernels.hpp"
 
 #include <array>

@@ -32,7 +32,7 @@ struct GpuTables {
     cuda::CudaApi cuda;
     cuda::NcclApi nccl;
     int nccl_version = 22809;
-    /// The text of the kernels. If it is empty, there are none.
+    /// The text of the kernels. If the text is empty, the plugin has no kernels.
     std::string_view kernels{};
 };
 [[nodiscard]] GpuTables tables_of_stand_in();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// All operations of the CUDA plugin on the stand-in for the driver and NCCL, compared with values computed on the host.
+// Runs all operations of the CUDA plugin on the stand-in for the driver and NCCL, and compares the results with values
+// that are computed on the host.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// NCCL in several overlapping process sets, on the stand-in. Each member starts the batches of its sets in an order of
-// its own, and the stand-in runs one kernel of NCCL at a time on a device.
+// Tests NCCL in several overlapping process sets, on the stand-in. Each member starts the batches of its sets in its
+// own order, and the stand-in runs one kernel of NCCL at a time on a device.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -38,7 +38,7 @@ void ensure(bool is_true, const std::string& what) {
     }
 }
 
-/// Which tensors the batches have.
+/// The tensors of the batches.
 enum class Tensors : std::uint8_t {
     for_nccl,     ///< NCCL reduces them
     mixed,        ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
@@ -164,7 +164,7 @@ private:
 /// launch order.
 enum class Numbers : std::uint8_t { different, equal };
 
-/// How long the devices may take for all batches before they count as blocked.
+/// The time that the devices may take for all batches. After this time they count as blocked.
 constexpr auto kPatience = 60s;
 /// The same limit in tests that expect a deadlock. If a device is only slow, such a test may take this for a deadlock.
 constexpr auto kShortPatience = 300ms;
@@ -404,7 +404,7 @@ TEST_CASE("a set that was alone gets an order when another set asks for one, and
             const std::size_t operations = gpu::nccl_operations().size();
             ensure(operations == 3 * 30 + 4 * 27, "NCCL did " + std::to_string(operations) + " operations");
             ensure(member.warnings().size() == warnings, "a second warning");
-            // All offers of a set have one identifier.
+            // Each set has made only one identifier for NCCL, although two of the sets have exchanged offers twice.
             ensure(gpu::calls("ncclGetUniqueId") == all.size(), "another number of identifiers");
             member.meet();
         });

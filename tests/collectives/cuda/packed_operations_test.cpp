@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Packed allreduces on the stand-in for the driver and NCCL, which runs the device kernels on the host.
+// Tests packed allreduces. The stand-in for the driver and NCCL runs the device kernels on the host.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Which tensors are packed, and where. The functions are pure, so nothing here needs a device.
+// Tests which tensors are packed, and where. The tested functions only compute, so the tests need no device.
 #include "collectives/cuda/nccl/packing.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The phases that a batch reports while it moves through the host's memory, on the stand-in.
+// Tests the phases that a batch reports while it moves through the host's memory, on the stand-in.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Pieces of allreduces in pinned memory that all members share, on the stand-in. operations_test.cpp compares the
-// results of all operations.
+// Tests allreduces whose pieces move through pinned memory that all members share, on the stand-in. operations_test.cpp
+// compares the results of all operations.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>

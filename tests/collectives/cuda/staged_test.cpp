@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Device tensors that move through the host's memory, on the stand-in: when the members choose this way, what NCCL
-// cannot do, several process sets, and failures. operations_test.cpp compares the results of all operations.
+// Tests device tensors that move through the host's memory, on the stand-in. The tests are about the choice of this
+// way, about operations that NCCL does not have, about several process sets, and about failures. operations_test.cpp
+// compares the results of all operations.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Memory of devices that Rueda allocates for the program, and its registration with NCCL.
+// Tests device memory that Rueda allocates for the program, and the registration of this memory with NCCL.
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// All operations on tensors in device memory. The expected values are computed from the ranks' numbers.
+// Tests all operations on tensors in device memory. The expected values are computed from the ranks' numbers.
 #include <array>
 #include <catch2/catch.hpp>
 #include <numeric>

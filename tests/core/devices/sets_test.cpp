@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Several process sets with tensors in device memory. The ranks start the operations of the sets in different orders.
+// Tests several process sets with tensors in device memory. The ranks start the operations of the sets in different
+// orders.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

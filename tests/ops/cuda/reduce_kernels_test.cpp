@@ -14,7 +14,7 @@ using ops::test::kDTypes;
 using ops::test::ops_of;
 using ops::test::random_elements;
 
-/// Where the sources and the destination begin, in bytes after a multiple of 64.
+/// The places at which the sources and the destination begin, in bytes after a multiple of 64.
 struct Placement {
     std::size_t first = 0;   ///< of source 0
     std::size_t step = 0;    ///< how many bytes later each further source begins

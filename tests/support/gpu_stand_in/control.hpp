@@ -12,7 +12,8 @@
 #include "collectives/cuda/cuda_api.hpp"
 #include "collectives/cuda/nccl_api.hpp"
 
-/// How a test controls the stand-in for NVIDIA's driver and NCCL. README.md explains what the stand-in models.
+/// The functions with which a test controls the stand-in for NVIDIA's driver and NCCL. README.md explains what the
+/// stand-in models.
 ///
 /// Threads: any thread may call any function, except for reset().
 namespace rueda::tests::gpu {

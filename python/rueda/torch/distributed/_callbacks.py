@@ -98,16 +98,16 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Called when a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
+        """Records that a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
         same callback may start more operations on other ranks.
         """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
 
     def close(self, end: float) -> None:
-        """Called when the process ends. Waits until the callbacks of all completed futures have run, but not after the
-        time `end`. There are two reasons. First, other ranks may run the same callbacks. Second, if Python ended while
-        C++ code of PyTorch is on a thread's stack, the process would end by SIGABRT.
+        """Ends the callbacks before the process ends. Waits until the callbacks of all completed futures have run, but
+        not after the time `end`. The wait has two reasons. First, other ranks may run the same callbacks. Second, if
+        Python ended while C++ code of PyTorch is on a thread's stack, the process would end by SIGABRT.
         """
         with self._changed:
             self._closes = end
@@ -159,7 +159,7 @@ class Callbacks:
         self._nested = before
 
     def call_nested_until(self, future: OrderedFuture) -> None:
-        """Called if a callback waits for a future. Runs the callbacks that this callback has added, until the future is
+        """Lets a callback wait for a future: runs the callbacks that this callback has added, until the future is
         complete.
         """
         try:

@@ -61,7 +61,7 @@ class Operations:
     """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
-        """Stores the membership. Called once, before the first operation of the group."""
+        """Stores the membership. Call it once, before the first operation of the group."""
         self._membership = membership
         self._set = membership.process_set
         self._ranks = membership.ranks

@@ -73,8 +73,9 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
 
 
 def note_pending(operation: Operation) -> None:
-    """Stores the operation if the profile must show it as pending. Called by methods that do not wait for the
-    operation."""
+    """Stores the operation if the profile must show it as pending. Methods that do not wait for the operation call this
+    function.
+    """
     if _here.records:
         _here.pending = operation
         operation.is_recorded = True
@@ -90,8 +91,9 @@ def _waited_for(operation: Operation) -> Iterator[None]:
 
 
 def wait(operation: Operation, timeout: float | None) -> None:
-    """Waits for an operation like Operation.wait(), and shows the wait in the profile. Used for the waits of the
-    program."""
+    """Waits for an operation like Operation.wait(), and shows the wait in the profile. The program's own waits use this
+    function.
+    """
     with _waited_for(operation):
         operation.wait(timeout)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// CUDA IPC: when the members use it, what happens if one of them cannot, planted defects, and the death of a member.
+// Tests when the members use CUDA IPC, and what happens if a member cannot use it or dies. Also tests that planted
+// defects are found.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

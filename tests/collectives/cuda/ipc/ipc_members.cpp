@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLimit{50};
 constexpr std::size_t kMostMembers = 16;
-/// How many communicators a member can make.
+/// The largest number of communicators that a member can make.
 constexpr std::size_t kCommunicators = 8;
 
 void require(const Status& status, const char* what) {
@@ -55,7 +55,7 @@ std::shared_ptr<Arena> map_arena(const base::UniqueFd& memory, const ArenaPlan& 
 
 }  // namespace
 
-/// What the processes of a test share. It is made before they are forked.
+/// The memory that the processes of a test share. The test makes this object before it forks the processes.
 class IpcBoard {
 public:
     explicit IpcBoard(int members) : plan_(arena_plan(members)) {

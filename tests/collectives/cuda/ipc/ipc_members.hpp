@@ -55,7 +55,7 @@ public:
     [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(context_.size()); }
     [[nodiscard]] const cuda::CudaApi& cuda() const { return api_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
-    /// What the plugin wrote to the log.
+    /// Returns the lines that the plugin wrote to the log.
     [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
     /// Waits until all members are here. Throws if a member has failed.
     void meet();

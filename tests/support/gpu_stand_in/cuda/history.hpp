@@ -41,7 +41,7 @@ public:
     /// Adds and removes a process that has opened the memory.
     void add_importer(int process);
     void remove_importer(int process);
-    /// How many living processes have opened the memory.
+    /// Returns the number of living processes that have opened the memory.
     [[nodiscard]] std::size_t importers();
     /// Orders the caller's host program after everything that the other host programs of this memory know to have
     /// ended. This is needed because the programs notify each other in ways that the stand-in cannot see.

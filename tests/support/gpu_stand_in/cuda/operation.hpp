@@ -23,7 +23,7 @@ struct Completion {
 };
 using CompletionPtr = std::shared_ptr<Completion>;
 
-/// What one stream does in one step: a copy, a kernel, a wait for an event, a kernel of NCCL, …
+/// One step of a stream: a copy, a kernel, a wait for an event, a kernel of NCCL, …
 ///
 /// Threads: the thread of the stream's device calls may_start(), run() and drop().
 class Operation {

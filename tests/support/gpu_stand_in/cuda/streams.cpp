@@ -7,7 +7,7 @@
 #include "tests/support/gpu_stand_in/cuda/machine.hpp"
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 
-// The order between streams that follows from the submission of work. Events add to it (events.cpp).
+// The order between streams that follows from the submission of work. Events order more work (driver_events.cpp).
 //
 // CUDA Driver API, "Stream synchronization behavior": work in one stream runs in the order of submission. Work in the
 // legacy default stream waits for all earlier work in the blocking streams of the context, and later work in a blocking
