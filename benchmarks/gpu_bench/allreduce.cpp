@@ -101,8 +101,8 @@ private:
     TensorSlot slot_;
 };
 
-/// Rueda's memory that all ranks of the host see ("resident"), registered with the driver, so that copies to and from
-/// the GPU are as fast as with pinned memory.
+/// Resident memory, which all ranks of the host see. It is registered with the driver, so that copies to and from the
+/// GPU are as fast as with pinned memory.
 class RegisteredMemory {
 public:
     /// Returns nothing if the driver cannot register the memory.

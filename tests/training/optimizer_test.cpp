@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the optimizers. test_optimizers.py compares those that PyTorch also has with PyTorch's.
+// Tests the optimizers. If PyTorch has the same optimizer, test_optimizers.py compares the two.
 #include "rueda/training/optimizer.hpp"
 
 #include <hwy/targets.h>

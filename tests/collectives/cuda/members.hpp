@@ -73,8 +73,8 @@ public:
     [[nodiscard]] const cuda::CudaApi& cuda() const { return tables_.cuda; }
     [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
-    /// Leaves device memory allocated at the end. A test needs this if it has no event to wait for before memory is
-    /// freed, because its batch failed after NCCL had begun to use the memory.
+    /// Leaves device memory allocated at the end. A test needs this if its batch fails after NCCL has begun to use the
+    /// memory. In this case there is no event that shows when the memory may be freed.
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }

@@ -199,8 +199,8 @@ void launch_all(const std::vector<std::unique_ptr<OrderedSet>>& own, std::uint64
     }
 }
 
-/// Runs the batches of all sets of a member in an order of this member alone. When all members have launched all
-/// batches, compares the results. Throws "deadlock" if the devices cannot do the batches.
+/// Runs the batches of all sets of a member, in a random order that differs between the members. When all members have
+/// launched all batches, compares the results. Throws "deadlock" if the devices do not end the batches in time.
 void run_in_random_order(Member& member, const Sets& sets, std::uint64_t seed, Tensors tensors, Numbers numbers,
                          std::chrono::milliseconds patience = kPatience) {
     std::vector<std::unique_ptr<OrderedSet>> own;

@@ -112,8 +112,8 @@ private:
     rueda_tensor tensor_{};
 };
 
-/// Begins a test: makes eight simulated devices in the first test of the process, with Catch's seed for the order of
-/// their work, and forgets the misuses that earlier tests provoked.
+/// Begins a test. In the first test of the process, makes eight simulated devices; Catch's seed decides the order of
+/// their work. In every test, forgets the misuses that earlier tests provoked.
 void begin_devices();
 /// Runs `body` on ranks that are threads, with one simulated device for each. Requires that all ranks returned, that
 /// nothing was left behind, and that the stand-in found no misuse.

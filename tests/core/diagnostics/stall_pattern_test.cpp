@@ -158,7 +158,7 @@ TEST_CASE("two ranks that send to each other") {
         message(true, 1, 2),   // this send goes to another rank
         message(false, 1, 3),  // this receive fits the send of rank 3, unless their tags differ
         message(true, 1, 3,
-                true),  // this exchange also receives, which fits the send of rank 3, unless the tags differ
+                true),  // this exchange also has a receive, which fits the send of rank 3, unless the tags differ
         tensor("gradient", {1}, {3})  // this is not a message
     };
     for (const StallReport::Tensor& other : others) {

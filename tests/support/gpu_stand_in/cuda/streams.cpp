@@ -11,7 +11,8 @@
 //
 // CUDA Driver API, "Stream synchronization behavior": work in one stream runs in the order of submission. Work in the
 // legacy default stream waits for all earlier work in the blocking streams of the context, and later work in a blocking
-// stream waits for it. Streams with CU_STREAM_NON_BLOCKING take no part in this. Nothing else is ordered.
+// stream waits for the work in the legacy default stream. Streams with CU_STREAM_NON_BLOCKING take no part in this.
+// Nothing else is ordered.
 
 namespace rueda::tests::gpu {
 

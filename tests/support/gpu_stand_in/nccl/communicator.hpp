@@ -81,7 +81,7 @@ struct Communicator {
 };
 using CommunicatorPtr = std::shared_ptr<Communicator>;
 
-/// The live communicators by their handles. Machine::mutex protects it.
+/// The live communicators by their handles. Machine::mutex protects this map.
 std::map<collectives::cuda::NcclCommunicator, CommunicatorPtr>& communicators();
 
 /// One call of a function of NCCL. Corresponds to Call, which is for the driver.
