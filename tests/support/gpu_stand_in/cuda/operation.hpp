@@ -38,7 +38,8 @@ public:
     /// Whether the operation may start. The operations that must end before it are checked elsewhere (`after`). The
     /// caller holds the mutex.
     [[nodiscard]] virtual bool may_start() { return true; }
-    /// Returns the memory that the operation accesses. Called once, when the operation starts.
+    /// Returns the memory that the operation accesses. The stand-in calls this function once, when the operation
+    /// starts.
     [[nodiscard]] virtual std::vector<Range> ranges() { return {}; }
     /// Whether this operation may reach memory of other devices without peer access. The driver's copies may.
     [[nodiscard]] virtual bool reaches_other_devices() const { return false; }
