@@ -18,9 +18,9 @@ set_target_properties(
 if(SKBUILD)
   set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
-# The archives are linked whole, because no code inside the library calls the public functions. With the override, an
-# archive is linked whole even if it is linked only because another archive uses it. CMake's own WHOLE_ARCHIVE also
-# saves the linker's state, which the linker of scripts/wheel does not support.
+# The archives are linked whole, because no code inside the library calls the public functions. With the property
+# LINK_LIBRARY_OVERRIDE, this also holds for an archive that is linked only because another archive uses it. CMake's own
+# WHOLE_ARCHIVE also saves the linker's state, which the linker of scripts/wheel does not support.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training,rueda_data")
@@ -30,6 +30,7 @@ target_include_directories(rueda PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/
 target_compile_features(rueda INTERFACE cxx_std_20)
 target_link_options(rueda PRIVATE "-Wl,--version-script=${RUEDA_SYMBOLS}")
 if(NOT RUEDA_SANITIZE)
-  # With sanitizers, some symbols come from the program, so only other builds can forbid undefined symbols.
+  # In a build with sanitizers, the library uses symbols that only the program has. So undefined symbols are forbidden
+  # only in other builds.
   target_link_options(rueda PRIVATE -Wl,--no-undefined)
 endif()

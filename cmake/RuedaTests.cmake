@@ -108,9 +108,9 @@ function(rueda_mpiexec_flags result)
   set(${result} ${RUEDA_MPIEXEC_FLAGS} PARENT_SCOPE)
 endfunction()
 
-# Returns the environment of a test that initialises MPI with the given plugin. This environment turns the search for
-# leaks off: Open MPI keeps memory until the process ends, and by then it has unloaded its components, so that a
-# suppression cannot name them.
+# Returns the environment of a test that initialises MPI with the given plugin. With AddressSanitizer, this environment
+# turns the search for leaks off, because Open MPI does not free all of its memory. A suppression cannot name the
+# components of Open MPI that allocated this memory, because Open MPI has unloaded them when the leaks are reported.
 function(rueda_mpi_environment result)
   set(plugin rueda_mpi)
   if(ARGN)

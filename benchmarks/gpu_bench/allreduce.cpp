@@ -20,7 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// The tensor of a case on this rank. Element i has the value i mod 7 + 2 * rank before an operation, and i mod 7 +
-/// size − 1 after it. An average of equal values changes nothing, so a loop of averages has the same result as one.
+/// size − 1 after it. An average of equal values changes nothing, so the result of a loop of averages is the same as
+/// that of a single average.
 struct Tensor {
     std::string name;
     std::byte* data;
@@ -83,7 +84,8 @@ private:
     int operations_;
 };
 
-/// Ends when the host may go on: all ranks have called the operation, and the GPU has got its work.
+/// Returns when the host may go on. At this time all ranks have called the operation, and its work has been put into a
+/// stream of the GPU.
 class Launches final : public Candidate {
 public:
     Launches(const Gpu& gpu, const Tensor& tensor) : gpu_(gpu), tensor_(tensor), slot_(tensor.name + ".launches") {}
@@ -99,8 +101,8 @@ private:
     TensorSlot slot_;
 };
 
-/// Rueda's memory that all ranks of the host see ("resident"), registered with the driver, so that copies to and from
-/// the GPU are as fast as with pinned memory.
+/// Resident memory, which all ranks of the host see. It is registered with the driver, so that copies to and from the
+/// GPU are as fast as with pinned memory.
 class RegisteredMemory {
 public:
     /// Returns nothing if the driver cannot register the memory.

@@ -15,7 +15,7 @@
 namespace rueda::bench {
 
 /// One GPU of this process, through the driver. All functions throw rueda::Error if the driver reports an error.
-/// Threads: the thread that made the object, because the GPU's context is current on this thread.
+/// Threads: only the thread that made the object may use it, because the GPU's context is current on this thread.
 class Gpu {
 public:
     explicit Gpu(int ordinal);

@@ -19,12 +19,13 @@ using ops::cuda::kMostItems;
 
 constexpr std::uint64_t kSources = 16;
 constexpr std::uint64_t kDestinations = 4;
-/// A reduction of 16 tensors reads 16 and writes one. The copy with which it is compared moves as many bytes: it reads
-/// 8.5 tensors and writes 8.5.
+/// A reduction of 16 tensors reads 16 tensors and writes one, which is 17 in total. The reduction is compared with a
+/// copy that moves the same number of bytes: it reads 8.5 tensors and writes 8.5.
 constexpr std::uint64_t kCopied = 9;
 
-/// A measured kernel. `run` puts launch number j into the stream. Consecutive launches use other memory, so that the L2
-/// cache does not have it. `wrong` returns the number of wrong elements in the result of launch number j.
+/// A measured kernel. `run` puts launch number j into the stream. Consecutive launches use different memory, so that a
+/// launch does not find its memory in the L2 cache. `wrong` returns the number of wrong elements in the result of
+/// launch number j.
 struct Case {
     std::string name;
     std::uint64_t bytes;  ///< bytes that a launch must read and write at least
@@ -83,8 +84,8 @@ private:
         gpu_.synchronise();
     }
 
-    /// Copies `bytes` bytes in the device. Each j copies between other places, so that the L2 cache does not have the
-    /// bytes.
+    /// Copies `bytes` bytes in the device. The places depend on j, so that a copy does not find its bytes in the L2
+    /// cache.
     void copy_beside(std::uint64_t j, std::uint64_t bytes) {
         const auto place = [&](std::uint64_t room) { return j * bytes % (room - bytes + 1) / 256 * 256; };
         gpu_.copy(copied_.data() + place(kCopied * size_), sources_.data() + place(kSources * size_), bytes);

@@ -14,8 +14,8 @@ struct KernelOptions {
     int samples = 21;
 };
 
-/// Measures the kernels of ops/cuda, each alternating with a copy in the device of the same number of bytes, and prints
-/// a table. Returns the number of wrong elements.
+/// Measures the kernels of ops/cuda, and prints a table. The launches of each kernel alternate with copies of the same
+/// number of bytes within the device's memory. Returns the number of wrong elements.
 [[nodiscard]] std::uint64_t measure_kernels(Gpu& gpu, const KernelOptions& options);
 
 }  // namespace rueda::bench

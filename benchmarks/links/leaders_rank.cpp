@@ -5,9 +5,9 @@
 //
 //   {"sockets": 0 or 1, "small": [µs …], "idle": percent, "waiting": percent}
 //
-// "small" are the times of blocking allreduces of 4 bytes. "idle" is the processor time of rank 0 while no operation is
-// pending, in percent of a core, and "waiting" the same while rank 0 waits for an operation that the last rank starts
-// late.
+// "small" are the times of blocking allreduces of 4 bytes. "idle" and "waiting" are processor times of rank 0, in
+// percent of a core. "idle" is measured while no operation is pending, and "waiting" while rank 0 waits for an
+// operation that the last rank starts late.
 //
 // Usage: leaders_rank SECONDS ROUNDS
 #include <fmt/format.h>

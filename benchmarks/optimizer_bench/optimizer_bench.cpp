@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Measures a step of each optimizer on one thread, beside memcpy and beside a loop that reads and writes the same
-// memory as Adam without Adam's arithmetic (the memory bound). The argument is the number of parameters.
-// bytes_per_second counts the bytes that the rule has to read and write. benchmarks/python/optimizer_bench.py compares
-// the times with PyTorch's.
+// Measures a step of each optimizer on one thread. For comparison, it also measures memcpy and the memory bound: a loop
+// that reads and writes the same memory as Adam, but does not compute what Adam computes. The argument is the number of
+// parameters. bytes_per_second counts the bytes that the rule has to read and write.
+// benchmarks/python/optimizer_bench.py compares the times with PyTorch's.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -84,7 +84,8 @@ void register_rule(const std::string& name, const OptimizerRule& rule, std::int6
 void register_all() {
     sizes(benchmark::RegisterBenchmark("memcpy", plain_copy));
     sizes(benchmark::RegisterBenchmark("memory_bound", memory_bound));
-    // The bytes of w, g and the state that are read, and those of w and the state that are written.
+    // The last argument is the number of bytes for each parameter: w, g and the state are read, and w and the state are
+    // written.
     register_rule("sgd", Sgd{}, 12);
     register_rule("sgd_momentum", Sgd{.momentum = 0.9}, 20);
     register_rule("adam", Adam{}, 28);

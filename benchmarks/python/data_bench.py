@@ -4,9 +4,10 @@
 
     python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench [--rows N] [--rounds N]
 
-The two take turns, each in a new process that may use one core. A round begins with the other one than the round before.
-The time is the processor time of all threads from opening the file to the last batch; tf.data has read and parsed one batch
-before, so that building its graph does not count. The table has the medians of the rounds. Needs tensorflow.
+Rueda and tf.data take turns, each in a new process that may use one core. They also take turns in beginning a round.
+The time is the processor time of all threads from opening the file to the last batch. Before the measurement, tf.data
+reads and parses one batch, so the time does not include the building of its graph. The table has the medians of the
+rounds. Needs tensorflow.
 """
 
 import argparse

@@ -6,8 +6,8 @@ Usage: ruedarun -np 2 python benchmarks/python/python_bench.py
 
 The figures are medians of the slower rank. A barrier precedes each sample of a set of tensors; single operations follow
 each other directly. The rows of one part of the table take turns, so that they are measured under the same conditions.
-The rows `ctypes` call the C interface without the package, with tensor descriptions that are created once and outside
-of the timing.
+The rows named `ctypes` show calls of the C interface that do not go through the package. Their descriptions of tensors
+are created once, before the timing begins.
 """
 
 from __future__ import annotations

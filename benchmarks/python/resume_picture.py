@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains a network in PyTorch twice: once without interruption, and once with SIGKILL in two steps. Draws both losses in
-one picture, docs/images/resume.svg. Fails if a loss of the two runs differs in one bit.
+"""Trains a network in PyTorch twice: once without interruption, and once with two interruptions by SIGKILL. Draws both
+losses in one picture, docs/images/resume.svg. Fails if a loss of the two runs differs in one bit.
 
 Usage: python benchmarks/python/resume_picture.py PICTURE.svg (with the package rueda in PYTHONPATH)
 """
@@ -46,7 +46,7 @@ def main() -> None:
                 raise SystemExit(f"step {step}: the loss is {loss} and was {whole[step]} without interruption")
     curves = {"uninterrupted": sorted(whole.items())}
     for number, part in enumerate(parts):
-        # Each part is drawn a little higher, because the curves would cover each other.
+        # Each part is drawn a little higher than the part before it. Otherwise the curves would cover each other.
         lifted = [(step, loss + 0.25 * (number + 1)) for step, loss in sorted(part.items())]
         curves[f"start {number + 1}, lifted by {0.25 * (number + 1)}"] = lifted
     training.draw_curves(

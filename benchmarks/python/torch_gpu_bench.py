@@ -143,8 +143,9 @@ def reduce_alone(gradients: list[torch.Tensor], name: str) -> float:
 
 
 def hidden_in(path: pathlib.Path) -> str:
-    """Returns which part of the communication of rank 0's GPU in the timeline lies before the end of the backward
-    pass."""
+    """Returns a text that says how much of the communication of rank 0's GPU lies before the end of the backward pass.
+    Reads the times from the timeline.
+    """
     events = [event for event in json.loads(path.read_text(encoding="utf-8")) if event.get("pid") == 0]
     ends = [event["ts"] + event["dur"] for event in events if event["name"] == "backward pass" and "dur" in event]
     spans = [(event["ts"], event["ts"] + event["dur"]) for event in events if "gpu" in event.get("args", {})]

@@ -44,7 +44,8 @@ public:
         return std::string("rueda ") + (memory_ == Memory::resident ? "resident" : "staged") +
                (by_name_ ? ", by name" : "");
     }
-    /// Calls by name are measured only for small tensors, whose latency contains the look-up of the name.
+    /// Calls by name are measured only for small tensors. For large tensors, the look-up of the name takes a negligible
+    /// part of the time.
     [[nodiscard]] bool can(const Case& c) const override {
         return c.is_even(job_.size) && (!by_name_ || (c.bytes <= 4096 && c.operation != Operation::message));
     }

@@ -65,8 +65,8 @@ private:
         return (local_steps_ + remote_steps_) * (costs_.send + costs_.receive);
     }
 
-    /// Returns how many of the ranks' tensors became ready between the last call and `time`, counted in whole bins of
-    /// time.
+    /// Returns how many of the ranks' tensors became ready between the last call and `time`. The arrivals are counted
+    /// in bins of time, so the result contains all arrivals of the bin in which `time` lies.
     static std::uint64_t announced_until(Nanoseconds time, const Arrivals& arrivals, std::size_t& bin) {
         std::uint64_t count = 0;
         for (; bin < arrivals.counts.size() && static_cast<Nanoseconds>(bin) * Arrivals::kBin <= time; ++bin) {

@@ -53,7 +53,7 @@ struct Arrival {
     std::uint32_t tensor = 0;
 };
 
-/// When the tensors become ready in a step, counted from the step's beginning.
+/// The times at which the tensors become ready in a step, counted from the step's beginning.
 struct Arrivals {
     static constexpr Nanoseconds kBin = 50'000;
 

@@ -61,7 +61,8 @@ struct Leader {
     std::vector<Neighbour> neighbours;
     std::vector<Delivery> inbox;
     Nanoseconds free_at = 0;  ///< when the leader's CPU is free
-    /// When the leader looks for messages. A message that arrives during other work waits until this work is done.
+    /// The time at which the leader looks for messages next. A message that arrives during other work waits until this
+    /// work is done.
     Nanoseconds looks_at = 0;
     Nanoseconds way_out_at = 0;  ///< when the outgoing link is free
     Nanoseconds busy = 0;        ///< CPU time in this step

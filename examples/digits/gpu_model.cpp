@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The network on a GPU, through cuDNN. All work is in one stream of the program. Rueda reads a gradient after the work
-/// that the stream has got before the call, and the update of a parameter waits in the stream for the sum. The host
-/// waits once in each step, for the logits.
+/// The network on a GPU, through cuDNN. The program puts all work into one stream. Rueda reads a gradient only after
+/// the work that was in the stream before the call. The update of a parameter is in the stream, too, where it waits for
+/// the sum of the gradient. The host waits once in each step, for the logits.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -75,8 +75,8 @@ public:
         }
         count_ = count;
     }
-    /// The copies below are put into the stream. cuMemcpyAsync reads the host's pageable memory before it returns, and
-    /// has written it when synchronise() returns.
+    /// upload() and download() put a copy into the stream. When upload() returns, cuMemcpyAsync has read the host's
+    /// memory, because this memory is pageable. The result of download() is there when synchronise() returns.
     void upload(const std::vector<float>& from) {
         resize(from.size());
         copy(address_, reinterpret_cast<DeviceAddress>(from.data()));
@@ -187,10 +187,11 @@ private:
     rueda::Handle pending_;
 };
 
-/// A convolution or a dense layer, with or without the rectifier after it. cuDNN has no dense layers, but a dense layer
-/// is a part of a 1×1 convolution: its weights are [inputs, outputs], as those of a convolution from the outputs to the
-/// inputs. So its forward pass is this convolution's backward pass for the data, and its backward pass for the data is
-/// the convolution's forward pass.
+/// A convolution or a dense layer, with or without the rectifier after it. cuDNN has no dense layers, so a dense layer
+/// is computed as a 1×1 convolution in the reverse direction. The layer's weights have the shape [inputs, outputs],
+/// like the weights of a convolution that turns the layer's outputs into its inputs. The layer's forward pass is
+/// therefore the backward pass of this convolution for the data, and the layer's backward pass for the data is the
+/// forward pass of the convolution.
 class GpuLayer {
 public:
     enum class Kind { convolution, dense };
@@ -257,7 +258,8 @@ public:
         }
     }
 
-    /// Computes the gradients and calls `ready`. `slope` belongs to the output of the last forward(), and is changed.
+    /// Computes the gradients of the parameters. `slope` is the slope of the loss with respect to the output of the
+    /// last forward(). This function changes `slope`.
     void backward_parameters(const Numbers& in, Numbers& slope) {
         if (shape_.has_rectifier) {
             gpu_.check_cudnn(gpu_.cudnn.activate_backward(gpu_.handle, rectifier_, &kOne, out_.tensor(), output_.data(),

@@ -60,7 +60,7 @@ bool succeeds(const Body& body) {
     return status == RUEDA_OK;
 }
 
-/// Turns a text of the C interface into a Python text, or into None. Frees it.
+/// Turns a text of the C interface into a Python text, or null into None. Frees the text of the C interface.
 PyObject* take_text(char* text) {
     if (text == nullptr) {
         Py_RETURN_NONE;
@@ -70,7 +70,7 @@ PyObject* take_text(char* text) {
     return PyUnicode_DecodeUTF8(copy.data(), static_cast<Py_ssize_t>(copy.size()), "replace");
 }
 
-/// Returns the bytes of a path. Returns null, with a Python error set, if it contains a zero byte.
+/// Returns the bytes of a path. Returns null, with a Python error set, if the path contains a zero byte.
 const char* path_of(PyObject* path) {
     char* text = nullptr;
     return PyBytes_AsStringAndSize(path, &text, nullptr) == 0 ? text : nullptr;

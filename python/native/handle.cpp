@@ -124,7 +124,7 @@ PyObject* wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
-/// Arguments: (stream, timeout). The stream is an object that stands for a stream.
+/// Arguments: (stream, timeout). `stream` is a stream object of another library, or a stream's address.
 PyObject* wait_on_stream_of_caller(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     PyObject* found[] = {nullptr, Py_None};  // stream, timeout
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);

@@ -67,7 +67,8 @@ struct InFlight {
     /// Releases the tensors. Call this function when the operation has ended, because no rank uses the tensors after
     /// that.
     void give_tensors_back();
-    /// Called after wait_on_stream(stream). If this is the stream of the call, releases PyTorch's tensors.
+    /// Call this function after wait_on_stream(stream). If `stream` is the stream of the call, releases the tensors
+    /// whose memory PyTorch has allocated.
     void give_tensors_back_in(void* stream);
 
 private:
@@ -82,9 +83,9 @@ private:
 /// Releases an operation whose handle was dropped. If the operation has not ended, its tensors must stay borrowed. A
 /// later call of this function or of forget_ended() releases the operation.
 ///
-/// An operation on a GPU ends when the GPU has done its work, and not before. So no allocator can give the memory of
-/// its tensors to other work while Rueda's stream uses it. (PyTorch's allocator gives freed memory to later work of the
-/// stream for which the memory was allocated, at once, and knows nothing of Rueda's stream.)
+/// An operation on a GPU ends only when the GPU has done the operation's work. Until then its tensors stay borrowed, so
+/// no allocator can give their memory to other work. PyTorch's allocator would do this: it knows nothing of Rueda's
+/// stream, and gives freed memory at once to later work of the stream for which the memory was allocated.
 void abandon(std::unique_ptr<InFlight> operation);
 /// Releases abandoned operations that have ended. Checks all abandoned operations if `all` is true, and otherwise only
 /// a few of them.

@@ -193,8 +193,8 @@ def broadcast_async_(
 
 @blocking_form_of(broadcast_async_)
 def broadcast_() -> None:
-    """Like broadcast(), but the root's tensor replaces the tensor, which must be contiguous and writable, also on the
-    root.
+    """Like broadcast(), but in place: the tensor gets the root's values. It must be contiguous and writable, also on
+    the root.
 
     Returns:
         The tensor itself.

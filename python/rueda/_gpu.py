@@ -15,7 +15,7 @@ from rueda._native import TensorView
 from rueda.errors import InvalidArgument, Unsupported
 from rueda.types import DType
 
-# The number of the attribute in CUpointer_attribute that says on which device memory is.
+# A value of CUpointer_attribute in the driver's interface: the attribute that tells the device of an address.
 _DEVICE_ORDINAL = 9
 # Numbers of DLPack for device types.
 _CUDA_DEVICES = (2, 13)
@@ -48,10 +48,11 @@ _here = _Here()
 
 @contextmanager
 def cuda_stream(stream: Any) -> Iterator[None]:
-    """Sets the CUDA stream of this thread's operations within a scope. Outside of such a scope it is the default stream.
+    """Sets the CUDA stream of this thread's operations within a scope. Outside of such a scope, operations use the
+    default stream.
 
-    Rueda reads a tensor after the work that this stream got before the call. The scope does not matter for tensors of
-    PyTorch if ``rueda.torch`` was imported: for these, Rueda uses PyTorch's current stream.
+    Rueda reads a tensor only after the work that was in this stream before the call. The scope does not matter for
+    tensors of PyTorch if ``rueda.torch`` was imported: for these, Rueda uses PyTorch's current stream.
 
     Args:
         stream: a stream of CuPy, Numba, PyTorch or cuda.core, or its address.

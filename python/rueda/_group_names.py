@@ -48,13 +48,13 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
 
 
 def forget_job() -> None:
-    """Starts to count again. Called before a job begins, because its ranks may have been in different jobs before. Also
-    called when all ranks have joined: at that time no group is pending, but ranks that joined earlier have counted
-    fewer groups.
+    """Sets all counts to zero, so that they are equal on all ranks. Rueda calls this function in two cases. Before a
+    job begins, the counts may differ because the ranks may have been in different jobs. When all ranks have joined, the
+    counts may differ because ranks that joined earlier have counted fewer groups; at that time no group is pending.
     """
     _started.clear()
 
 
 def forget_set(process_set_id: int) -> None:
-    """Called when a process set has been removed."""
+    """Forgets the count of a process set that was removed."""
     _started.pop(process_set_id, None)

@@ -193,7 +193,7 @@ def abort(reason: str) -> None:
 
 
 def _leave() -> None:
-    """Runs when the interpreter ends. If this rank has failed, it does not wait for the other ranks."""
+    """Leaves the job at the end of the interpreter. If this rank has failed, it does not wait for the other ranks."""
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
     try:
@@ -235,7 +235,9 @@ def _watch_worker() -> None:
 
 
 def _leave_worker() -> None:
-    """Called by multiprocessing while an exception leaves the worker's function."""
+    """Aborts the job if an exception leaves the worker's function. multiprocessing calls this function at the end of
+    the worker.
+    """
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         if error.code in (None, 0):

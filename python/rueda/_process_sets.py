@@ -143,8 +143,8 @@ def note_numbers(process_sets: list[ProcessSet], numbers: list[int]) -> None:
 
 
 def forget_job() -> None:
-    """Called before a job begins. Removes the numbers of the earlier job's process sets, because these sets do not
-    exist in the new job.
+    """Removes the numbers of the earlier job's process sets, because these sets do not exist in the new job. Call it
+    before a job begins.
     """
     for process_set in _of_this_job:
         del process_set.process_set_id

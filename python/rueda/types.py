@@ -8,7 +8,7 @@ import enum
 
 
 class ReduceOp(enum.IntEnum):
-    """How the ranks' elements are reduced to one element. Horovod uses the same numbers."""
+    """The ways to reduce the ranks' elements to one element. Horovod uses the same numbers."""
 
     Average = 0
     Sum = 1

@@ -83,7 +83,7 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
         base = "librueda_mpi"
     elif name == CUDA:
         base = "librueda_cuda"
-    # Exists only if pip builds the wheel where prometheus-cpp is installed.
+    # The wheel has this plugin only if pip built it on a machine with prometheus-cpp.
     elif name.endswith("/librueda_prometheus.so"):
         base = "librueda_prometheus"
     else:

@@ -81,7 +81,7 @@ find_programs() {
     local package=${programs:-$builds}/python
     export PYTHONPATH=$PWD/$package${PYTHONPATH:+:$PYTHONPATH}
     [[ $package != /* ]] || export PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH}
-    # A C++ program finds the NCCL of a Python package only if it is told where it is.
+    # A C++ program finds the NCCL of a Python package only by the path in RUEDA_NCCL_LIBRARY.
     if [[ -z ${RUEDA_NCCL_LIBRARY:-} && $dry_run == no ]]; then
         local nccl
         nccl=$("$python" -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0] + "/lib/libnccl.so.2")' 2>/dev/null) || nccl=
@@ -89,7 +89,8 @@ find_programs() {
     fi
 }
 
-# Succeeds if the Python has a PyTorch that sees a GPU. The answer is kept, because the question takes seconds.
+# Succeeds if the Python has a PyTorch that sees a GPU. The result is kept in a variable, because finding it out takes
+# seconds.
 has_torch() {
     [[ $dry_run == no ]] || return 0
     if [[ -z ${torch_answer:-} ]]; then

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the handshake by which two processes prove that they know the same secret, and the hash below it.
+// Tests the handshake by which two processes prove that they know the same secret, and the hash function that the
+// handshake uses.
 #include "base/security/handshake.hpp"
 
 #include <fmt/format.h>

@@ -28,7 +28,7 @@ std::uint32_t crc_by_definition(const std::string& bytes) {
     return ~crc;
 }
 
-/// A number in one of the forms that data sets have.
+/// Returns a random number as text, in one of the forms that occur in data sets.
 std::string random_number(Random& random) {
     std::string text(random.below(3) == 0 ? "-" : "");
     const auto digits = [&](std::uint64_t count) {
@@ -113,7 +113,8 @@ TEST_CASE("Decimal numbers are rounded as strtof and strtod round them", "[unit]
 }
 
 TEST_CASE("Decimal numbers in the middle between two float32 numbers are rounded once", "[unit]") {
-    // 1 + 2^-24 lies in the middle between 1 and the next float32; these numbers are just above, exact, and just below.
+    // 1 + 2^-24 lies in the middle between 1 and the next float32. The texts are this number, and numbers just above
+    // and just below it.
     CHECK(read<float>("1.000000059604644775390625", 26) == 1.0F);
     CHECK(read<float>("1.00000005960464477539062500000001", 34) == std::nextafter(1.0F, 2.0F));
     CHECK(read<float>("1.0000000596046448", 18) == std::nextafter(1.0F, 2.0F));

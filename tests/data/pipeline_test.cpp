@@ -18,7 +18,7 @@ using namespace rueda::data::test;
 using Catch::Contains;
 using training::Random;
 
-/// Memory sources whose lines are the numbers from 0, dealt out in order.
+/// Returns sources in memory. Together, their lines are the numbers from 0 on, in order.
 std::vector<Source> numbered_sources(const std::vector<std::int64_t>& lengths) {
     std::vector<Source> sources;
     std::int64_t next = 0;
@@ -157,7 +157,7 @@ TEST_CASE("A global batch has the same samples for any number of ranks", "[threa
     }
 }
 
-/// What one run of a job did until it was stopped.
+/// The results of one run of a job until the run was stopped.
 struct Run {
     std::vector<std::int64_t> taken;
     Position position;

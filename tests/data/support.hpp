@@ -32,7 +32,7 @@ inline std::string read_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Threads other than the test's own may call it, so it does not use assertions of Catch.
+/// Any thread may call this function, so it does not use assertions of Catch.
 inline void make_fifo(const std::string& path) {
     if (::mkfifo(path.c_str(), 0600) != 0) {
         throw std::runtime_error("mkfifo " + path + " failed");

@@ -24,7 +24,7 @@ std::vector<std::string> texts(const Batch& batch, std::string_view column) {
     return all;
 }
 
-/// A field of a message, by hand.
+/// Encodes a field of a message.
 std::string field(std::uint64_t number, const std::string& content) {
     std::string bytes;
     wire::append_field(bytes, number, content);
@@ -182,7 +182,8 @@ TEST_CASE("Keys may have any order and repeat, and unknown fields are skipped", 
     const Batch batch = parse_example(bytes, {{"a"}, {"b"}});
     CHECK(values<float>(batch, "a") == std::vector<float>{3});
     CHECK(values<float>(batch, "b") == std::vector<float>{2});
-    // Of two equal keys the last one wins, also if its Feature is empty and so counts as missing.
+    // If a key occurs twice, its last occurrence counts. This holds even if the Feature of the last occurrence is
+    // empty, so that the feature counts as missing.
     const std::string emptied = field(1, field(1, field(1, "a") + field(2, feature(1))) + field(1, field(1, "a")));
     CHECK_THAT(refusal(emptied, {{"a"}}), Contains("feature 'a' is missing"));
     CHECK(values<float>(parse_example(emptied, {{"a", DType::float32, 1, 8}}), "a") == std::vector<float>{8});

@@ -16,7 +16,7 @@ namespace rueda::data::fuzz {
 
 using rueda::fuzz::expect;
 
-/// The bytes of a source with the bytes behind them that parsers may read.
+/// The bytes of a source, followed by the padding that parsers may read.
 class PaddedBytes {
 public:
     explicit PaddedBytes(std::string_view bytes) : size_(bytes.size()), bytes_(bytes) {

@@ -25,7 +25,8 @@ using base::Handshake;
 using base::HandshakeSide;
 using fuzz::expect;
 
-/// Gives the bytes to the handshake in pieces, but no more than it wants. Returns what it sent.
+/// Gives the bytes to the handshake in pieces, but no more bytes than the handshake wants. Returns the bytes that the
+/// handshake sent.
 std::string feed(Handshake& handshake, std::string_view bytes, std::size_t piece) {
     std::string sent = handshake.take_output();
     bool goes_on = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What a leader gets from another leader over their connection, and what the ranks tell each other before they connect.
-// A stream gives the same messages however it is cut, and no message is longer than allowed. The stream contains codes
-// that the target computes, so that an input need not guess them.
+// Fuzzes the messages that a leader gets from another leader over their connection, and the messages that the ranks
+// exchange before they connect. A stream must give the same messages however it is cut, and no message may be longer
+// than allowed. The stream contains codes that the target computes, so that an input need not guess them.
 #include <sys/socket.h>
 
 #include <array>

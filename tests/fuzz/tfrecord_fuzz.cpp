@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes TFRecord files and tf.train.Example messages. The first byte chooses what the rest is: a file, or the message
-// of one record. Its CRC is then right, because a fuzzer would hardly find one.
+// of one record. For a message, this target computes the right CRC, because a fuzzer would hardly find it.
 #include <array>
 #include <cstdint>
 #include <cstring>

@@ -633,8 +633,8 @@ def group() -> None:
 
 @check
 def dist_init_with_device_id() -> None:
-    # Horovod's part has used GPUs in the set of all ranks, and sets that come later use NCCL only after some batches. So a
-    # new job begins here.
+    # The earlier checks have used GPUs in the set of all ranks. In this job, sets that are made later would use NCCL
+    # only after some batches, so a new job begins here.
     hvd.shutdown()
     dist.init_process_group("rueda", device_id=DEVICE)
     assert dist.get_backend() == "rueda"

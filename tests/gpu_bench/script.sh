@@ -42,8 +42,8 @@ for step in doctor kernels check-1 check-2-shared check-2-ipc-dies check-2 check
     expect_text "  $step (at most "
 done
 
-# On a simulated device, bench-1 fails, because Rueda asks NVML for GPU 63, which does not exist. The failure
-# stops nothing, and the report has it.
+# On a simulated device, bench-1 fails, because Rueda asks NVML for GPU 63, which does not exist. The failure does not
+# stop the other steps, and the report shows it.
 export LD_LIBRARY_PATH=$stand_in GPU_STAND_IN_DEVICES=1 CUDA_VISIBLE_DEVICES=63
 expect 0 "$source/scripts/gpu" --build "$build" --collect "$folder/programs"
 for file in bin/gpu_bench bin/gpu_check bin/ruedarun lib/librueda.so.0 lib/librueda_cuda.so; do

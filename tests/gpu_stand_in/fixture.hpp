@@ -90,7 +90,7 @@ inline void wait_for(CudaStream stream, CudaEvent event) {
     MUST(cuda().stream_wait_event(stream, event, 0) == kCudaSuccess);
 }
 inline void synchronize(CudaStream stream) { MUST(cuda().stream_synchronize(stream) == kCudaSuccess); }
-/// Reads a byte of device memory as the host program.
+/// Reads a byte of device memory, as the program on the host would do.
 inline unsigned char byte_at(DeviceAddress address) {
     host_access(address, 1, false);
     return *static_cast<unsigned char*>(pointer(address));

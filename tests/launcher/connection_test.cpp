@@ -97,7 +97,7 @@ private:
     std::thread thread_;
 };
 
-/// What ruedarun does with a connection: it lets the supervisor prove the secret, and takes frames until the supervisor
+/// Serves a connection as ruedarun does: lets the supervisor prove the secret, and takes frames until the supervisor
 /// closes the connection.
 Server::Serve as_ruedarun(const std::string& secret = kSecret) {
     return [secret](Server& server, int socket) {

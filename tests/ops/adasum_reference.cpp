@@ -93,7 +93,8 @@ double dot_of(DType dtype, const Bytes& a, const Bytes& b, std::uint32_t owners,
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// A combination of consecutive source vectors, of which the first has the number `begin`: one weight for each vector.
+/// A combination of consecutive source vectors. It has one weight for each vector. `begin` is the number of the first
+/// vector.
 struct Node {
     std::size_t begin;
     std::vector<double> weights;

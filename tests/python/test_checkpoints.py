@@ -114,9 +114,9 @@ class Saving(Checkpoints):
         with mock.patch.object(_checkpoints._native, "checkpoint_save", slow):
             model = {"w": np.full(4, 1.0)}
             manager.save(1, model, {"moment": np.full(2, 1)})
-            model["w"][:] = 9  # the next step changes the model while the thread has not written it
+            model["w"][:] = 9  # the next step changes the model before the thread has written it
             self.assertFalse(manager.save(2, model))  # skipped
-            rueda.barrier()  # all ranks come here although nothing is written
+            rueda.barrier()  # all ranks reach this line although nothing is written yet
             may_write.set()
             manager.wait()
         self.assertEqual(self.restored(manager), 1)

@@ -32,7 +32,7 @@ KINDS = (WithInterface, WithDlpack)
 
 
 class Number:
-    """An address as NVIDIA's bindings have it."""
+    """An object that holds an address, as in NVIDIA's bindings."""
 
     def __init__(self, value):
         self.value = value
@@ -42,7 +42,7 @@ class Number:
 
 
 class Stream:
-    """A stream as other libraries have them."""
+    """An object that stands for a stream, as in other libraries."""
 
     def __init__(self, **attributes):
         self.__dict__.update(attributes)

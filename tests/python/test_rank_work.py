@@ -54,7 +54,9 @@ class OnRankZero(unittest.TestCase):
                 training.on_rank_zero("evaluate", fail, share=True)
 
     def work_until_the_others_wait(self):
-        """Runs on rank 0. The other ranks announce an operation and then send a message; they wait half a second more."""
+        """Runs on rank 0. Each other rank announces an operation and then sends a message. After these messages, rank 0
+        works for another half second, in which the other ranks wait.
+        """
         for rank in range(1, rueda.size()):
             rueda.receive(np.zeros(1), peer=rank, tag=5)
         time.sleep(0.5)
@@ -84,7 +86,7 @@ class OnRankZero(unittest.TestCase):
         self.check_line()
 
     def test_it_says_so_even_if_the_thread_looks_too_late(self):
-        with mock.patch.object(_rank_work, "_PAUSE", 1000):  # the thread looks at the beginning and at the end only
+        with mock.patch.object(_rank_work, "_PAUSE", 1000):  # the watch reads only at its begin and at its end
             training.on_rank_zero("evaluate", self.work_until_the_others_wait, warn_after=0.25, warn=self.lines.append)
             self.wait_for_rank_0()
         self.check_line()
@@ -95,7 +97,7 @@ class OnRankZero(unittest.TestCase):
             for rank in range(1, rueda.size()):
                 rueda.send_async(np.zeros(1), peer=rank, tag=6)
         else:
-            rueda.receive(np.zeros(1), peer=0, tag=6)  # a message is no operation, so this rank has announced none
+            rueda.receive(np.zeros(1), peer=0, tag=6)  # a message is not counted as an operation
         _rank_work._Watch.finish()
         self.assertEqual(self.lines, [])
         rueda.barrier()

@@ -65,7 +65,7 @@ class Lines:
                         parsed = training.Scaling.parse(scaling)
                     except InvalidArgument as error:
                         self.lines.append(f"{what} error {error}")
-                        parsed = "none"  # in C++, the options do not change
+                        parsed = "none"  # the C++ program then uses the policy "none"
                     self.add_rate(what, lambda p=parsed, o=options: training.LearningRate(0.001, p, **o))
         one = {"workers": 1}
         self.add_rate("base", lambda: training.LearningRate(-1, **one))

@@ -241,7 +241,7 @@ public:
     explicit Schedule(double seconds)
         : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
-    /// Called after each round.
+    /// Makes the choices for the next round. All ranks call this function after each round.
     void next() {
         const Clock::time_point now = Clock::now();
         const bool change = rounds_ < kEachRound || now - changed_ >= std::chrono::seconds(1);

@@ -26,8 +26,8 @@ struct Ways;
 
 enum class RanksAs : std::uint8_t { threads, processes };
 
-/// What the body of a rank can use. Threads: the rank's own thread. phase() and report() may also be called by other
-/// threads of the rank, one at a time.
+/// The functions that the body of a rank can use. Threads: the rank's own thread. phase() and report() may also be
+/// called by other threads of the rank, one at a time.
 class RankContext {
 public:
     RankContext(int rank, detail::Board& board, detail::Ways& ways) : rank_(rank), board_(board), ways_(ways) {}
@@ -115,8 +115,8 @@ struct RankOutcome {
 
 struct RanksResult {
     std::vector<RankOutcome> ranks;
-    /// What the ranks left behind: one line for each process, each descriptor, and each file in /dev/shm or in the
-    /// temporary folder.
+    /// The things that the ranks left behind: one line for each process, each descriptor, and each file in /dev/shm or
+    /// in the temporary folder.
     std::vector<std::string> leaks;
 
     /// Returns true if all ranks returned and nothing was left behind.

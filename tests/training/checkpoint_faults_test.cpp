@@ -29,7 +29,8 @@ constexpr int kSaved = 0;
 constexpr int kRefused = 1;
 constexpr int kKilled = 2;
 
-/// Saves step 2 in a forked child whose n-th call is faulty. `all_calls` is set to whether the fault was never reached.
+/// Saves step 2 in a forked child, whose call number `call` is faulty. `beyond_the_end` becomes true if the child made
+/// fewer calls, so that the fault did not happen.
 int save_with_fault(const std::filesystem::path& store, int parts, Fault fault, int call, bool& beyond_the_end) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -53,7 +54,7 @@ std::ptrdiff_t folders_in(const std::filesystem::path& store) {
     return std::distance(std::filesystem::directory_iterator(store), std::filesystem::directory_iterator());
 }
 
-/// Runs a save once for each of its calls. Returns the number of calls.
+/// Repeats a save until each of its calls was faulty once. Returns the number of calls.
 int try_every_call(int parts, Fault fault) {
     bool beyond_the_end = false;
     int call = 0;
@@ -67,7 +68,8 @@ int try_every_call(int parts, Fault fault) {
         INFO("fault " << static_cast<int>(fault) << " at call " << call << ", outcome " << outcome);
         CHECK((outcome == kSaved ? step == 2 : step == 1 || step == 2));
         CHECK((fault != Fault::short_write || outcome == kSaved));
-        // The next save works. It removes what the faulty save left behind, and step 1, if that could not be removed.
+        // The next save works. It removes what the faulty save left behind. It also removes step 1, if the faulty save
+        // could not do so.
         REQUIRE(test::save_in_store(store.path(), 3, parts, 1).is_ok());
         CHECK(test::newest_readable_step(store.path()) == 3);
         CHECK(folders_in(store.path()) == 1);
@@ -103,7 +105,8 @@ TEST_CASE("whichever call fails while checkpoints are read, no damaged values ar
     } while (test::counted_calls() >= call);
     test::set_fault(Fault::none, 0);
     CHECK(call > 20);
-    // −1 is the failure to read the store's folder. Other faults lead to the checkpoint before, or do not matter.
+    // The result is −1 if the store's folder could not be read. After other faults, step 1 is read in place of step 2,
+    // or the fault has no effect.
     CHECK(steps == std::set<std::int64_t>{-1, 1, 2});
 }
 
@@ -204,7 +207,7 @@ TEST_CASE("save() returns while its thread writes, and the copy is of that momen
     };
     test::hold_writes(true);
     CHECK(save(1));
-    CHECK_FALSE(save(2));  // the thread still holds the checkpoint of step 1
+    CHECK_FALSE(save(2));  // the manager's thread has not written the checkpoint of step 1 yet
     CHECK_FALSE(save(3));
     test::hold_writes(false);
     manager.wait();
@@ -345,10 +348,10 @@ TEST_CASE("the callback for warnings is called by one thread at a time", "[check
     test::set_disk_full(true);
     job.values.set(1);
     CHECK(manager.save({.step = 1, .model = job.values.model()}));
-    while (begun.load() == 0) {  // until the manager's thread says that the disk is full
+    while (begun.load() == 0) {  // waits for the warning of the manager's thread that the disk is full
         std::this_thread::yield();
     }
-    CHECK_FALSE(manager.save({.step = 2, .model = job.values.model()}));  // this thread says that it skips step 2
+    CHECK_FALSE(manager.save({.step = 2, .model = job.values.model()}));  // this thread warns that step 2 is skipped
     manager.wait();
     test::set_disk_full(false);
     CHECK(begun.load() == 2);
@@ -364,7 +367,7 @@ TEST_CASE("a save in parts ends if its thread cannot start", "[checkpoint_faults
     test::refuse_threads(true);
     const bool started = manager.save_parts(parts, {.step = 1, .state = job.values.state()});
     test::refuse_threads(false);
-    CHECK(started);  // as on the ranks whose threads have started
+    CHECK(started);  // the result is the same as on ranks whose threads have started
     CHECK_THAT(manager.last_failure(), Contains("starting a thread failed"));
     REQUIRE(job.warnings.size() == 1);
     CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 1 was not saved: starting a thread failed"));

@@ -125,7 +125,8 @@ TEST_CASE("a damaged checkpoint is noticed, and the one before it is used", "[tr
     CHECK(restored_step() == 1);
     std::filesystem::resize_file(found[1].folder / "state.safetensors", 100);
     CHECK(restored_step() == 1);
-    std::filesystem::remove(found[0].folder / "state.safetensors");  // incomplete, so there is nothing to warn about
+    std::filesystem::remove(found[0].folder / "state.safetensors");  // now the checkpoint is incomplete, which causes
+                                                                     // no warning
     job.warnings.clear();
     CHECK(restored_step() == 1);
     CHECK(job.warnings.size() == 1);
@@ -294,7 +295,8 @@ TEST_CASE("checkpoints are due by steps and by time", "[training]") {
     CheckpointManager failing(options);
     std::filesystem::remove(options.folder);
     std::ofstream(options.folder) << "a file in place of the folder";
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // this is the time that the test is about
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // longer than the interval of one second, which this
+                                                                   // test is about
     CHECK(by_time.is_due(1));
     CHECK(by_time.save_when_due({.step = 1, .model = job.values.model()}));
     CHECK_FALSE(by_time.save_when_due({.step = 2, .model = job.values.model()}));

@@ -81,9 +81,10 @@ void sum_exactly() {
             sum.add(numbers[i]);
         }
     }
-    check(sum.over_ranks().value() == 0x1p-997, "the sum was rounded");  // 5e-324 is less than half of its last bit
+    check(sum.over_ranks().value() == 0x1p-997, "the sum was rounded");  // 5e-324 is lost, because it is less than half
+                                                                         // of the last bit of this sum
 
-    training::ExactSum halves;  // rounds to even: 2^53 + 1 is between 2^53 and 2^53 + 2
+    training::ExactSum halves;  // 2^53 + 1 lies in the middle between 2^53 and 2^53 + 2, and is rounded to even
     halves.add(0x1p53);
     halves.add(1.0);
     check(halves.value() == 0x1p53, "a tie was not rounded to even");
@@ -107,8 +108,8 @@ void sum_exactly() {
 
 void average() {
     training::Mean mean;
-    training::ExactSum sum;     // over the samples of all ranks
-    training::ExactSum weight;  // of the samples of all ranks
+    training::ExactSum sum;     // the sum over the samples of all ranks
+    training::ExactSum weight;  // the total weight of these samples
     const training::Range mine = training::shard(101, rueda::rank(), rueda::size());
     for (std::int64_t i = 0; i < 101; ++i) {
         const double value = static_cast<double>(i) * 0.1;

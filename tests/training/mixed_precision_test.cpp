@@ -96,7 +96,8 @@ TEST_CASE("wrong options of a loss scale are named", "[training]") {
 }
 
 TEST_CASE("master weights keep updates that are too small for 16 bits", "[training]") {
-    // 1, and a gradient of 2^-10, in both formats. The distance between numbers below 1 is 2^-11 and 2^-8.
+    // The value 1 and a gradient of 2^-10 in both formats. Just below 1, neighbouring numbers differ by 2^-11 in
+    // float16, and by 2^-8 in bfloat16.
     struct Case {
         DType dtype;
         std::uint16_t one;
@@ -111,7 +112,8 @@ TEST_CASE("master weights keep updates that are too small for 16 bits", "[traini
         MasterWeights master(each.dtype, {{"w", values, gradient}});
         CHECK(master.parameters()[0].values[0] == 1.0F);
         Optimizer optimizer(Sgd{}, {master.parameters().begin(), master.parameters().end()});
-        // Each step subtracts 2^-14, an eighth (or a 64th) of the distance to the next 16-bit number.
+        // Each step subtracts 2^-14. This is an eighth of the distance to the next number in float16, and a 64th in
+        // bfloat16.
         for (int step = 0; step < each.steps; ++step) {
             CHECK(master.take_gradients());
             CHECK(master.parameters()[0].gradient[0] == 0x1p-10F);

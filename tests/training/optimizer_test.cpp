@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// test_optimizers.py compares the rules that PyTorch has with PyTorch's.
+// Tests the optimizers. If PyTorch has the same optimizer, test_optimizers.py compares the two.
 #include "rueda/training/optimizer.hpp"
 
 #include <hwy/targets.h>
@@ -25,7 +25,7 @@ namespace {
 using Catch::Matchers::Contains;
 using test::message_of;
 
-constexpr std::size_t kCount = 517;  ///< more than a block of LAMB, and no multiple of a vector
+constexpr std::size_t kCount = 517;  ///< larger than a block of LAMB, and no multiple of a vector's length
 constexpr int kSteps = 12;
 
 const std::vector<OptimizerRule>& all_rules() {
@@ -57,7 +57,7 @@ struct Model {
             gradient[i] = static_cast<float>((random.uniform() - 0.5) * size);
         }
     }
-    /// The parameters if the model is divided before the elements `cuts`.
+    /// Returns the parameters of the model. At each index in `cuts`, a new parameter begins.
     std::vector<Parameter> parameters(std::vector<std::size_t> cuts = {}) {
         std::vector<Parameter> all;
         cuts.push_back(kCount);

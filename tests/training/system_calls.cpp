@@ -52,7 +52,7 @@ void note(const std::string& text) {
     }
 }
 
-/// Returns the fault of this call. Errors are set in errno, and killing happens here.
+/// Counts this call, and returns its fault. If the fault is an error, sets errno. If it is a death, kills the process.
 Fault next_fault() {
     const int number = ++calls;
     if (current_fault.load() == Fault::none || number != fault_at.load()) {
@@ -80,7 +80,8 @@ template <class Write>
 ssize_t faulty_write(int descriptor, std::size_t bytes, Write write) {
     struct stat facts {};
     ::syscall(SYS_newfstatat, descriptor, "", &facts, AT_EMPTY_PATH);
-    if (!S_ISREG(facts.st_mode) || descriptor <= 2) {  // notifications between threads, and the output of the test
+    if (!S_ISREG(facts.st_mode) || descriptor <= 2) {  // writes to other descriptors are notifications between threads,
+                                                       // or the output of the test
         return write(bytes);
     }
     while (writes_are_held.load()) {
@@ -133,8 +134,8 @@ std::vector<std::string> stop_recording() {
 
 namespace test = rueda::training::test;
 
-// The functions below make the system calls directly, because the C library's functions are hidden behind them.
-// They are visible to the shared libraries, so that the C++ library calls them, too.
+// The functions below replace functions of the C library, so they must make the system calls directly. The shared
+// libraries can see them, so the C++ library calls them, too.
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -187,7 +188,7 @@ ssize_t pwrite(int descriptor, const void* data, size_t bytes, off_t place) {
 ssize_t pread(int descriptor, void* data, size_t bytes, off_t place) {
     return test::must_fail(test::next_fault()) ? -1 : ::syscall(SYS_pread64, descriptor, data, bytes, place);
 }
-// The checked variant of _FORTIFY_SOURCE.
+// Replaces __pread_chk(), which programs call instead of pread() if they are compiled with _FORTIFY_SOURCE.
 ssize_t __pread_chk(int descriptor, void* data, size_t bytes, off_t place, size_t /*room*/) {
     return pread(descriptor, data, bytes, place);
 }

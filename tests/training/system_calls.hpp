@@ -25,7 +25,7 @@ enum class Fault : std::uint8_t {
 void set_fault(Fault fault, int call);
 /// Makes every write fail with ENOSPC, or lets writes work again. Threads: any.
 void set_disk_full(bool is_full);
-/// Holds every write until it is called with false. Threads: any.
+/// With true, holds every write until the function is called with false. Threads: any.
 void hold_writes(bool hold);
 
 /// Makes open() of exactly this path fail with EACCES. An empty path: nothing is forbidden. Only one test at a time.

@@ -71,7 +71,7 @@ class Resume(unittest.TestCase):
         self.assertEqual(first, 0)
         status, first, rest = self.run_job("killed", new_ranks, layout)
         self.assertEqual(status, 0)
-        # Checkpoint `step` may have been interrupted; the one before it was complete when this one began.
+        # The kill may have interrupted the saving of checkpoint `step`. Checkpoint `step - 1` was complete before that.
         self.assertIn(first, (step - 1, step))
         self.check_losses(rest, whole, first, exact=ranks == new_ranks)
 

@@ -100,7 +100,7 @@ def _harness() -> Path:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How Rueda forms batches. None stands for Rueda's default."""
+    """The settings by which Rueda forms batches. None stands for Rueda's default."""
 
     memory: str
     hold_us: int | None = None

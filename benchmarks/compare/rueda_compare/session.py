@@ -27,7 +27,7 @@ class PeerFailed(Exception):
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a case is measured in one round."""
+    """The limits for measuring a case in one round: the time, and the fewest and the most iterations."""
 
     seconds: float
     fewest: int

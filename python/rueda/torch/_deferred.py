@@ -26,8 +26,8 @@ _pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weak
 
 
 def check_name(process_set: int, name: str) -> None:
-    """Refuses a name of a pending operation, before anything is started. The exchange of the sizes has a name of its
-    own, which is free earlier.
+    """Raises DuplicateName if an operation with this name is pending. Rueda itself would not notice this in time: the
+    exchange of the sizes is started first, and it has another name, which is free before the operation's own name is.
     """
     earlier = _pending.get((process_set, name))
     if earlier is not None and not earlier.is_launched():

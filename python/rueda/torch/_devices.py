@@ -32,10 +32,10 @@ def current_stream(index: int) -> Any:
 @contextlib.contextmanager
 def on_stream(stream: Any) -> Iterator[None]:
     """A scope in which the stream is the current stream of its device, on this thread."""
-    # A thread that has never chosen a device has device 0. At its end, torch.cuda.stream() returns to the previous
-    # device by cudaSetDevice(). Since CUDA 12, this call creates a context on that GPU (about 500 MB). So an outer
-    # scope changes the device and later restores it without creating a context. The inner scope sees only the stream's
-    # own device.
+    # A thread that has never chosen a device has device 0. At the end of a scope of torch.cuda.stream(), PyTorch
+    # returns to the thread's previous device by cudaSetDevice(). Since CUDA 12, this call creates a context on the
+    # previous device (about 500 MB). To avoid this, the outer scope, torch.cuda.device(), changes the device, and later
+    # restores it without creating a context. So for the inner scope, the previous device is the stream's own device.
     with torch.cuda.device(stream.device), torch.cuda.stream(stream):
         yield
 

@@ -62,7 +62,7 @@ _claims: dict[Key, _Claim] = {}
 
 
 def _forget_claims() -> None:
-    """Removes all claims. Called when the job has ended, because process sets of the next job have other numbers."""
+    """Removes all claims at the end of a job, because process sets of the next job have other numbers."""
     for claim in _claims.values():
         claim.is_last, claim.reduction = False, None
     _claims.clear()
@@ -401,7 +401,9 @@ class _DistributedOptimizer(_Common):
     # --- starting reductions ------------------------------------------------------------------------------------------
 
     def _accumulated(self, parameter: Parameter) -> None:
-        """Called after a backward pass has added to the parameter's gradient."""
+        """Counts a backward pass that has added to the parameter's gradient. Starts the reduction after the last such
+        pass. PyTorch's hook calls this method.
+        """
         if self._allreduce_delay[parameter] <= 0:
             raise AssertionError(_TOO_MANY_PASSES.format(name=self._parameter_names[parameter]))
         self._synchronized = False

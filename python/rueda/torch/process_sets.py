@@ -105,14 +105,14 @@ _job_comm: Any = None
 
 
 def begin_job(comm: Any) -> None:
-    """Stores the communicator of the new job. Called after init()."""
+    """Stores the communicator of the new job. Call it after init()."""
     global _job_comm
     _job_comm = comm if hasattr(comm, "Get_group") else None
     global_process_set._begin(0)
 
 
 def end_job() -> None:
-    """Makes all sets unregistered. Called after shutdown()."""
+    """Makes all sets unregistered. Call it after shutdown()."""
     for process_set in _known:
         process_set._end()
     _known.clear()

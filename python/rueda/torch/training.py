@@ -79,9 +79,9 @@ def clip_grad_norm_(
     """Multiplies gradients in place, so that the norm of all of them together is at most ``max_norm``. Returns the norm
     before the clipping, computed in float64.
 
-    Call it when the gradients are reduced, so after ``optimizer.synchronize()`` of rueda.torch.DistributedOptimizer.
-    All ranks then have the same gradients, and no communication is needed. (torch.nn.utils.clip_grad_norm_ is then
-    equally right. It has no ``sharded``.)
+    Call this function when the gradients are reduced. With rueda.torch.DistributedOptimizer, this is after
+    ``optimizer.synchronize()``. All ranks then have the same gradients, and no communication is needed. (You can also
+    use torch.nn.utils.clip_grad_norm_, which has no argument ``sharded``.)
 
     Args:
         parameters: tensors. Those without a gradient are left out.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Lets a job that was killed continue where it stopped, and random numbers that continue with it."""
+"""Lets a job that was killed continue where it stopped, with the random numbers of an uninterrupted job."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class RandomState:
 class BackupAndRestore:
     """The steps that remain of a training run, for a ``for`` loop. A job that was killed continues where it stopped.
 
-    The constructor restores the newest checkpoint. If there is none, it gives all ranks the model and the state of rank
-    0. The loop begins at the first step that the checkpoint does not contain. After each step, a checkpoint is saved if
-    one is due. After the last step, a checkpoint is saved in any case, and rank 0 waits until it is complete. A loop that
-    is left early saves nothing more. All ranks must use it, with the same arguments.
+    The constructor restores the newest checkpoint. If there is none, all ranks get rank 0's model and state. The loop
+    begins at the first step that the checkpoint does not contain. After each step, a checkpoint is saved if one is due.
+    After the last step, a checkpoint is saved in any case, and rank 0 waits until it is complete. A loop that is left
+    early saves nothing more. All ranks must use it, with the same arguments.
 
     A resumed run computes the same values as an uninterrupted run if everything that a step uses is a function of the
     step's number, or is in the model or the state. For data, use Sampler.at_step(); for random numbers, use ``seed``. The

@@ -22,7 +22,7 @@ from rueda import _collectives, _lifecycle, _native, _objects
 from rueda.errors import Internal, InvalidArgument, ResourceExhausted, RuedaError
 from rueda.training import _trees
 
-#: The value under which a checkpoint has the description of its state.
+#: The key under which a checkpoint stores the description of its state, as one of its values.
 _STRUCTURE = "python.structure"
 _logger = logging.getLogger("rueda.training")
 
@@ -139,7 +139,7 @@ class CheckpointManager:
             try:
                 with _lifecycle.busy(f"reading checkpoints in {self._folder}"):
                     result = body()
-            except Exception as error:  # any exception: the other ranks must be told
+            except Exception as error:  # catches every exception, because the other ranks must be told
                 failure = error
         result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.checkpoints")
         if failure is not None:
@@ -257,7 +257,7 @@ class CheckpointManager:
         """Runs in a thread of its own. It calls no operation on the ranks."""
         try:
             not_removed = _native.checkpoint_save(self._path(), step, *arguments)
-        except Exception as error:  # an exception must not end the thread without a line
+        except Exception as error:  # catches every exception, because the failure must be reported
             known = isinstance(error, RuedaError)
             self._take_failure(step, error if known else Internal(f"{type(error).__name__}: {error}"))  # type: ignore[arg-type]
             return
@@ -449,7 +449,7 @@ def share(model: Any, state: Mapping[str, Any]) -> None:
                 _trees.check_dtype(name, tensor)
             tensors = dict(_trees.Copies().copy("state", divided))
             forms = [(name, _trees.dtype_of(tensor), list(tensor.shape)) for name, tensor in tensors.items()]
-        except Exception as error:  # any exception: the other ranks must be told
+        except Exception as error:  # catches every exception, because the other ranks must be told
             failure = error
     structure, forms, failure = _objects.broadcast_object((structure, forms, failure), 0, "rueda.training.state")
     if failure is not None:

@@ -41,7 +41,8 @@ class _ExactSum:
         integers = np.ldexp(fractions, 53).astype(np.int64)  # exact: a float64 has 53 bits
         for exponent in np.unique(exponents):
             these = integers[exponents == exponent]
-            # Sums of 2^35 halves fit into 64 bits.
+            # Each integer is split into a high and a low half of at most 27 bits, so sums of 2^35 halves fit into 64
+            # bits.
             high = int((these >> _HALF_BITS).sum())
             low = int((these & ((1 << _HALF_BITS) - 1)).sum())
             self.units += ((high << _HALF_BITS) + low) << (int(exponent) + _UNIT_BITS - 53)

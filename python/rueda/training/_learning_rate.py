@@ -124,7 +124,7 @@ class StepDecay:
     """Multiplies the rate by ``factor`` at each milestone.
 
     Args:
-        milestones: steps in ascending order. The rate of a milestone's step is already lower.
+        milestones: steps in ascending order. The step of a milestone is the first step with the lower rate.
         factor: a number above 0.
 
     Raises:

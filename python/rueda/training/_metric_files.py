@@ -31,8 +31,8 @@ def _whole_lines(path: str, first_step: int) -> str:
 
 
 def _begin_file(path: str, beginning: str) -> TextIO:
-    """Makes a file with this text, and returns it open for more. If the job is killed meanwhile, the earlier file with
-    the same path is unchanged.
+    """Makes a file with this text, and returns the open file, to which the caller can add text. If the job is killed
+    while the file is made, an earlier file with the same path stays unchanged.
     """
     new = f"{path}.new"
     file = open(new, "w", newline="", encoding="utf-8")  # noqa: SIM115  (the caller closes it)
@@ -125,7 +125,8 @@ class _TensorBoardFile:
         self._summary = summary_pb2.Summary
         self._writer = EventFileWriter(folder)
         if first_step > 0:
-            # TensorBoard then hides the events of steps that are repeated.
+            # This event makes TensorBoard hide earlier events of `first_step` and later steps, because the job repeats
+            # these steps.
             status = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
             self._writer.add_event(self._event(wall_time=time.time(), step=first_step, session_log=status))
 

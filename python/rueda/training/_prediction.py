@@ -56,7 +56,7 @@ def predict(
                 batch = range(begin, min(begin + batch_size, mine.stop))
                 outputs.append(_checked(function(batch), batch))
         rows, kind = _concatenated(outputs)
-    except Exception as error:  # any exception: the other ranks must be told
+    except Exception as error:  # catches every exception, because the other ranks must be told
         failure = error
     form = None if rows is None else (str(rows.dtype), tuple(rows.shape[1:]), kind)
     text = None if failure is None else f"{type(failure).__name__}: {failure}"

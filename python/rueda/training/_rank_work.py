@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Long work of a program that is no training step: on rank 0 alone, or on all ranks."""
+"""Runs long work that is not part of a training step, on rank 0 alone or on all ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rueda.errors import Internal, RuedaError
 T = TypeVar("T")
 
 _logger = logging.getLogger("rueda.training")
-#: Seconds between two looks at the counts of this rank. A look takes tens of microseconds.
+#: The seconds between two times at which the watch reads the counts of this rank. Reading them takes tens of
+#: microseconds.
 _PAUSE = 0.1
 
 
@@ -79,8 +80,8 @@ def on_rank_zero(
 
 
 class _Counts:
-    """How many operations of this rank have ended, how long these have waited for other ranks, and how long the oldest
-    operation that has not ended has waited.
+    """Counts of this rank's operations: how many have ended, how long these have waited for other ranks, and how long
+    the oldest pending operation has waited.
     """
 
     def __init__(self) -> None:
@@ -91,8 +92,9 @@ class _Counts:
 
 
 class _Watch:
-    """Watches in a thread how long operations of this rank wait until the first of them ends. Rank 0 has then ended its
-    work, because operations of all ranks need rank 0. Nothing is sent, so the watch adds no operation that waits.
+    """Measures, in a thread, how long operations of this rank wait for rank 0. The watch stops when the first of these
+    operations has ended. At that time rank 0 has ended its work, because every operation of all ranks needs rank 0. The
+    watch sends nothing, so it adds no operation that waits.
     """
 
     current: _Watch | None = None
@@ -108,7 +110,7 @@ class _Watch:
         self._thread = threading.Thread(target=self._run, name="rueda-watch", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError as error:  # rank 1 must not raise it alone, because the other ranks go on
+        except RuntimeError as error:  # rank 1 must not raise this error alone, because the other ranks go on
             warn(
                 f"Nobody watches how long rank 1 waits for rank 0's work on '{what}', because starting a thread failed: "
                 f"{error}. Allow this user more threads"
@@ -116,13 +118,13 @@ class _Watch:
 
     @classmethod
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
-        """Ends the watch of the last work, if it still runs, and begins one for the next work."""
+        """Ends the watch of the last work, if this watch still runs, and begins a watch of the next work."""
         cls.finish()
         cls.current = cls(what, warn_after, warn)
 
     @classmethod
     def finish(cls) -> None:
-        """Makes the watch take a last look, and waits for it."""
+        """Makes the watch read the counts once more, and waits until its thread has ended."""
         if cls.current is not None:
             cls.current._stop.set()
             if cls.current._thread.ident is not None:  # it was started
@@ -149,7 +151,8 @@ class _Watch:
         self._longest = max(self._longest, min(now.oldest, time.monotonic() - self._began))
         ended: int = now.ended - self._before.ended
         if ended > 0:
-            # The mean wait of those that have ended, in case that this thread has looked too late to see them wait.
+            # An operation that waited may have ended before this thread saw it wait. So the mean wait of the operations
+            # that have ended counts, too.
             self._longest = max(self._longest, (now.waited - self._before.waited) / ended)
         return ended > 0
 
@@ -180,7 +183,7 @@ def on_all_ranks(what: str, body: Callable[[], T]) -> list[T]:
     try:
         with _lifecycle.busy(what):
             result = body()
-    except Exception as error:  # any exception: the other ranks must be told
+    except Exception as error:  # catches every exception, because the other ranks must be told
         failure = error
     text = None if failure is None else f"{type(failure).__name__}: {failure}"
     everyones = _objects.allgather_object((result, text), "rueda.training.on_all_ranks")

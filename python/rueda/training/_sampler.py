@@ -166,7 +166,8 @@ class Sampler:
         indices = self._order[begin + mine.start : begin + mine.stop]
         counted = len(mine)
         if self._remainder == "pad" and length < self._batch:
-            # The ranks' padding together is the beginning of the epoch, which is repeated if it is too short.
+            # The padding of all ranks together consists of the first samples of the epoch. If the epoch has fewer
+            # samples than the padding needs, its samples are repeated.
             full = shard(self._batch, self._rank, self._size)
             places = range(full.start - mine.start, full.stop - mine.stop)
             indices = indices + [self._order[place % self._samples] for place in places]

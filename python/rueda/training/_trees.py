@@ -145,7 +145,7 @@ def check_dtype(name: str, tensor: Tensor) -> None:
     """Checks that a file can hold the tensor.
 
     Raises:
-        TypeError: it has another dtype than those of Rueda. The message has its name.
+        TypeError: the tensor has a dtype that Rueda does not have. The message contains the tensor's name.
     """
     if _dtype_name(tensor) not in DType.__members__:
         raise TypeError(
@@ -154,8 +154,8 @@ def check_dtype(name: str, tensor: Tensor) -> None:
 
 
 def view_of(tensor: Tensor) -> Tensor:
-    """Returns what Rueda takes for contiguous memory of the CPU. For PyTorch this is a TensorView, because DLPack of
-    PyTorch 1.13 has no bool.
+    """Returns an object through which Rueda can use a contiguous tensor in the CPU's memory. For a tensor of PyTorch
+    this is a TensorView, because DLPack in PyTorch 1.13 does not support bool.
     """
     if not is_torch(tensor):
         return tensor
@@ -221,7 +221,7 @@ def _memory_for_copy(tensor: Tensor) -> Tensor:
     if is_torch(tensor):
         try:
             return torch_if_loaded().empty(tensor.shape, dtype=tensor.dtype, device="cpu")
-        except RuntimeError as error:  # PyTorch has no exception of its own for this
+        except RuntimeError as error:  # PyTorch has no separate exception for a lack of memory
             raise MemoryError(str(error)) from error
     return numpy().empty(tensor.shape, tensor.dtype)
 
@@ -251,7 +251,7 @@ def check_targets(state: Mapping[str, Any]) -> None:
     """Checks that each value of ``state`` can take a restored value.
 
     Raises:
-        InvalidArgument: a value cannot. The message has its key.
+        InvalidArgument: a value cannot take a restored value. The message contains the key of this value.
     """
     for key, target in state.items():
         if not (hasattr(target, "load_state_dict") or is_torch(target) or is_array(target) or isinstance(target, dict)):

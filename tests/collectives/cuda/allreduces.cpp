@@ -22,7 +22,8 @@ bool is_unsigned(DType dtype) {
     return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
 }
 
-/// How much a result may differ: factors are rounded to the type, and 16-bit sums are rounded at every step.
+/// Returns how much a result may differ from the exact value. Factors are rounded to the type, and 16-bit sums are
+/// rounded at every step.
 double tolerance_of(const Segment& segment) {
     const bool is_exact = segment.reduce_op != ReduceOp::average && segment.prescale == 1.0 && segment.postscale == 1.0;
     if (is_exact || !ops::is_floating_point(segment.dtype)) {

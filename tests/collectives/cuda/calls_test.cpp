@@ -124,7 +124,7 @@ TEST_CASE("what NCCL cannot reduce is refused with a way out", "[unit]") {
     CHECK(has(refusal(reduction_of(DType::float16, ReduceOp::sum, 1.4 * std::ldexp(1.0, -24))), "in this type"));
 }
 
-/// A host's memory that stands for device memory: only its addresses are used.
+/// Memory of the host that stands for device memory. The tests use only its addresses.
 struct Memory {
     std::array<std::byte, 4096> input{};
     std::array<std::byte, 4096> output{};

@@ -27,12 +27,14 @@ struct MeasuredDevice {
         scope = std::make_unique<cuda::ContextScope>(device->api(), device->context());
         stream = device->stream().value();
     }
-    /// Measures until the clock is known, which a busy machine can delay. Returns the begin of the measured work.
+    /// Begins to measure work, again and again until the device's clock is known. On a busy machine this can take
+    /// several seconds. Returns the begin of the measured work.
     [[nodiscard]] cuda::TimedBegin begin_when_possible() const {
         const auto limit = SteadyClock::now() + 20s;
         cuda::TimedBegin begin = device->begin_timed(stream);
         while (begin.event == nullptr && SteadyClock::now() < limit) {
-            std::this_thread::sleep_for(1ms);  // nothing wakes this thread when a second has passed
+            std::this_thread::sleep_for(1ms);  // the next measurement of the clock comes a second after the last one,
+                                               // and nothing wakes this thread then
             begin = device->begin_timed(stream);
         }
         REQUIRE(begin.event != nullptr);
@@ -79,7 +81,8 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     CHECK(failing.device->begin_timed(failing.stream).event == nullptr);
     CHECK(gpu::live_events() == events);
 
-    // The end's event with a time cannot be recorded: the work is not measured, and its end is known.
+    // The event that takes the time of the end cannot be recorded. So the work is not measured, but its end is known by
+    // the second event, which has no time.
     cuda::TimedBegin begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 1, cuda::kCudaInvalidValue);
     const auto unmeasured = failing.device->end_timed(begin, failing.stream);
@@ -87,7 +90,7 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     CHECK_FALSE(unmeasured.value()->times().has_value());
     CHECK(gpu::live_events() == events);
 
-    // The end itself cannot be recorded.
+    // The second event cannot be recorded either way, so the end of the work is not known.
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Failures of the CUDA plugin on the stand-in: missing members, errors of NCCL and of the driver, refusals, and defects
-// that a test plants into the tables of functions.
+// Tests failures of the CUDA plugin, on the stand-in: missing members, errors of NCCL and of the driver, refusals, and
+// defects that a test plants into the tables of functions.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -272,7 +272,8 @@ cuda::CudaResult wait_only_in(bool program, cuda::CudaStream stream, cuda::CudaE
                                                  : cuda::kCudaSuccess;
 }
 
-/// Whether the stand-in or a comparison of results finds a fault in a few allreduces with the given tables.
+/// Runs a few allreduces with the given tables of functions. Returns whether the stand-in or a comparison of results
+/// finds a fault.
 bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         const auto complaints = complaints_of_members(
@@ -348,7 +349,7 @@ TEST_CASE("planted defects are found", "[gpu]") {
         planted.cuda.context_push = [](cuda::CudaContext context) {
             cuda::CudaContext current = nullptr;
             static_cast<void>(real_cuda.context_get_current(&current));
-            // A push without a current context comes from the test's program, and must work.
+            // If no context is current, the test's program makes this call, and the call must work.
             return real_cuda.context_push(current == nullptr ? context : nullptr);
         };
     }

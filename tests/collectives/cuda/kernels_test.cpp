@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Loading and launching of the device kernels, on the stand-in for the driver.
+// Tests how the device kernels are loaded and launched, on the stand-in for the driver.
 #include "collectives/cuda/kernels.hpp"
 
 #include <array>
@@ -23,7 +23,7 @@ namespace {
 
 using namespace collectives::cuda;  // NOLINT(google-build-using-namespace): this test uses most of it
 
-/// A device of the stand-in, and the lines that its kernels noted.
+/// A device of the stand-in, and the lines that the loading of its kernels wrote to the log.
 struct KernelFixture {
     explicit KernelFixture(std::string_view image = gpu::kKernelImage) {
         gpu::reset(Catch::rngSeed(), 1);

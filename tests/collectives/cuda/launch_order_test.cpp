@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The order of the batches of several process sets, and the list of the sets that need it.
+// Tests the order in which the batches of several process sets are launched, and the list of the sets that need such an
+// order.
 #include "collectives/cuda/order/launch_order.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     const int a = 0;
     const int b = 0;
     CHECK(order.enter(&a, 0, 1) == 1);
-    CHECK(order.awaited(&a) == 1);  // the members have not agreed on its number
+    CHECK(order.awaited(&a) == 1);  // the members have not agreed on the number of a's batch
     CHECK(order.enter(&b, 0, 2) == 2);
     order.agree(&b, 2);
     CHECK(order.awaited(&b) == 1);  // a's number may become 1
@@ -35,7 +36,8 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     CHECK(order.awaited(&b) == kNothing);
     order.leave(&b);
     CHECK(order.awaited(&a) == kNothing);
-    CHECK(order.enter(&b, 0, 2) == 8);  // higher than every number so far, so a stays the next one
+    CHECK(order.enter(&b, 0, 2) == 8);  // the number is higher than every number so far, so a's batch is still the next
+                                        // one
     order.agree(&b, 8);
     CHECK(order.awaited(&a) == kNothing);
     CHECK(order.awaited(&b) == 1);
@@ -68,13 +70,13 @@ TEST_CASE("Devices wait for their own batches only, and count together", "[unit]
     CHECK(order.enter(&a, 0, 1) == 11);
 }
 
-/// Whether a process has one count of numbers for its devices, as it must.
+/// The owner of the count of batch numbers: the process, as it must be, or the device, which is a planted defect.
 enum class Count : std::uint8_t { of_process, of_device };
 
-/// Processes with devices, and process sets. A set has at most one device of each process. Each member goes through the
-/// batches of its sets in the order of the sets' logs, and the steps of all members are interleaved at random. When a
-/// process announces a batch, its program lets the batch wait for the ends of some batches that it has launched, on any
-/// of its devices.
+/// A model of a job: processes with devices, and process sets. A set has at most one device of each process. Each
+/// member goes through the batches of its sets in the order of the sets' logs, and the steps of all members are
+/// interleaved at random. When a process announces a batch, its program makes this batch wait for the ends of some
+/// earlier batches, which the process has launched on any of its devices.
 class Job {
 public:
     Job(std::uint64_t seed, std::size_t processes, std::size_t devices, std::size_t sets, Count count)
@@ -104,8 +106,8 @@ public:
         });
     }
 
-    /// Executes the queues of the devices as GPUs do: a batch ends when it is the first one on all members, and when
-    /// all batches have ended for which it waits. Returns whether all queues become empty.
+    /// Executes the queues of the devices as GPUs do: a batch ends when it is the first one in the queues of all its
+    /// members, and when all batches for which it waits have ended. Returns whether all queues become empty.
     bool execute() {
         bool any = true;
         while (any) {
@@ -136,7 +138,7 @@ private:
         std::size_t device = 0;
         std::size_t batch = 0;
         Phase phase = Phase::away;
-        std::vector<Batch> waits_for{};  // of the batch that the member announced
+        std::vector<Batch> waits_for{};  // the batches for which the announced batch waits
     };
     struct Launched {
         Batch batch;
@@ -188,7 +190,7 @@ private:
                 return true;
             case Phase::announced:
                 if (set.announced[member.batch] < set.members.size()) {
-                    return false;  // the log has not called it
+                    return false;  // the log has not called the batch
                 }
                 proposals.push_back(
                     order.enter(&member, static_cast<int>(member.device), static_cast<std::int32_t>(s)));
@@ -216,7 +218,7 @@ private:
 
     std::mt19937_64 random_;
     const Count count_;
-    std::deque<LaunchOrder> orders_;  // for each process, or for each device of each process
+    std::deque<LaunchOrder> orders_;  // one for each process, or one for each device of each process
     const std::size_t devices_;
     std::vector<Set> sets_;
     std::map<std::pair<std::size_t, std::size_t>, std::deque<Launched>> queues_;  // by process and device
@@ -252,7 +254,7 @@ TEST_CASE("A set that is alone has no order, and a set that comes later cannot h
     CHECK((later.any && later.without_order == 4));
     CHECK(sets.is_asked(&first));
     CHECK_FALSE(sets.is_asked(&second));
-    sets.decide(&first, true);  // another member of the first set has another set
+    sets.decide(&first, true);  // another member of the first set has other sets, so the members decided for an order
     const auto again = sets.add({.owner = &third, .set = 6, .rank = 0, .device = 0}, false);
     CHECK((again.any && !again.without_order));
     sets.remove(&first);
@@ -269,7 +271,8 @@ TEST_CASE("A set that expects others has an order with them", "[unit]") {
     CHECK(sets.add({.owner = &first, .set = 4, .rank = 0, .device = 0}, true).any);
     const auto other = sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false);
     CHECK((other.any && !other.without_order));
-    // A member of the first set may have refused NCCL, or another one may have decided first.
+    // If the members decide for NCCL without an order, the first set counts as a set without an order, although this
+    // rank expects other sets.
     sets.decide(&first, false);
     CHECK(sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false).without_order == 4);
 }

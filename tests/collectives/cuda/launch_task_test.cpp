@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The order of a launch task's calls, with tables of functions that follow a script.
+// Tests in which order a launch task calls the functions of the driver and of NCCL. In these tests, the functions
+// follow a script.
 #include "collectives/cuda/nccl/launch_task.hpp"
 
 #include <array>

@@ -237,7 +237,8 @@ std::vector<std::byte> Member::get(const std::byte* memory, std::size_t bytes) {
     check(cuda().copy_async(std::bit_cast<std::uintptr_t>(staging), std::bit_cast<std::uintptr_t>(memory), bytes,
                             stream_),
           "cuMemcpyAsync");
-    // A query in a loop, unlike a wait, ends if another member has failed and this member's work therefore never ends.
+    // If another member has failed, this member's work may never end. A wait for the work would then never return, so
+    // this loop asks again and again, and has a time limit.
     const auto end = Clock::now() + std::chrono::seconds(5);
     cuda::CudaResult state = cuda().stream_query(stream_);
     for (; state == cuda::kCudaNotReady && Clock::now() < end; state = cuda().stream_query(stream_)) {

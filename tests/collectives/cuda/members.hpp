@@ -32,7 +32,7 @@ struct GpuTables {
     cuda::CudaApi cuda;
     cuda::NcclApi nccl;
     int nccl_version = 22809;
-    /// The text of the kernels. If it is empty, there are none.
+    /// The text of the kernels. If the text is empty, the plugin has no kernels.
     std::string_view kernels{};
 };
 [[nodiscard]] GpuTables tables_of_stand_in();
@@ -42,8 +42,8 @@ struct Meeting {
     explicit Meeting(std::uint32_t count)
         : members(count), offers(count), splits(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
     using Set = std::vector<std::uint32_t>;
-    /// Returns a mapping of the shared memory of a set of members, for the member at `place` in it. All members of a
-    /// set that make their n-th communicator of it get the same memory.
+    /// Returns a mapping of the memory that the members of a set share. `place` is the position of the calling member
+    /// in the set. The n-th communicators that the members make of this set share one memory.
     [[nodiscard]] std::shared_ptr<Arena> map_arena(const Set& set, std::size_t nth, std::uint32_t place);
 
     const std::uint32_t members;
@@ -73,15 +73,15 @@ public:
     [[nodiscard]] const cuda::CudaApi& cuda() const { return tables_.cuda; }
     [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
-    /// Leaves device memory allocated at the end. A test needs this if it has no event to wait for before memory is
-    /// freed, because its batch failed after NCCL had begun to use the memory.
+    /// Leaves device memory allocated at the end. A test needs this if its batch fails after NCCL has begun to use the
+    /// memory. In this case there is no event that shows when the memory may be freed.
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
-    /// The number of batches after which a set without an order asks for one (SetCommunicator) in these tests.
+    /// In these tests, a set that has no launch order asks for one after this number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
     /// Plants a defect: in the communicators that are made from here on, each member takes its own proposal as the
-    /// number of a batch.
+    /// number of a batch, and not the highest proposal of all members.
     void keep_own_proposals() { keeps_own_proposals_ = true; }
     /// The communicators that are made from here on get memory that all members share, of at most `bytes` bytes.
     void share_memory(std::size_t bytes = std::size_t{2} << 20) { shared_bytes_ = bytes; }
@@ -94,16 +94,17 @@ public:
     /// Makes and connects a communicator of all members. Throws if this fails.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
     /// Makes and connects a communicator of the given members, which are in ascending order. All members must call it.
-    /// Returns null on the others. Communicators with the same number `id` count as one process set, so they get no
-    /// order among each other.
+    /// Returns null on the others. Communicators with the same number `id` count as one process set, so the members
+    /// agree on no launch order between them.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set,
                                                               std::int32_t id = 0);
-    /// Whether the communicators that are made from here on expect other process sets on this member's device.
+    /// Makes the communicators that are created from here on expect other process sets on this member's device.
     void expect_other_sets() { expects_other_sets_ = true; }
     /// Waits until the communicator is connected. Throws after a failure or too long a time.
     static void wait_until_connected(DeviceCommunicator& communicator);
 
-    /// Device memory with `bytes` in it, or with as many bytes of garbage. The program's stream writes it.
+    /// put() returns device memory with these bytes, and garbage() returns device memory with this number of arbitrary
+    /// bytes. The program's stream writes the bytes.
     [[nodiscard]] std::byte* put(std::span<const std::byte> bytes);
     [[nodiscard]] std::byte* garbage(std::size_t bytes);
     /// Reads device memory after all work in the program's stream.
@@ -153,7 +154,8 @@ private:
 };
 
 /// Runs `body` for each member in a thread of its own. Member i has device i modulo `devices`. Throws the first
-/// exception of a body. Resets the stand-in before, with `seed`, and requires that it found no misuse.
+/// exception of a body. Before the bodies run, resets the stand-in with `seed`. Afterwards, requires that the stand-in
+/// found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
                  const GpuTables* tables = nullptr, std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
 /// Like the function above, but returns the complaints of the stand-in and of the bodies, and requires nothing.
@@ -161,8 +163,9 @@ void run_members(std::uint32_t members, int devices, std::uint64_t seed, const s
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,
                                                              std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// Runs `body` three times: with NCCL and a device for each member, and through the host's memory with one device for
-/// all members and small pieces, without and with memory that the members share.
+/// Runs `body` three times. The first time, it runs with NCCL and a device for each member. The other two times, all
+/// members use one device, and the data move through the host's memory in small pieces: once without and once with
+/// memory that the members share.
 void run_both_ways(std::uint32_t members, std::uint64_t seed, const std::function<void(Member&)>& body);
 
 }  // namespace rueda::tests

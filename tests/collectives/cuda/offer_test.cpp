@@ -212,7 +212,7 @@ TEST_CASE("a set has an order if a member has other sets", "[unit]") {
     CHECK(decision_of(all).value().uses_nccl);
     CHECK(decision_of(all).value().has_order);
     auto alone = members_of(1);
-    alone[0].has_other_sets = true;  // a set of one rank waits for nobody
+    alone[0].has_other_sets = true;  // a set of one rank waits for no other rank, so it needs no order
     CHECK_FALSE(decision_of(alone).value().has_order);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// All operations of the CUDA plugin on the stand-in for the driver and NCCL, compared with values computed on the host.
+// Runs all operations of the CUDA plugin on the stand-in for the driver and NCCL, and compares the results with values
+// that are computed on the host.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -159,7 +160,7 @@ TEST_CASE("reducescatter of shares that are equal and of others", "[gpu]") {
 }
 
 /// Runs an alltoall, a gather or a scatter. `rows_to(from, to)` tells how many rows a member sends to another one.
-/// Every member's input has the values of value_of(), and each member's part follows the one before.
+/// Every member's input has the values of value_of(). In it, the parts for the members follow one another.
 void exchange(Member& member, DeviceCommunicator& communicator, Operation operation,
               const std::function<std::int64_t(std::uint32_t from, std::uint32_t to)>& rows_to, bool drops) {
     Segment segment{.dtype = DType::uint16, .count = 4};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// NCCL in several overlapping process sets, on the stand-in. Each member starts the batches of its sets in an order of
-// its own, and the stand-in runs one kernel of NCCL at a time on a device.
+// Tests NCCL in several overlapping process sets, on the stand-in. Each member starts the batches of its sets in its
+// own order, and the stand-in runs one kernel of NCCL at a time on a device.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -38,7 +38,7 @@ void ensure(bool is_true, const std::string& what) {
     }
 }
 
-/// Which tensors the batches have.
+/// The tensors of the batches.
 enum class Tensors : std::uint8_t {
     for_nccl,     ///< NCCL reduces them
     mixed,        ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
@@ -119,7 +119,8 @@ private:
         return static_cast<double>((static_cast<std::size_t>(number_) * 31 + batch) * (member + 1) % 97);
     }
 
-    /// Kind 0 is for NCCL alone, 1 is for the host's memory alone, and the others are for both.
+    /// A batch of kind 0 has only a tensor for NCCL, a batch of kind 1 only a tensor that moves through the host's
+    /// memory, and any other batch has both.
     [[nodiscard]] std::vector<Segment> segments_of_batch(std::size_t b, std::uint64_t kind) {
         std::vector<DType> dtypes;
         if (kind != 1) {
@@ -159,15 +160,16 @@ private:
     Task* task_ = nullptr;
 };
 
-/// Whether the sets have different numbers, as in a job. Sets with one number count as one set, and get no order.
+/// Whether the sets have different numbers, as in a job. Sets with equal numbers count as one set, so they get no
+/// launch order.
 enum class Numbers : std::uint8_t { different, equal };
 
-/// How long the devices may take for all batches before they count as blocked.
+/// The time that the devices may take for all batches. After this time they count as blocked.
 constexpr auto kPatience = 60s;
-/// The same in tests that expect a deadlock. If a device is only slow, such a test sees a deadlock too early.
+/// The same limit in tests that expect a deadlock. If a device is only slow, such a test may take this for a deadlock.
 constexpr auto kShortPatience = 300ms;
 
-/// Whether all devices do all of their work.
+/// Returns whether all devices end all of their work within this time.
 bool end_all_work(std::chrono::milliseconds patience) {
     const auto limit = Clock::now() + patience;
     while (gpu::outstanding() > 0) {
@@ -197,8 +199,8 @@ void launch_all(const std::vector<std::unique_ptr<OrderedSet>>& own, std::uint64
     }
 }
 
-/// Runs the batches of all sets of a member in an order of this member alone. When all members have launched all
-/// batches, compares the results. Throws "deadlock" if the devices cannot do the batches.
+/// Runs the batches of all sets of a member, in a random order that differs between the members. When all members have
+/// launched all batches, compares the results. Throws "deadlock" if the devices do not end the batches in time.
 void run_in_random_order(Member& member, const Sets& sets, std::uint64_t seed, Tensors tensors, Numbers numbers,
                          std::chrono::milliseconds patience = kPatience) {
     std::vector<std::unique_ptr<OrderedSet>> own;
@@ -280,17 +282,18 @@ void finish(std::initializer_list<OrderedSet*> sets) {
     }
 }
 
-/// How a batch that other members wait for ends.
+/// The possible ends of a batch that keeps another set waiting.
 enum class End : std::uint8_t { abandoned, aborted, destroyed, launched };
 
-/// Two sets of two members. Member 0 has entered a batch of the first set, and member 1 has not come to it.
+/// Runs two sets of two members. Member 0 enters a batch of the first set, while member 1 has not started this batch.
+/// Member 0 then cannot launch its batch of the second set before the first batch has ended in the way `end`.
 void keep_second_set_waiting(Member& member, End end) {
     member.expect_other_sets();
     std::vector<std::unique_ptr<OrderedSet>> sets;
     for (const int number : {1, 2}) {
         sets.push_back(std::make_unique<OrderedSet>(
             member, member.all_members(), number, member.connect(member.all_members(), number), 5, Tensors::for_nccl));
-        sets.back()->run_one();  // before the first batch, the members wait for each other
+        sets.back()->run_one();  // at the first batch of a set, the members wait for each other
     }
     member.meet();
     if (member.number() == 0) {
@@ -302,7 +305,7 @@ void keep_second_set_waiting(Member& member, End end) {
         advance_to(*sets[1], LaunchPhase::waits_for_set);
         ensure(sets[1]->communicator().awaited_set() == 1, "another set");
     } else {
-        sets[1]->run_one();  // this member's device has no batch of the first set
+        sets[1]->run_one();  // this member has started no batch of the first set, so its batch need not wait
     }
     member.meet();
     if (end == End::launched) {
@@ -328,8 +331,9 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
     }
 }
 
-/// At the first batch of a set, and after a batch that was staged, a member may not come because its device is busy. A
-/// batch without tensors changes nothing, because its members do not meet.
+/// The members of a set must meet before its first batch and before a batch that follows a staged one, because a member
+/// may be late if its device is busy. In a batch without tensors the members do not meet, so they must still meet
+/// before the next batch.
 TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
     for (const Tensors tensors : {Tensors::for_nccl, Tensors::alternating, Tensors::none_first}) {
         run_members(2, 2, 82, [tensors](Member& member) {
@@ -341,7 +345,7 @@ TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[
                                                             number == 1 ? tensors : Tensors::for_nccl));
             }
             if (tensors != Tensors::for_nccl) {
-                sets[0]->run_one();  // is staged, or has no tensors
+                sets[0]->run_one();  // this batch is staged, or it has no tensors
             }
             member.meet();
             if (member.number() == 0) {
@@ -379,10 +383,11 @@ TEST_CASE("a set that was alone gets an order when another set asks for one, and
                 }
             }
             const std::size_t warnings = member.warnings().size();
-            // Member 0 is the first one of the first and the third set.
+            // The first member of a set warns that the set cannot use NCCL yet. This is member 1 for the second set,
+            // and member 0 for the third set.
             ensure(warnings == (member.number() == 0 || member.number() == 1 ? 1 : 0), "another number of warnings");
-            // The first set has run one batch. At its fourth one, it gets an order. At their fourth ones, the other
-            // sets exchange offers again.
+            // The first set has run one batch. At its fourth batch, it gets a launch order. The other sets exchange
+            // offers again at their fourth batches.
             for (std::size_t s = 0; s < own.size(); ++s) {
                 for (std::uint32_t batch = s == 0 ? 1 : 0; batch < Member::kOrderInterval; ++batch) {
                     own[s]->run_one();
@@ -394,11 +399,12 @@ TEST_CASE("a set that was alone gets an order when another set asks for one, and
             for (const auto& set : own) {
                 set->check();
             }
-            // The first set has used NCCL for all batches, and the others for all but the first three.
+            // The first set has used NCCL for all its batches, and each of the other sets for all its batches except
+            // the first three.
             const std::size_t operations = gpu::nccl_operations().size();
             ensure(operations == 3 * 30 + 4 * 27, "NCCL did " + std::to_string(operations) + " operations");
             ensure(member.warnings().size() == warnings, "a second warning");
-            // All offers of a set have one identifier.
+            // Each set has made only one identifier for NCCL, although two of the sets have exchanged offers twice.
             ensure(gpu::calls("ncclGetUniqueId") == all.size(), "another number of identifiers");
             member.meet();
         });
@@ -436,7 +442,7 @@ TEST_CASE("an abort in the middle ends the batches of all sets", "[gpu][order]")
     }
 }
 
-/// Whether some seed leads to a deadlock, and to no other complaint.
+/// Returns whether one of the seeds leads to a deadlock. Checks that no other complaint comes before it.
 bool is_deadlock_found(const Sets& sets, Numbers numbers, bool agree) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
         const auto complaints = complaints_of_members(
@@ -459,10 +465,10 @@ bool is_deadlock_found(const Sets& sets, Numbers numbers, bool agree) {
 }
 
 TEST_CASE("a planted defect in the order is found", "[gpu][order]") {
-    // Without an order.
+    // Sets with equal numbers have no launch order.
     CHECK(is_deadlock_found(kOverlapping, Numbers::equal, true));
     CHECK(is_deadlock_found(kSquare, Numbers::equal, true));
-    // The members do not agree on the numbers.
+    // The members do not agree on the numbers of the batches.
     CHECK(is_deadlock_found(kOverlapping, Numbers::different, false));
 }
 

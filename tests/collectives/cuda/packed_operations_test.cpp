@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Packed allreduces on the stand-in for the driver and NCCL, which runs the device kernels on the host.
+// Tests packed allreduces. The stand-in for the driver and NCCL runs the device kernels on the host.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -61,7 +61,8 @@ TEST_CASE("many small tensors need few calls of NCCL and few kernels", "[gpu]") 
     CHECK(std::count(found.begin(), found.end(), "ncclAllReduce 40000 float32 sum") == 3);
     CHECK(std::count(found.begin(), found.end(), "ncclAllReduce 9 float64 sum") == 3);
     CHECK(std::count(found.begin(), found.end(), "ncclAllReduce 400 int32 max") == 3);  // 5 · 80 elements
-    // 297 or 298 tensors with elements, and 5: two kernels pack them and two unpack them.
+    // 292 float32 tensors have elements. They and the 5 int32 tensors are packed by two kernels, and unpacked by two
+    // kernels.
     CHECK(gpu::calls("cuLaunchKernel") == 3 * 4);
 }
 
@@ -144,8 +145,8 @@ TEST_CASE("batches follow each other in the scratch memory without a wait of the
     }
 }
 
-/// The first member that loads its kernels gets none. The tables hold plain functions without data, so the flag is
-/// global.
+/// The first member that loads its kernels gets an error. This flag is a global variable, because the tables contain
+/// plain functions, which have no data.
 std::atomic<bool> has_refused{false};
 collectives::cuda::CudaResult refuse_once(collectives::cuda::CudaModule* module, const void* image) {
     static const auto load = tables_of_stand_in().cuda.module_load_data;

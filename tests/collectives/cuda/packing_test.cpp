@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Which tensors are packed, and where. The functions are pure, so nothing here needs a device.
+// Tests which tensors are packed, and where. The tested functions only compute, so the tests need no device.
 #include "collectives/cuda/nccl/packing.hpp"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ TEST_CASE("the model decides from how many tensors on packing is worth two kerne
     // Packing saves 2 µs more than its kernels cost. In this time 160000 bytes can be copied.
     CHECK(packed_plan(tensors_of(5, 7996)).packed.size() == 5);
     CHECK(packed_plan(tensors_of(5, 8004)).packed.empty());
-    // More tensors than one kernel copies need two more kernels.
+    // If there are more tensors than one kernel can copy, packing needs two more kernels.
     CHECK(gain_of_packing({{.tensors = 160, .bytes = 0}}) == 159 * 2000 - 6000);
     CHECK(gain_of_packing({{.tensors = 161, .bytes = 3200}}) == 160 * 2000 - 12000 - 40);
     CHECK(gain_of_packing({{.tensors = 100, .bytes = 0}, {.tensors = 1, .bytes = 1 << 20}}) == 99 * 2000 - 6000);
@@ -131,7 +131,7 @@ TEST_CASE("a member that has joined fills its part of the packs", "[unit]") {
     const CallPlan plan = packed_plan(joined(segments));
     CHECK(plan.packed.empty());
     REQUIRE(plan.calls.size() == 3);
-    // The sums, the maxima, and the large tensor.
+    // One fill is for the sums, one for the maxima, and one for the large tensor.
     REQUIRE(plan.fills.size() == 3);
     std::size_t bytes = 0;
     for (const NeutralFill& fill : plan.fills) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The phases that a batch reports while it moves through the host's memory, on the stand-in.
+// Tests the phases that a batch reports while it moves through the host's memory, on the stand-in.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -119,7 +119,7 @@ TEST_CASE("a batch in the host's memory says whether it waits for its inputs, fo
         assure(seen.phases.contains(LaunchPhase::copies) && seen.phases.contains(LaunchPhase::on_cpu), "a phase");
         assure(!seen.phases.contains(LaunchPhase::launching), "a phase of NCCL");
         assure(seen.phases_with_chunks == std::set{LaunchPhase::on_cpu}, "chunks in another phase");
-        // A member that slept while the device copied has never waited for it.
+        // If the member's thread slept while the device copied, no step of the task has waited for the device.
         assure(seen.waits.empty() || seen.waits == std::set{StepWork::device_wait}, "a wait for something else");
         assure(!seen.waits_on_cpu.contains(StepWork::device_wait), "the CPU's task waits for a device");
         assure(seen.works.contains(StepWork::copy_in), "no copy");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Memory of devices that programs allocate through the plugin: when it is freed.
+// Tests when device memory is freed that a program has allocated through the plugin.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>

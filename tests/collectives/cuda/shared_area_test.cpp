@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Pieces of allreduces in pinned memory that all members share, on the stand-in. operations_test.cpp compares the
-// results of all operations.
+// Tests allreduces whose pieces move through pinned memory that all members share, on the stand-in. operations_test.cpp
+// compares the results of all operations.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -62,7 +62,7 @@ void reduce_tensors(Member& member, DeviceCommunicator& communicator, int batche
     }
 }
 
-/// Holds back all work of a device, if `holds`, until release() or the end of the object.
+/// If `holds` is true, holds back all work of a device until release() is called or this object is destroyed.
 class HeldDevice {
 public:
     HeldDevice(int device, bool holds) : device_(device), holds_(holds) {
@@ -110,7 +110,8 @@ TEST_CASE("allreduces go through memory that all members share", "[gpu]") {
     CHECK(gpu::calls("cuMemHostRegister") == members);
 }
 
-/// If the threads of the simulated device are not scheduled for a second, the area stays pinned.
+/// If the threads of the simulated device are not scheduled for a second, the area stays pinned. So the test makes
+/// several attempts.
 TEST_CASE("the end of a communicator unpins its shared memory", "[gpu]") {
     std::size_t unpinned = 0;
     for (std::uint64_t attempt = 1; attempt <= 10 && unpinned != 2; ++attempt) {

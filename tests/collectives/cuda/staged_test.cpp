@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Device tensors that move through the host's memory, on the stand-in: when the members choose this way, what NCCL
-// cannot do, several process sets, and failures. operations_test.cpp compares the results of all operations.
+// Tests device tensors that move through the host's memory, on the stand-in. The tests are about the choice of this
+// way, about operations that NCCL does not have, about several process sets, and about failures. operations_test.cpp
+// compares the results of all operations.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -316,7 +317,8 @@ void run_in_own_order(Member& member, std::vector<OwnSet>& sets, std::mt19937_64
     }
 }
 
-/// Makes the communicators of two sets of all members. The members make their offers in the order of `first`.
+/// Makes the communicators of two sets of all members. `first` is the number of the set (0 or 1) for which this member
+/// makes its offer first.
 std::vector<OwnSet> two_sets(Member& member, int first) {
     std::vector<OwnSet> sets(2);
     static std::vector<std::vector<DeviceCommunicator::Offer>> offers;
@@ -352,7 +354,8 @@ TEST_CASE("process sets that connect in different orders agree, and never block 
                 auto sets = two_sets(member, is_one_order || member.number() == 0 ? 0 : 1);
                 std::mt19937_64 random(seed * 10 + member.number());
                 for (OwnSet& set : sets) {
-                    set.left = Member::kOrderInterval - 1;  // before the members exchange their offers again
+                    set.left = Member::kOrderInterval - 1;  // so few batches that the members do not exchange their
+                                                            // offers again
                 }
                 run_in_own_order(member, sets, random);
                 for (const OwnSet& set : sets) {

@@ -31,7 +31,8 @@ collectives::Task& WatchedHost::start(const Batch& batch) {
     return task_;
 }
 
-/// The output counts from the start to the end of the task.
+/// The stand-in must learn of accesses during the whole task, so the memory is reported at the start of the task and
+/// again at its end.
 StepResult WatchedHost::WatchedTask::step() {
     const StepResult result = owner_.inner_->step();
     last_work_ = owner_.inner_->last_work();

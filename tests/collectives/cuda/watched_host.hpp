@@ -16,7 +16,8 @@ namespace rueda::tests {
 /// Threads: as for Communicator.
 class WatchedHost final : public collectives::Communicator {
 public:
-    /// `keeps_own_proposals` plants a defect: the highest of some numbers is this member's own number.
+    /// `keeps_own_proposals` plants a defect: if the members compute the highest of their numbers, this member gets its
+    /// own number as the result.
     explicit WatchedHost(std::shared_ptr<collectives::Arena> arena, bool keeps_own_proposals = false)
         : members_(arena->plan().members),
           member_(arena->rank()),

@@ -133,8 +133,8 @@ HostsOfThreads::Place HostsOfThreads::place(std::uint32_t rank, std::uint64_t by
     }
     Rank& owner = *ranks_[rank];
     const std::uint64_t offset = owner.resident_used;
-    // Leaves a gap of at least 64 bytes. The next tensor begins at a multiple of 8 bytes, which is the largest size of
-    // an element, so tensors begin at different places of a cache line.
+    // Leaves a gap of at least 64 bytes. Tensors begin at multiples of 8 bytes, the largest size of an element. These
+    // are not always multiples of 64, so tensors begin at different places of a cache line.
     owner.resident_used += (bytes + 64 + 7) / 8 * 8;
     if (owner.resident_used > kResidentBytes) {
         throw std::runtime_error("the test's tensors need more resident memory than it reserves");

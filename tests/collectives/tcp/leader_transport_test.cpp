@@ -170,7 +170,7 @@ TEST_CASE("a message that was read by the test of another receive is not forgott
     CHECK(two.b->test(world).value() == 5U);
     CHECK_FALSE(two.b->has_arrived());
     CHECK_FALSE(two.b->take_in());
-    // A cancelled receive is not waited for.
+    // No rank waits for a cancelled receive.
     const auto again = two.b->receive(0, Channel::control, world_room).value();
     static_cast<void>(two.a->send(1, Channel::control, bytes_of("again")).value());
     while (!two.b->has_arrived()) {
@@ -246,7 +246,7 @@ TEST_CASE("a message wakes a rank that has armed its wake-ups", "[threads]") {
         two.b->arm();
         const Bytes words = bytes_of("wake up");
         static_cast<void>(two.a->send(1, Channel::control, words).value());
-        REQUIRE(rings.try_acquire_for(60s));  // the thread of the watch releases it
+        REQUIRE(rings.try_acquire_for(60s));  // the thread of the watch releases the semaphore
         CHECK(two.b->take_in());
         CHECK(two.b->test(ticket).value() == 7U);
     }

@@ -33,7 +33,7 @@ struct Watched {
         char byte = 0;
         REQUIRE(::read(own.value(), &byte, 1) == 1);
     }
-    /// Waits for a ring; the watch's thread releases the semaphore.
+    /// Waits until the watch has rung: its thread then releases the semaphore.
     void expect_ring() { REQUIRE(rings.try_acquire_for(std::chrono::seconds(60))); }
 
     base::UniqueFd own;
@@ -51,7 +51,7 @@ TEST_CASE("an armed watch rings once for what arrives", "[threads]") {
         socket.expect_ring();
         socket.read();
     }
-    socket.watch->stop();  // so that no ring can come any more
+    socket.watch->stop();  // after this call, the watch cannot ring any more
     CHECK_FALSE(socket.rings.try_acquire());
 }
 

@@ -27,7 +27,7 @@ public:
 
     /// The settings of the ranks in these tests.
     [[nodiscard]] static base::Config settings();
-    /// Collective. `device` is the number of the simulated device.
+    /// All ranks must call the constructor. `device` is the number of the simulated device.
     DeviceRank(RankContext& context, int device, const base::Config& config = settings());
     ~DeviceRank();
     DeviceRank(const DeviceRank&) = delete;
@@ -45,7 +45,7 @@ public:
 
     /// Allocates device memory, and lets the stream write `values` into it.
     [[nodiscard]] float* put(std::span<const float> values);
-    /// Allocates device memory whose elements the stream fills with bytes that are no result.
+    /// Allocates device memory, and lets the stream fill it with bytes that cannot be mistaken for a result.
     [[nodiscard]] float* garbage(std::size_t count);
     /// Allocates device memory with Rueda, and lets the stream write `values` into it. The test gives it back.
     [[nodiscard]] float* allocate_with_rueda(std::span<const float> values);
@@ -112,8 +112,8 @@ private:
     rueda_tensor tensor_{};
 };
 
-/// Begins a test: makes eight simulated devices in the first test of the process, with Catch's seed for the order of
-/// their work, and forgets the misuses that earlier tests provoked.
+/// Begins a test. In the first test of the process, makes eight simulated devices; Catch's seed decides the order of
+/// their work. In every test, forgets the misuses that earlier tests provoked.
 void begin_devices();
 /// Runs `body` on ranks that are threads, with one simulated device for each. Requires that all ranks returned, that
 /// nothing was left behind, and that the stand-in found no misuse.

@@ -178,7 +178,7 @@ TEST_CASE("the flight recorder knows launched operations", "[diagnostics]") {
     });
 }
 
-/// The names of the parts in the rows of executions.
+/// Returns the names of the parts of executions in a timeline.
 std::set<std::string> parts_of_executions(const std::string& path) {
     std::ifstream file(path);
     std::set<std::string> names;
@@ -215,7 +215,7 @@ TEST_CASE("a timeline names the copies of a tensor that moves through the host's
     CHECK_FALSE(names.contains("waiting for other hosts"));
 }
 
-/// The spans in the rows of the ranks' GPUs, by rank.
+/// Returns the spans in the timeline's rows for the GPUs, by rank.
 std::map<int, std::vector<nlohmann::json>> spans_of_gpus(const std::string& path) {
     std::ifstream file(path);
     const auto events = nlohmann::json::parse(file);
@@ -255,8 +255,9 @@ public:
     }
 
 private:
-    /// For each measured batch, the library asks the driver for two times. In three steps it asks at most eight times
-    /// for one device, because the end of the batch before them may be noticed during these steps.
+    /// For each measured batch, the library makes two calls of cuEventElapsedTime(). In three steps it makes at most
+    /// eight calls for one device: six for the batches of these steps, and two for the batch before, whose end the
+    /// library may notice only now. More than eight calls therefore mean that both devices are measured.
     void decide() noexcept {
         constexpr std::size_t kMostSteps = 100;
         const std::size_t calls = gpu::calls("cuEventElapsedTime");

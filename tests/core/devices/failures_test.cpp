@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Failures of operations on device memory, and the errors that the ranks get.
+// Tests failures of operations on device memory, and the errors that the ranks get.
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>

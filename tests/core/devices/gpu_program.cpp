@@ -404,7 +404,7 @@ int dies_with_shared_memory(Gpu& gpu) {
     }
     const rueda::Handle handle = rueda::allreduce_async("in flight", view, options);
     if (rueda::rank() == 1) {
-        ::usleep(500'000);  // the test needs no certain state of the others
+        ::usleep(500'000);  // the other ranks may be in any state at this moment
         static_cast<void>(std::raise(SIGKILL));
     }
     const auto began = std::chrono::steady_clock::now();

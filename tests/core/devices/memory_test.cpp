@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Memory of devices that Rueda allocates for the program, and its registration with NCCL.
+// Tests device memory that Rueda allocates for the program, and the registration of this memory with NCCL.
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -55,7 +55,7 @@ void free_all_unused() {
     gpu::settle();
 }
 
-/// All bytes of Rueda's scratch memory are allocated before a test counts.
+/// Makes Rueda allocate all of its scratch memory, so that a test counts only the memory that the test itself causes.
 void warm_up() {
     begin_devices();
     run_on_devices(2, [](DeviceRank& rank) { rank.allreduce("x", rank.put(std::array{1.0F}), 1); });
@@ -174,7 +174,7 @@ TEST_CASE("memory that is given back is freed after the operation that uses it",
         float* const data = rank.allocate_with_rueda(std::vector<float>(1000, 1.0F));
         core::Completion completion;
         if (rank.rank() == 0) {
-            // Nobody else has called the operation, so it is not launched.
+            // No other rank has called the operation, so it is not launched.
             rank.start_allreduce("gradient", data, 1000, completion).throw_if_failed();
             rank.deallocate(data);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Sends and receives of tensors in device memory. They go through memory of the host.
+// Tests messages with tensors in device memory. These messages move through memory of the host.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// All operations on tensors in device memory. The expected values are computed from the ranks' numbers.
+// Tests all operations on tensors in device memory. The expected values are computed from the ranks' numbers.
 #include <array>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -218,7 +218,7 @@ std::vector<OwnSet> sets_of(DeviceRank& rank, std::size_t count) {
     return sets;
 }
 
-/// Each rank runs the batches of its process sets in an order of its own.
+/// Each rank runs the batches of its process sets in its own order.
 void run_sets_in_any_order(DeviceRank& rank) {
     constexpr std::int64_t kCount = 1000;
     const std::vector<OwnSet> sets = sets_of(rank, kCount);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Several process sets with tensors in device memory. The ranks start the operations of the sets in different orders.
+// Tests several process sets with tensors in device memory. The ranks start the operations of the sets in different
+// orders.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -27,7 +28,7 @@ struct RankSet {
     std::vector<int> ranks;
 };
 
-/// Adds the sets, and returns those that contain this rank. Collective.
+/// Adds the sets, and returns those that contain this rank. All ranks must call this function.
 std::vector<RankSet> add_sets(DeviceRank& rank, const std::vector<std::vector<int>>& all) {
     std::vector<RankSet> own;
     for (const std::vector<int>& ranks : all) {
@@ -69,7 +70,7 @@ struct Sum {
     core::Completion completion;
 };
 
-/// Starts `count` sums in each of the sets, in an order of this rank alone, and checks the results.
+/// Starts `count` sums in each of the sets, and checks the results. Each rank has its own random order.
 void sum_in_random_order(DeviceRank& rank, const std::vector<RankSet>& sets, std::size_t count, std::uint64_t seed) {
     std::vector<std::unique_ptr<Sum>> sums;
     for (const RankSet& set : sets) {

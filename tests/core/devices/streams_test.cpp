@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The order of the program's work and of Rueda's, and what the host waits for.
+// Tests the order between the program's work and Rueda's work, and what the host waits for.
 #include <array>
 #include <atomic>
 #include <bit>

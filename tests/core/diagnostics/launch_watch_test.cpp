@@ -235,7 +235,7 @@ TEST_CASE("a report about a batch in the host's memory names the rank that the o
                             "IPC), and the rank waits for the other ranks") &&
             Catch::Contains("GPU 2 copies or combines a part of it in GPU memory that the ranks share"));
 
-    // With NCCL, the steps of the ranks say nothing.
+    // With NCCL, the steps of the ranks do not show which rank is the cause.
     job.begin(0, Phase::launching);
     job.begin(1, Phase::launching);
     job.begin(2, Phase::waits_for_turn);

@@ -60,7 +60,7 @@ struct Job {
     [[nodiscard]] std::string pid() const { return fmt::format(" (pid {})", getpid()); }
 };
 
-/// What MessageWatch tells the other ranks: `member` waits for a message of `peer`.
+/// Tells the other ranks the same as MessageWatch: `member` waits for a message of `peer`.
 void wait_for_message(const Job& job, std::uint32_t member, std::int32_t peer, std::int64_t since_ns, bool is_late) {
     StallReport::Tensor message;
     message.name = peer < 0 ? "receive from any rank, tag 5" : fmt::format("receive from rank {}, tag 5", peer);

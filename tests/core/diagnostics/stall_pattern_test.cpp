@@ -158,7 +158,7 @@ TEST_CASE("two ranks that send to each other") {
         message(true, 1, 2),   // this send goes to another rank
         message(false, 1, 3),  // this receive fits the send of rank 3, unless their tags differ
         message(true, 1, 3,
-                true),  // this exchange also receives, which fits the send of rank 3, unless the tags differ
+                true),  // this exchange also has a receive, which fits the send of rank 3, unless the tags differ
         tensor("gradient", {1}, {3})  // this is not a message
     };
     for (const StallReport::Tensor& other : others) {
@@ -230,7 +230,7 @@ TEST_CASE("a rank that has launched an operation is no cause that others have no
     CHECK(only_pattern(report).ranks == Ranks{2});
     CHECK(only_pattern(report).kind == Kind::does_not_run);
 
-    // If all ranks have launched it, each rank whose GPU has not done it can be the cause.
+    // If all ranks have launched the operation, each rank whose GPU has not done it can be the cause.
     report.on_gpus = StallReport::OnGpus::launched;
     CHECK(find_stall_patterns(report).size() == 2);
 }

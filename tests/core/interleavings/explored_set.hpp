@@ -118,7 +118,7 @@ public:
     ExploredPlain<std::uint32_t> tables;
 };
 
-/// How an announcement ended.
+/// The possible ends of an announcement.
 enum class Ending { called, mismatch, failed, refused, exhausted };
 
 /// One rank, used by one thread. It announces and reads the log like ProcessSet, but moves no data.
@@ -148,8 +148,8 @@ public:
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// What a joined rank does for an operation of the other rank, in a set of two ranks: if the other rank has
-    /// announced a bound name, this rank also announces it, but contributes no data. Returns whether this rank
+    /// Stands in for an operation of the other rank, as a joined rank does in a set of two ranks: if the other rank has
+    /// announced a bound name, this rank also announces the name, but contributes no data. Returns whether this rank
     /// announced.
     bool stand_in(std::size_t name) {
         Tensor& tensor = tensors_[name];

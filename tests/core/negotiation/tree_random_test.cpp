@@ -60,7 +60,7 @@ struct Tensor {
     std::vector<Round> rounds;
 };
 
-/// What a host knows about one tensor.
+/// The state of one tensor on a host.
 struct State {
     std::size_t rounds = 0;      ///< number of decided rounds
     bool pending = false;        ///< whether the host has announced the next round

@@ -37,7 +37,7 @@ void expect_aborted(const Status& status) {
 }
 
 /// Three threads of rank 0 wait: one for an unnamed operation, and two for named operations. Then rank 1 aborts the
-/// job. In each of the three threads, the allocation after `successes` successful ones fails.
+/// job. In each of the three threads, `successes` allocations succeed, and the next one fails.
 void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint64_t successes) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "pending");

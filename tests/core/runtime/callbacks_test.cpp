@@ -187,7 +187,7 @@ std::string text_of(const std::exception_ptr& failure) {
     }
 }
 
-/// What a callback received, and the thread that called it.
+/// The arguments that a callback received, and the thread that called the callback.
 struct Told {
     std::string text;
     std::thread::id thread;

@@ -6,7 +6,7 @@
 
 namespace rueda::tests {
 
-/// Lets one allocation of the creating thread fail, after `successes` successful ones, while this object lives. The
+/// While this object lives, the creating thread's first `successes` allocations succeed, and the next one fails. The
 /// object affects only operator new. A thread has at most one such object.
 class FailingAllocation {
 public:

@@ -145,8 +145,8 @@ void group(RankContext&, RuntimeClient& client) {
 
 void check_passed(void (*body)(RankContext&, RuntimeClient&)) { check_passed(run_clients(2, test_config(), body)); }
 
-/// Rank 0 starts a job with a process set, and the allocation after `successes` successful ones fails. Then all ranks
-/// start a job in which no allocation fails.
+/// Rank 0 starts a job with a process set. Meanwhile, `successes` of its allocations succeed, and the next one fails.
+/// Then all ranks start a job in which no allocation fails.
 void init_with_a_set(RankContext& context, std::uint64_t successes) {
     const std::int32_t members[] = {0, 1};
     const rueda_rank_list list{members, 2};

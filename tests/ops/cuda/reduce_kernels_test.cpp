@@ -14,7 +14,7 @@ using ops::test::kDTypes;
 using ops::test::ops_of;
 using ops::test::random_elements;
 
-/// Where the sources and the destination begin, in bytes after a multiple of 64.
+/// The places at which the sources and the destination begin, in bytes after a multiple of 64.
 struct Placement {
     std::size_t first = 0;   ///< of source 0
     std::size_t step = 0;    ///< how many bytes later each further source begins
@@ -22,7 +22,8 @@ struct Placement {
     bool in_place = false;   ///< the destination is source 0
 };
 
-// Vectors; vectors after a few elements; single elements; single bytes.
+// With these placements, the kernels process, in this order: vectors from the first element on, vectors after a few
+// single elements, only single elements, and only single bytes.
 constexpr Placement kPlacements[] = {{0, 0, 0, false},   {0, 0, 0, true},   {8, 16, 24, false}, {24, 0, 8, true},
                                      {8, 8, 0, false},   {16, 0, 8, false}, {1, 0, 1, false},   {0, 1, 0, false},
                                      {5, 16, 21, false}, {3, 7, 0, true}};

@@ -470,8 +470,9 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """The collectives that callbacks start must match between the ranks, however far each rank's program is, and
-        whether or not a future is complete when its callback is added."""
+        """The collectives that callbacks start must match between the ranks. This must not depend on how far each
+        rank's program is, and not on whether a future is complete when its callback is added.
+        """
         total = sum(range(SIZE))
 
         def again(index, seen):

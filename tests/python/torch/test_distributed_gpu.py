@@ -103,7 +103,9 @@ class Collectives(Case):
         self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
 
     def test_parts_that_do_not_fit(self):
-        """The parts that arrive have the right total size, but other single sizes than this rank has given."""
+        """The parts that arrive have the right total size, but the sizes of the single parts differ from those that
+        this rank expects.
+        """
         received = [1] * size()
         received[0], received[-1] = 2, 0
         with self.assertRaisesRegex(ValueError, r"elements came from the ranks of the group; the output has room for"):

@@ -57,7 +57,7 @@ class Resume(unittest.TestCase):
         step = 0
         for kill in range(2):
             rank = self.random.randrange(ranks)
-            # The newest checkpoint has no step after the one in which the job was killed before.
+            # The job continues at or before the step of the last kill, so it reaches each step from there on.
             step = self.random.randrange(step, STEPS - 1)
             when = self.random.choice(["forward", "backward", "step"])
             with self.subTest(kill=kill, rank=rank, step=step, when=when):
@@ -83,7 +83,7 @@ class Resume(unittest.TestCase):
 
 
 class States(unittest.TestCase):
-    """What PyTorch's objects have, in one process."""
+    """Tests that checkpoints keep the state of PyTorch's objects. These tests need only one process."""
 
     def setUp(self):
         rueda.init()

@@ -19,7 +19,7 @@ namespace rueda::explorer {
 
 using SyncClock = VectorClock<kMaxThreads>;
 
-/// What the explorer knows about an address within one schedule.
+/// The explorer's knowledge about an address within one schedule.
 struct Object {
     const void* address = nullptr;
     const char* name = nullptr;  ///< if null, reports show a number instead

@@ -12,7 +12,8 @@
 #include "collectives/cuda/cuda_api.hpp"
 #include "collectives/cuda/nccl_api.hpp"
 
-/// How a test controls the stand-in for NVIDIA's driver and NCCL. README.md explains what the stand-in models.
+/// The functions with which a test controls the stand-in for NVIDIA's driver and NCCL. README.md explains what the
+/// stand-in models.
 ///
 /// Threads: any thread may call any function, except for reset().
 namespace rueda::tests::gpu {
@@ -39,14 +40,14 @@ void settle();
 
 // Delays and the order of execution.
 
-/// Each operation starts a random time, from 0 to `most`, after it could run. The default is 200 microseconds.
+/// Delays the start of each operation by a random time from 0 to `most`. The default is 200 microseconds.
 void set_delays(std::chrono::microseconds most);
-/// Additionally delays the operations whose label contains `part`, by `delay`. Labels are the driver's and NCCL's names
+/// Delays operations by `delay` in addition, if their label contains `part`. Labels are the driver's and NCCL's names
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
 /// Whether an allocation of device memory or of pinned memory waits until the device has no work. The real driver may
-/// wait. If a kernel then waits for another rank, and the program allocates before it starts that rank's kernel, both
-/// wait for ever. The default is false.
+/// wait. With such waits, a program hangs if it allocates memory while a kernel waits for another rank, and would start
+/// that rank's kernel only afterwards. The default is false.
 void set_allocations_wait(bool wait);
 /// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
 /// default is false.
@@ -60,8 +61,8 @@ void release_device(int device);
 /// Makes the `nth` next call (1 is the next one) of a function of the driver or of NCCL, such as "cuEventRecord",
 /// return `result` without effect.
 void fail_call(const std::string& function, int nth, int result);
-/// Makes the `nth` next operation that NCCL starts fail with `result` as the communicator's asynchronous error. Its
-/// kernel waits until the communicator is aborted.
+/// Makes the `nth` next operation that NCCL starts fail with `result` as the communicator's asynchronous error. The
+/// operation's kernel waits until the communicator is aborted.
 void fail_operation(int nth, NcclResult result);
 /// Puts the device into the sticky state `error`, as an illegal address does.
 void break_device(int device, CudaResult error);
@@ -118,8 +119,8 @@ struct Kernel {
     /// The size of each argument. cuLaunchKernel copies the arguments during the call.
     std::vector<std::size_t> argument_bytes;
     std::function<void(Grid grid, Grid block, void** arguments)> run;
-    /// Lists the memory that the kernel accesses. It is called just before the kernel runs, so it may read tables in
-    /// device memory.
+    /// Lists the memory that the kernel accesses. The stand-in calls this function just before the kernel runs, so the
+    /// function may read tables in device memory.
     std::function<std::vector<Range>(Grid grid, Grid block, void** arguments)> ranges;
 };
 void register_kernel(const std::string& name, Kernel kernel);

@@ -3,7 +3,7 @@
 /*
  * Stands in for libnvidia-ml.so.1. The file that FAKE_NVML names has a line for each GPU:
  *     utilization in percent, used bytes, total bytes, and the numbers of the processes that compute on it.
- * If a file with the same name and ".<name of the host>" at its end exists, that file counts.
+ * If a file with the same name and ".<name of the host>" at its end exists, that file is used instead.
  * A negative number means that the GPU does not tell that value. Without the file there is no driver.
  * GPU n has the UUID GPU-<n>0000000-…, and the PCI bus address 00000000:0<n>:00.0. Its name is "Fake GPU", or the text
  * after a '#' at the end of its line.

@@ -28,8 +28,7 @@ public:
         }
         return std::move(hubs_[static_cast<std::size_t>(number)][static_cast<std::size_t>(rank)]);
     }
-    /// Called when a rank has ended: closes the planes that the rank did not open, so that no other rank waits for it
-    /// there.
+    /// Closes the planes that an ended rank did not open, so that no other rank waits for this rank there.
     void close(int rank) {
         const std::lock_guard lock(mutex_);
         ended_[static_cast<std::size_t>(rank)] = true;

@@ -98,16 +98,16 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Called when a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
+        """Records that a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
         same callback may start more operations on other ranks.
         """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
 
     def close(self, end: float) -> None:
-        """Called when the process ends. Waits until the callbacks of all completed futures have run, but not after the
-        time `end`. There are two reasons. First, other ranks may run the same callbacks. Second, if Python ended while
-        C++ code of PyTorch is on a thread's stack, the process would end by SIGABRT.
+        """Ends the callbacks before the process ends. Waits until the callbacks of all completed futures have run, but
+        not after the time `end`. The wait has two reasons. First, other ranks may run the same callbacks. Second, if
+        Python ended while C++ code of PyTorch is on a thread's stack, the process would end by SIGABRT.
         """
         with self._changed:
             self._closes = end
@@ -159,7 +159,7 @@ class Callbacks:
         self._nested = before
 
     def call_nested_until(self, future: OrderedFuture) -> None:
-        """Called if a callback waits for a future. Runs the callbacks that this callback has added, until the future is
+        """Lets a callback wait for a future: runs the callbacks that this callback has added, until the future is
         complete.
         """
         try:
@@ -245,8 +245,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return child
 
     def _on_callback_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns a scope in which, for tensors on a GPU, the stream for callbacks is the current one. It has waited for
-        this future's tensors since wait_until_complete().
+        """Returns a scope in which the stream for callbacks is the current stream, if the tensors are on a GPU.
+        wait_until_complete() has made this stream wait for the future's tensors.
         """
         if self._devices is None:
             return contextlib.nullcontext()
@@ -277,8 +277,9 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return super().wait()
 
     def wait_until_complete(self) -> bool:
-        """Waits like wait(), but returns no value; the callback thread uses it. For tensors on a GPU, the stream for
-        callbacks then waits for them. Returns False if the process ends before the future completes.
+        """Waits like wait(), but returns no value. The callback thread calls this method. If the tensors are on a GPU,
+        it also makes the stream for callbacks wait for them. Returns False if the process ends before the future
+        completes.
         """
         operation = self._operation
         while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
@@ -345,7 +346,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             self._complete_here(value, error)
             return
         try:
-            # The future records an event in the current stream. Tensors of the value are ready in the callbacks' stream.
+            # The future records an event in the current stream. In this scope it is the callbacks' stream, in which the
+            # tensors of the value are ready.
             with self._on_callback_stream():
                 self._complete_here(value, error)
         except Exception as failure:  # CUDA may refuse the stream or an event, for example after a failed kernel

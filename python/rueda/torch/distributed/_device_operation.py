@@ -45,8 +45,9 @@ def _drop_reached() -> None:
 class DeviceOperation(Operation):
     """One or several handles of operations on a GPU.
 
-    For this class, the operation has ended as soon as the GPU has got its work and the work that finishes it, because
-    from then on a stream can wait for the operation. has_completed() says whether the GPU has done the work.
+    In this class, an operation counts as ended when all its work has been put into streams of the GPU, including the
+    work of `finish`. From then on, a stream can wait for the operation. has_completed() says whether the GPU has done
+    the work.
 
     Threads: any thread may use an object.
     """

@@ -69,8 +69,9 @@ class _Watch:
                 self._need_somebody()
 
     def close(self, seconds: float) -> None:
-        """Called when the process ends. Waits for the threads, which begin no new work. If Python ended while a thread
-        runs a callback, C++ code of PyTorch would be on the thread's stack, and the process would end by SIGABRT.
+        """Ends the threads before the process ends. They begin no new work, and this method waits for them. If Python
+        ended while a thread runs a callback, C++ code of PyTorch would be on the thread's stack, and the process would
+        end by SIGABRT.
         """
         with self._changed:
             self._is_closing = True

@@ -61,7 +61,7 @@ class Operations:
     """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
-        """Stores the membership. Called once, before the first operation of the group."""
+        """Stores the membership. Call it once, before the first operation of the group."""
         self._membership = membership
         self._set = membership.process_set
         self._ranks = membership.ranks
@@ -607,7 +607,8 @@ class Operations:
         handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
 
         def finish() -> None:
-            # For tensors on a GPU, the host knows the numbers when the GPU has got the work, and does not wait longer.
+            # If the tensors are on a GPU, the result is already known, because the work is in a stream of the GPU. The
+            # host does not wait for the GPU.
             came = [one // factor for one in handle._torch_result(None)]
             if came != expected:
                 raise ValueError(

@@ -42,7 +42,7 @@ class Order:
         self._is_broken = False  # if True, another wait cannot repair the order
 
     def check(self) -> None:
-        """Called before this rank starts an operation of the group.
+        """Checks that this rank may start an operation of the group. Call it before each operation.
 
         Raises:
             RuntimeError: the group refuses the operation.
@@ -64,20 +64,22 @@ class Order:
         )
 
     def give_up(self, operation: object, cause: str) -> None:
-        """Called if a wait ended before its operation ended."""
+        """Records that a wait ended before its operation ended. From then on, the group refuses operations."""
         with self._changing:
             self._given_up.setdefault(operation, cause)
 
     def break_for_good(self, cause: str) -> None:
-        """Makes the group refuse all operations from now on. Called if a future has failed, or if a callback could not
-        start its operation.
+        """Makes the group refuse all operations from now on. This is necessary if a future has failed, or if a callback
+        could not start its operation.
         """
         with self._changing:
             self._is_broken = True
             self._given_up.setdefault(self, cause)
 
     def resume(self, operation: object) -> None:
-        """Called if the program has waited again and the operation has ended."""
+        """Records that the operation has ended, because the program has waited for it again. If there is no other
+        reason to refuse operations, the group accepts operations again.
+        """
         if not self._given_up:
             return
         with self._changing:
@@ -222,7 +224,7 @@ class Operation:
         return None
 
     def conclude(self) -> None:
-        """Does the same work as wait(), but raises no error. Called when the operation has ended."""
+        """Does the same work as wait(), but raises no error. Call it when the operation has ended."""
         try:
             self.wait(None)
         except Exception as error:

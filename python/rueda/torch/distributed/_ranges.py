@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Shows the operations of the backend in torch.profiler's records, under names like those of PyTorch's own backends.
 
-A call is a range ``rueda:all_reduce``. For an asynchronous call, ``rueda:all_reduce.pending`` lasts from its return to
-the completion, and ``rueda:all_reduce.wait`` is a wait for the operation. Older versions of PyTorch do not tell the
-backend that a call is blocking: such a version makes an asynchronous call and waits.
+A call is shown as a range ``rueda:all_reduce``. If the call is asynchronous, there are more ranges:
+``rueda:all_reduce.pending`` lasts from the return of the call to the completion of the operation, and
+``rueda:all_reduce.wait`` is a wait for the operation. In older versions of PyTorch, blocking calls are shown in the
+same way, because PyTorch makes an asynchronous call and waits.
 
 This module must be in this package. ``_process_group`` distinguishes PyTorch's calls and the package's own calls by the
 package of the calling function.
@@ -72,8 +73,9 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
 
 
 def note_pending(operation: Operation) -> None:
-    """Stores the operation if the profile must show it as pending. Called by methods that do not wait for the
-    operation."""
+    """Stores the operation if the profile must show it as pending. Methods that do not wait for the operation call this
+    function.
+    """
     if _here.records:
         _here.pending = operation
         operation.is_recorded = True
@@ -89,8 +91,9 @@ def _waited_for(operation: Operation) -> Iterator[None]:
 
 
 def wait(operation: Operation, timeout: float | None) -> None:
-    """Waits for an operation like Operation.wait(), and shows the wait in the profile. Used for the waits of the
-    program."""
+    """Waits for an operation like Operation.wait(), and shows the wait in the profile. The program's own waits use this
+    function.
+    """
     with _waited_for(operation):
         operation.wait(timeout)
 

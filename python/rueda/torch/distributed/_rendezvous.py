@@ -107,7 +107,7 @@ def _is_ruedarun_on_one_host(size: int) -> bool:
 
 
 def install() -> None:
-    """Registers ``rueda://`` with PyTorch. Replaces ``env://`` by it in cases in which ``env://`` itself would fail."""
+    """Registers ``rueda://`` with PyTorch, and makes ``env://`` use Rueda's rendezvous if _is_ours() is true."""
     handlers: dict[str, _Handler] | None = getattr(_torch_rendezvous, "_rendezvous_handlers", None)
     if handlers is None:
         _torch_rendezvous.register_rendezvous_handler("rueda", from_job)

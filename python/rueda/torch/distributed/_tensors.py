@@ -58,7 +58,7 @@ def flat_view(tensor: Tensor) -> TensorView:
 
 
 def view_as(tensor: Tensor, shape: tuple[int, ...]) -> TensorView:
-    """Like view(), but with another shape of as many elements."""
+    """Like view(), but the view has another shape with the same number of elements."""
     if tensor.is_cpu:
         return TensorView(tensor.data_ptr(), shape, NUMBERS[tensor.dtype], tensor)
     return _view_on_device(tensor, shape)

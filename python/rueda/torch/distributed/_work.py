@@ -33,7 +33,7 @@ class RuedaWork(Work):  # type: ignore[misc]
         timeout. After a Timeout, the operation continues.
 
         For tensors on a GPU, blocks until all members have called the operation, but not until the GPU has done it. The
-        current stream waits for that.
+        current stream waits for the GPU's work.
         """
         seconds = None if timeout is None else seconds_of(timeout)
         if self.operation.is_recorded:
@@ -142,6 +142,6 @@ def _outputs_of(operation: Operation, failures: list[Exception]) -> list[torch.T
     return operation.outputs
 
 
-#: The Work for a call that has already waited. Nobody stores it.
+#: The Work for a call that has already waited. No code stores this object.
 ENDED = RuedaWork(Operation("an operation", Order(""), [], [], None))
 ENDED.wait()

@@ -71,5 +71,5 @@ def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
 
 
 def remove(where: pathlib.Path) -> None:
-    """Removes the commit, so that the next job starts from the beginning. Called when the job has succeeded."""
+    """Removes the commit, so that the next job starts from the beginning. Call it when the job has succeeded."""
     (where / _FILE).unlink(missing_ok=True)

@@ -61,7 +61,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Prepares the state for a new attempt. Called when the ranks have reconnected."""
+        """Prepares the state for a new attempt. run() calls this method when the ranks have reconnected."""
         self._host_messages = queue.Queue()
         self.reset()
         for callback in self._reset_callbacks:
@@ -112,13 +112,15 @@ class State:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Called when the ranks have reconnected, before the callbacks. Subclasses may override it."""
+        """Does what a subclass needs for a new attempt. on_reset() calls this method before the callbacks. Subclasses
+        may override it.
+        """
 
     def _keep(self) -> None:
         """Stores the saved values for another process. commit() calls it. Subclasses may override it."""
 
     def _forget(self) -> None:
-        """Removes the stored values. Called when the job has succeeded. Subclasses may override it."""
+        """Removes the stored values. run() calls this method when the job has succeeded. Subclasses may override it."""
 
 
 class ObjectState(State):
@@ -204,8 +206,8 @@ class TorchState(ObjectState):
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         kwargs.update(model=model, optimizer=optimizer)
-        # `_handlers` must be set first, because setting any other attribute looks up the handler of this attribute in
-        # it.
+        # `_handlers` must be set first, because setting any other attribute looks up the attribute's handler in
+        # `_handlers`.
         self.__dict__["_handlers"] = {}
         handlers = {name: _handler_of(value) for name, value in kwargs.items()}
         self._handlers: dict[str, StateHandler] = {
@@ -284,7 +286,7 @@ class StateHandler:
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
-        """Called when the program has assigned another object to the attribute."""
+        """Stores and saves another object that the program has assigned to the attribute."""
         self.value = value
         self.save()
 

@@ -87,7 +87,7 @@ def broadcast(
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Like broadcast(), but the root's tensor replaces the tensor, and there is no gradient. Returns the tensor.
+    """Like broadcast(), but in place: the tensor gets the root's values. There is no gradient. Returns the tensor.
 
     Example::
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// CUDA IPC: when the members use it, what happens if one of them cannot, planted defects, and the death of a member.
+// Tests when the members use CUDA IPC, and what happens if a member cannot use it or dies. Also tests that planted
+// defects are found.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -52,7 +53,8 @@ void run_sum(IpcMember& member, DeviceCommunicator& communicator, std::size_t co
     sum.check(member);
 }
 
-// The driver's own functions, behind the defects below. Each process of a test has its own copy.
+// The original functions of the driver, which the planted defects below call. Each process of a test has its own copy
+// of this table.
 cuda::CudaApi real;
 
 cuda::CudaResult refuse_memory(cuda::DeviceAddress* address, std::size_t bytes) {
@@ -78,7 +80,7 @@ void plant_no_opening(int member, cuda::CudaApi& api) {
     }
 }
 
-/// What the planted defects know about the streams of this process.
+/// The facts that the planted defects collect about the streams of this process.
 struct Streams {
     std::map<cuda::CudaEvent, cuda::CudaStream> of_event;
     std::set<cuda::CudaStream> with_kernels;  ///< only the stream of CUDA IPC has kernels in these tests
@@ -98,7 +100,7 @@ cuda::CudaResult note_record(cuda::CudaEvent event, cuda::CudaStream stream) {
     streams.of_event[event] = stream;
     return real.event_record(event, stream);
 }
-/// Says that every event of the stream of CUDA IPC is reached, without asking the driver.
+/// Reports that an event is reached, without asking the driver, if the event is in the stream of CUDA IPC.
 cuda::CudaResult lie_about_kernels(cuda::CudaEvent event) {
     const bool is_kernel = streams.with_kernels.count(streams.of_event[event]) > 0;
     return streams.lies && is_kernel ? cuda::kCudaSuccess : real.event_query(event);
@@ -121,7 +123,7 @@ cuda::CudaResult note_reductions(cuda::CudaFunction* function, cuda::CudaModule 
     }
     return result;
 }
-/// Puts reductions into another stream, so that the event behind a round does not wait for them.
+/// Puts reductions into another stream, so that the event at the end of a round does not wait for them.
 cuda::CudaResult launch_elsewhere(cuda::CudaFunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                                   unsigned block_y, unsigned block_z, unsigned shared, cuda::CudaStream stream,
                                   void** arguments, void** extra) {
@@ -224,7 +226,9 @@ TEST_CASE("the memory of sets that have ended is used again", "[ipc][choice]") {
             const auto communicator = member.connect();
             run_sum(member, *communicator, 3000);
         }
-        // The second set cannot know that the memory of the first one is closed everywhere, and the third one can.
+        // A set may use the memory of an ended set only when it knows that all members have closed this memory. The
+        // second set does not know this yet, so it gets new memory. The third set and the later ones use the memory of
+        // ended sets.
         RUEDA_RANK_EQUAL(gpu::calls("cuIpcGetMemHandle"), 2U);
         RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), 7U * 2);
         member.meet();
@@ -283,7 +287,7 @@ TEST_CASE("the end of a batch covers earlier batches of the other way", "[ipc][c
                     std::this_thread::yield();
                 }
             }
-            // As for a group, the program waits for the end of the last batch only.
+            // As with a group of tensors, the program waits only for the end of the last batch.
             RUEDA_RANK_CHECK(communicator->end()->make_wait(member.stream()).is_ok());
             first.check(member);
             second.check(member);
@@ -299,7 +303,8 @@ TEST_CASE("a set that shares memory uses NCCL as soon as another set has an orde
             std::this_thread::yield();
         }
         run_sum(member, *first, 100);
-        // The first set has no order, so NCCL cannot connect the second one yet.
+        // The first set uses NCCL without a launch order. Until the first set has a launch order, the second set cannot
+        // use NCCL, and shares memory instead.
         const auto second = member.connect(2);
         for (std::uint32_t batch = 1; batch < IpcMember::kOrderInterval; ++batch) {
             run_sum(member, *second, 3000);
@@ -307,7 +312,7 @@ TEST_CASE("a set that shares memory uses NCCL as soon as another set has an orde
         RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), 1U);
         RUEDA_RANK_EQUAL(gpu::nccl_operations().size(), 1U);
         for (std::uint32_t batch = 1; batch < IpcMember::kOrderInterval; ++batch) {
-            run_sum(member, *first, 100);  // in the last of these batches, the set gets an order
+            run_sum(member, *first, 100);  // in the last of these batches, the first set gets a launch order
         }
         const std::size_t before = gpu::nccl_operations().size();
         for (const std::size_t count : {3000U, 20U, 3000U}) {
@@ -362,12 +367,13 @@ TEST_CASE("a member that dies leaves no work behind that waits", "[ipc][death]")
             // The device still works.
             const std::vector<std::byte> bytes(100, std::byte{7});
             RUEDA_RANK_CHECK(member.get(member.put(bytes), bytes.size()) == bytes);
-            throw RankCheckFailed("survived");  // without the meetings at the end
+            throw RankCheckFailed("survived");  // skips the calls of meet() at the end, to which rank 1 cannot come
         });
         INFO(result.text());
         CHECK(result.ranks[1].end == RankEnd::killed);
         CHECK(says(result.ranks[0].text, "survived"));
-        CHECK(std::stod(result.ranks[0].value("seconds")) < 5);  // a thread may sleep for a second
+        CHECK(std::stod(result.ranks[0].value("seconds")) < 5);  // the limit is high, because a busy machine may stop
+                                                                 // any thread for a second
     }
 }
 

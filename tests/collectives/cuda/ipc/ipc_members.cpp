@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLimit{50};
 constexpr std::size_t kMostMembers = 16;
-/// How many communicators a member can make.
+/// The largest number of communicators that a member can make.
 constexpr std::size_t kCommunicators = 8;
 
 void require(const Status& status, const char* what) {
@@ -55,7 +55,7 @@ std::shared_ptr<Arena> map_arena(const base::UniqueFd& memory, const ArenaPlan& 
 
 }  // namespace
 
-/// What the processes of a test share. It is made before they are forked.
+/// The memory that the processes of a test share. The test makes this object before it forks the processes.
 class IpcBoard {
 public:
     explicit IpcBoard(int members) : plan_(arena_plan(members)) {
@@ -80,7 +80,8 @@ public:
 
     void meet() {
         const int members = static_cast<int>(plan_.members);
-        // acq_rel, and acquire below: what a member wrote before it came is visible to all members afterwards.
+        // The acq_rel here and the acquire below are partners. They make everything that a member wrote before meet()
+        // visible to all members after meet().
         const int mine = shared_->arrived.fetch_add(1, std::memory_order_acq_rel);
         const int whole = (mine / members + 1) * members;
         while (shared_->arrived.load(std::memory_order_acquire) < whole) {
@@ -90,7 +91,7 @@ public:
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
     }
-    /// Ends the waits of the others. Only the flag matters, so its order is relaxed.
+    /// Ends the waits of the other members. The order is relaxed, because the flag publishes no other data.
     void fail() { shared_->has_failed.store(true, std::memory_order_relaxed); }
 
 private:
@@ -241,7 +242,7 @@ RanksResult run_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>
                     IpcMember member(context, setup, board);
                     body(member);
                 }
-                board.meet();  // the device work of all members that uses this member's memory has begun
+                board.meet();  // from here on, no member starts more device work that uses this member's memory
                 std::string all;
                 for (const std::string& violation : gpu::violations()) {
                     all += violation + "\n";
@@ -268,7 +269,8 @@ std::string violations_of(const RanksResult& result) {
 void require_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>& body) {
     const RanksResult result = run_ipc(setup, body);
     INFO("seed " << setup.seed << ", members " << setup.members << "\n" << result.text());
-    // What is left behind is not checked: shared memory of other programs of the machine would count, too.
+    // This function does not check what the processes left behind, because the check would also find the shared memory
+    // of other programs.
     CHECK(std::all_of(result.ranks.begin(), result.ranks.end(),
                       [](const RankOutcome& rank) { return rank.end == RankEnd::returned; }));
     const std::string violations = violations_of(result);

@@ -15,7 +15,8 @@
 #include "collectives/host/host_communicator.hpp"
 #include "tests/support/ranks.hpp"
 
-/// Members of a process set as processes, on devices of the stand-in. CUDA IPC is for memory of other processes only.
+/// In these tests, each member of a process set is a process with a device of the stand-in. Threads would not do,
+/// because CUDA IPC opens only memory of other processes.
 namespace rueda::tests {
 
 using namespace collectives;  // NOLINT(google-build-using-namespace): tests of this room use all of it
@@ -26,7 +27,7 @@ struct IpcSetup {
     std::uint64_t seed = 1;
     DevicePath path = DevicePath::automatic;
     cuda::IpcSizes sizes{.slot = 4096, .least_batch = 256};
-    std::chrono::microseconds delays{200};  ///< the most by which each operation of a device is delayed
+    std::chrono::microseconds delays{200};  ///< the longest delay of an operation of a device
     /// Changes a member's table of the driver's functions, to plant a defect.
     std::function<void(int member, cuda::CudaApi& api)> plant = nullptr;
 };
@@ -41,7 +42,7 @@ class IpcBoard;
 
 /// One member: a process with a runtime, its device, a stream of the "program", and buffers.
 ///
-/// Threads: the process has one thread, apart from the devices'.
+/// Threads: the process has one thread, apart from the threads of the simulated devices.
 class IpcMember {
 public:
     IpcMember(RankContext& context, const IpcSetup& setup, IpcBoard& board);
@@ -54,18 +55,18 @@ public:
     [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(context_.size()); }
     [[nodiscard]] const cuda::CudaApi& cuda() const { return api_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
-    /// What the plugin wrote to the log.
+    /// Returns the lines that the plugin wrote to the log.
     [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
     /// Waits until all members are here. Throws if a member has failed.
     void meet();
 
-    /// The number of batches after which a set without an order asks for one (SetCommunicator) in these tests.
+    /// In these tests, a set that has no launch order asks for one after this number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
     /// Makes and connects a communicator of all members. The n-th calls of all members make one communicator.
     /// Communicators with different numbers `id` are different process sets.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(std::int32_t id = 0);
 
-    /// Device memory with `bytes` in it. The program's stream writes it.
+    /// Returns device memory. The program's stream writes `bytes` to it.
     [[nodiscard]] std::byte* put(std::span<const std::byte> bytes);
     /// Reads device memory after all work in the program's stream.
     [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
@@ -74,7 +75,7 @@ public:
     /// program's stream wait for the end. Throws after a failure.
     void run(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
              const IpcLists& lists = {});
-    /// The same without the last two parts. The batch's lists are kept.
+    /// Like run(), but only records the ready event and starts the task. This object keeps the lists of the batch.
     [[nodiscard]] Task& start(DeviceCommunicator& communicator, Operation operation, std::span<const Segment> segments,
                               const IpcLists& lists = {});
 
@@ -97,7 +98,7 @@ private:
     std::vector<std::int64_t> own_splits_;  // what this member sends, and then what it receives
 };
 
-/// Runs `body` in a process for each member. The violations that the stand-in found in a member are its value
+/// Runs `body` in a process for each member. Each process reports the violations that its stand-in found as the value
 /// "violations".
 [[nodiscard]] RanksResult run_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>& body,
                                   const RanksOptions& options = {.as = RanksAs::processes});

@@ -84,7 +84,8 @@ Case random_case(Random& random, std::uint32_t members, std::size_t slot) {
         made.operation != Operation::allreduce ? 1 : 1 + random() % (random() % 4 == 0 ? 400 : 5);
     for (std::size_t i = 0; i < tensors; ++i) {
         made.shapes.push_back(random_shape(random, members, tensors > 5 ? 200 : 5 * slot));
-        // Neighbours with one reduction are reduced together.
+        // Neighbouring tensors with the same dtype and reduction are reduced together, so most tensors get those of the
+        // tensor before.
         if (i > 0 && random() % 3 != 0) {
             const Segment& last = made.shapes[i - 1].segment;
             Segment& segment = made.shapes[i].segment;

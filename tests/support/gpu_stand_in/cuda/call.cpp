@@ -88,9 +88,10 @@ void invalidate_captures(Machine& machine) {
     }
 }
 
-// CUDA Driver API, cuThreadExchangeStreamCaptureMode: a thread in the global mode must not make potentially unsafe
-// calls while it has a capture of its own that was not begun as relaxed, or while any thread has a capture that was
-// begun as global. A thread in the thread-local mode looks only at its own captures, and a relaxed thread at none.
+// CUDA Driver API, cuThreadExchangeStreamCaptureMode: The mode of the calling thread decides which captures forbid a
+// potentially unsafe call. In the thread-local mode, these are the thread's own captures that were not begun as
+// relaxed. In the global mode, they are these captures, and captures of any thread that were begun as global. In the
+// relaxed mode, no capture forbids the call.
 CudaResult Call::refuse_during_capture() {
     using namespace collectives::cuda;
     (void)context_stack();  // this call resets the thread's mode if it is from before the last reset()

@@ -25,8 +25,8 @@ public:
     /// Returns the live stream, or null after a report.
     [[nodiscard]] Stream* stream(CudaStream handle);
     [[nodiscard]] Event* event(CudaEvent handle);
-    /// Call this in a function that is "potentially unsafe" while a stream captures. Returns the error that the
-    /// function must return.
+    /// Each function that is "potentially unsafe" while a stream captures a graph calls this, and returns the error if
+    /// there is one.
     [[nodiscard]] CudaResult refuse_during_capture();
     void report(const std::string& what);
 

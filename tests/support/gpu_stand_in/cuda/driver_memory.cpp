@@ -21,7 +21,7 @@ std::byte* pointer(DeviceAddress address) { return reinterpret_cast<std::byte*>(
 
 class Copy final : public Operation {
 public:
-    /// `staged`: the bytes of pageable memory, which were read during the call.
+    /// `staged` contains the source's bytes if the source is pageable memory, which is read during the call.
     Copy(DeviceAddress to, DeviceAddress from, std::size_t bytes, bool to_is_known, bool from_is_known,
          std::vector<std::byte> staged)
         : Operation("cuMemcpyAsync"),
@@ -108,8 +108,8 @@ CudaResult copy_now(Call& call, Stream& stream, DeviceAddress to, DeviceAddress 
     return kCudaSuccess;
 }
 
-/// CUDA Programming Guide, "Implicit Synchronization": an allocation of device memory or of pinned memory may keep work
-/// of different streams apart, that is, wait for the work before it.
+/// CUDA Programming Guide, "Implicit Synchronization": an allocation of device memory or of pinned memory may prevent
+/// work of different streams from running at the same time. Here it waits for all earlier work.
 Allocation* allocate_memory(Call& call, std::size_t bytes, int device) {
     if (call.machine().settings.allocations_wait) {
         call.machine().wait_for_device(call.lock(), call.device());

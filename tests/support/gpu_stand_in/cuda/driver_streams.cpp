@@ -21,7 +21,7 @@ class HostFunction final : public Operation {
 public:
     HostFunction(CudaHostFunction function, void* argument)
         : Operation("cuLaunchHostFunc", Kind::host_function), function_(function), argument_(argument) {}
-    // CUDA Driver API, cuLaunchHostFunc: the function is not called after an error in the context, so there is no
+    // CUDA Driver API, cuLaunchHostFunc: the function is not called after an error in the context, so this class has no
     // drop().
     bool run() override {
         function_(argument_);

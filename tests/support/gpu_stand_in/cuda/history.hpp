@@ -16,7 +16,7 @@ namespace rueda::tests::gpu {
 ///
 /// The method is that of race detectors with vector clocks (for example Flanagan and Freund, "FastTrack", PLDI 2009):
 /// two accesses race if one of them writes, their ranges overlap, and neither one's clock contains the other. The
-/// detector finds the race whether or not the accesses met in time.
+/// detector finds a race even if the accesses did not happen at the same time.
 class History {
 public:
     static constexpr std::size_t kRecords = 1024;
@@ -41,7 +41,7 @@ public:
     /// Adds and removes a process that has opened the memory.
     void add_importer(int process);
     void remove_importer(int process);
-    /// How many living processes have opened the memory.
+    /// Returns the number of living processes that have opened the memory.
     [[nodiscard]] std::size_t importers();
     /// Orders the caller's host program after everything that the other host programs of this memory know to have
     /// ended. This is needed because the programs notify each other in ways that the stand-in cannot see.

@@ -34,7 +34,7 @@ class Memory;
 struct Stream {
     Device* device = nullptr;
     bool is_legacy = false;     ///< the legacy default stream of the device's context
-    bool is_blocking = true;    ///< waits for the legacy default stream, and the other way round
+    bool is_blocking = true;    ///< this stream and the legacy default stream wait for each other's work
     bool is_destroyed = false;  ///< true after its destruction; the object remains until its work has ended
     unsigned number = 0;        ///< for texts
     Actor actor = 0;
@@ -116,7 +116,8 @@ public:
     std::map<std::string, std::size_t> calls;
     std::vector<std::string> nccl_operations;
     void (*on_reset)() = nullptr;  ///< NCCL's part forgets its communicators
-    std::uint64_t generation = 0;  ///< the number of resets; contexts on the stacks of threads are from one generation
+    std::uint64_t generation = 0;  ///< the number of resets; shows whether a thread's stack of contexts is from before
+                                   ///< the last reset
 
     // The caller of the following functions holds the mutex.
 

@@ -58,7 +58,7 @@ public:
     [[nodiscard]] Allocation* add_host(DeviceAddress base, std::size_t bytes);
     /// Forgets memory of add_host().
     void remove_host(Allocation& allocation);
-    /// Maps the memory in `file`, which another process has made, and owns the file then.
+    /// Maps the memory in `file`, which another process has made. Takes ownership of the file.
     [[nodiscard]] Allocation* import(int file, std::size_t bytes, int device, int importing_device);
     /// Returns the allocation that contains the address, or null. It may be a freed one.
     [[nodiscard]] Allocation* find(DeviceAddress address);

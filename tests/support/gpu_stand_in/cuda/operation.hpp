@@ -23,7 +23,7 @@ struct Completion {
 };
 using CompletionPtr = std::shared_ptr<Completion>;
 
-/// What one stream does in one step: a copy, a kernel, a wait for an event, a kernel of NCCL, …
+/// One step of a stream: a copy, a kernel, a wait for an event, a kernel of NCCL, …
 ///
 /// Threads: the thread of the stream's device calls may_start(), run() and drop().
 class Operation {
@@ -35,9 +35,11 @@ public:
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
-    /// Whether the operation may start, apart from the operations that it comes after. The caller holds the mutex.
+    /// Whether the operation may start. The operations that must end before it are checked elsewhere (`after`). The
+    /// caller holds the mutex.
     [[nodiscard]] virtual bool may_start() { return true; }
-    /// Returns the memory that the operation accesses. Called once, when the operation starts.
+    /// Returns the memory that the operation accesses. The stand-in calls this function once, when the operation
+    /// starts.
     [[nodiscard]] virtual std::vector<Range> ranges() { return {}; }
     /// Whether this operation may reach memory of other devices without peer access. The driver's copies may.
     [[nodiscard]] virtual bool reaches_other_devices() const { return false; }

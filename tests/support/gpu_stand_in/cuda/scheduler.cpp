@@ -8,9 +8,9 @@
 #include "tests/support/gpu_stand_in/cuda/machine.hpp"
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 
-// The thread of a device. It looks at the first operation of each stream, and chooses one of those that may run at
-// random. CUDA Programming Guide, "Streams": commands of different streams may run out of order or at the same time,
-// and a correct program does not depend on it.
+// The thread of a device. It looks at the first operation of each stream. Of the operations that may run, it chooses
+// one at random. CUDA Programming Guide, "Streams": commands of different streams may run out of order or at the same
+// time, and a correct program does not depend on it.
 
 namespace rueda::tests::gpu {
 namespace {
@@ -71,7 +71,7 @@ Stream* Machine::choose_stream(Device& device, bool& poll_again) {
     if (ready.empty()) {
         return waiting.empty() ? nullptr : waiting[device.random() % waiting.size()];
     }
-    // An operation that waits also gets its turn, because it may be what the others wait for.
+    // An operation that waits also gets its turn, because other operations may wait for it.
     if (!waiting.empty() && device.random() % 2 == 0) {
         return waiting[device.random() % waiting.size()];
     }

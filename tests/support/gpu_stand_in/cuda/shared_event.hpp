@@ -17,17 +17,18 @@ namespace rueda::tests::gpu {
 class SharedEvent {
 public:
     static std::shared_ptr<SharedEvent> create();
-    static std::shared_ptr<SharedEvent> open(int file);  ///< owns the file; null if it is no event
+    static std::shared_ptr<SharedEvent> open(int file);  ///< takes ownership of the file; returns null if the file is
+                                                         ///< no event
     ~SharedEvent();
     SharedEvent(const SharedEvent&) = delete;
     SharedEvent& operator=(const SharedEvent&) = delete;
 
-    [[nodiscard]] std::uint64_t record();  ///< records, and returns the number of the new record
+    [[nodiscard]] std::uint64_t record();  ///< makes a new record, and returns its number
     [[nodiscard]] std::uint64_t last_record() const;
     /// Marks the record as ended. `clock` has what is ordered before its end.
     void complete(std::uint64_t number, const Clock& clock);
     [[nodiscard]] bool is_complete(std::uint64_t number) const;
-    /// Joins to `clock` what is ordered before the end of the record, which must be complete.
+    /// Adds to `clock` everything that is ordered before the end of the record. The record must be complete.
     void join_clock(std::uint64_t number, Clock& clock) const;
     [[nodiscard]] int file() const { return file_; }
 

@@ -7,11 +7,12 @@
 #include "tests/support/gpu_stand_in/cuda/machine.hpp"
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 
-// The order between streams that follows from the submission of work. Events add to it (events.cpp).
+// The order between streams that follows from the submission of work. Events order more work (driver_events.cpp).
 //
 // CUDA Driver API, "Stream synchronization behavior": work in one stream runs in the order of submission. Work in the
 // legacy default stream waits for all earlier work in the blocking streams of the context, and later work in a blocking
-// stream waits for it. Streams with CU_STREAM_NON_BLOCKING take no part in this. Nothing else is ordered.
+// stream waits for the work in the legacy default stream. Streams with CU_STREAM_NON_BLOCKING take no part in this.
+// Nothing else is ordered.
 
 namespace rueda::tests::gpu {
 

@@ -215,7 +215,8 @@ NcclResult ncclCommInitRankConfig(NcclCommunicator* handle, int ranks, NcclUniqu
         return kNcclInProgress;
     }
     if (Group& group = thread_group(); group.depth > 0) {
-        // NCCL user guide, "Management Of Multiple GPUs From One Thread": the group waits for all of them together.
+        // NCCL user guide, "Management Of Multiple GPUs From One Thread": ncclGroupEnd() waits for all communicators of
+        // the group together.
         group.connecting.push_back(communicator);
         return kNcclSuccess;
     }

@@ -66,21 +66,22 @@ struct Communicator {
 
     /// Returns the registered memory that contains the address; null if there is none.
     [[nodiscard]] const Registered* find_registered(DeviceAddress address) const;
-    /// Notes that this rank is there. Returns an error if another rank has the same number.
+    /// Tells the other ranks that this rank has come. Returns an error if another rank has the same number.
     [[nodiscard]] NcclResult join();
-    /// The communicator becomes connected if all ranks have come. Sets the error if two ranks may not be in one
+    /// Connects the communicator if all ranks have come. Sets the error if two of the ranks must not be in one
     /// communicator.
     void try_to_connect();
     /// Whether all own kernels have ended and all ranks have read what this rank sent.
     [[nodiscard]] bool is_flushed() const;
-    /// Looks for the end of another rank, if NCCL is set to notice it.
+    /// Checks whether another rank has ended, if the test has set that NCCL notices this
+    /// (set_nccl_notices_lost_ranks()).
     void look_for_lost_ranks();
     void set_error(NcclResult result, std::string text);
     ~Communicator();
 };
 using CommunicatorPtr = std::shared_ptr<Communicator>;
 
-/// The live communicators by their handles. Machine::mutex protects it.
+/// The live communicators by their handles. Machine::mutex protects this map.
 std::map<collectives::cuda::NcclCommunicator, CommunicatorPtr>& communicators();
 
 /// One call of a function of NCCL. Corresponds to Call, which is for the driver.

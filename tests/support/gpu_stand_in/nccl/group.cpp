@@ -107,7 +107,8 @@ NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, s
     return kNcclInProgress;
 }
 
-/// The kernels of NCCL, of all communicators, that run on the devices of these communicators.
+/// Returns all kernels of NCCL that run on the devices of these communicators. The kernels may belong to other
+/// communicators.
 std::vector<CompletionPtr> running_kernels(const std::vector<CommunicatorPtr>& some) {
     std::vector<CompletionPtr> kernels;
     for (const CommunicatorPtr& communicator : some) {

@@ -154,7 +154,8 @@ void NcclPart::write(std::size_t offset, const std::vector<std::byte>& bytes) co
     }
 }
 
-/// Reduces the elements of all ranks from `first` in the order of the ranks, so that all ranks get the same bits.
+/// Reduces the elements from number `first` on, over all ranks in the order of the ranks, so that all ranks get the
+/// same bits.
 bool NcclPart::reduce(std::size_t first, std::size_t count) {
     const Communicator& communicator = *operation_.communicator;
     const std::size_t size = element_bytes(operation_.type);

@@ -69,7 +69,7 @@ private:
 class NcclKernel final : public Operation {
 public:
     /// `previous` is the kernel before this one on the communicator. NCCL runs the kernels of a communicator one after
-    /// the other, but does not promise this. So this order does not order accesses to memory.
+    /// the other, but does not promise this. Accesses to memory by different kernels therefore count as unordered.
     NcclKernel(std::string label, CommunicatorPtr communicator, std::vector<NcclPart> parts, CompletionPtr previous)
         : Operation(std::move(label), Kind::nccl),
           communicator_(std::move(communicator)),

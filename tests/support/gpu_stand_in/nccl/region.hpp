@@ -25,8 +25,8 @@ struct OperationHeader {
     std::int32_t reduction = 0;
     std::int32_t root = 0;
     std::uint64_t count = 0;
-    /// 0: no address is in registered memory. Otherwise all are; for functions that need the same offsets on all ranks,
-    /// the number contains the offsets.
+    /// 0 if no address is in registered memory. Otherwise all addresses are in registered memory. If the function needs
+    /// the same offsets on all ranks, the number contains the offsets.
     std::uint64_t registered = 0;
 
     bool operator==(const OperationHeader&) const = default;
