@@ -91,6 +91,13 @@ build_and_tests_of() {
     run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
 }
 
+# check_with_clang_tidy [OPTION]…: checks the sources of all rooms. The options are those of run_clang_tidy.py.
+check_with_clang_tidy() {
+    configure tidy &&
+        python3 scripts/lib/run_clang_tidy.py --build build/tidy --cache build/cache/tidy --jobs "$(build_jobs)" "$@" \
+            base ops collectives core training data launcher
+}
+
 # On some kernels a program may be loaded where ThreadSanitizer needs to map its shadow memory. Without address
 # randomisation this cannot happen. Some containers do not allow turning randomisation off, but in most of them the
 # problem does not occur.

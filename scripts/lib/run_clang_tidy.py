@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs clang-tidy over the sources of the given rooms (folders of the source tree), several files at a time. Skips
-files that were clean before and have not changed.
+"""Runs clang-tidy over the sources of the given rooms (folders of the source tree). Skips what was clean before and has
+not changed.
 
-A file's key is computed from its preprocessed text, its command, and .clang-tidy. For each clean file, the cache folder
+clang-tidy spends most of its time on headers. So a run checks several sources at once: a unit that includes them all,
+like a unit of a unity build. If the sources of a unit cannot be compiled together, each of them is checked by itself.
+
+A unit's key is computed from its preprocessed text, its command, and .clang-tidy. For each clean unit, the cache folder
 has an empty file whose name is the key.
 """
 
@@ -16,7 +19,10 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
+
+OUTCOMES = ["clean before", "clean", "findings"]  # from the best to the worst
 
 
 def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[dict]:
@@ -28,31 +34,93 @@ def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[
 
 
 def command_of(entry: dict) -> list[str]:
-    """Returns the compiler's command without a compiler cache before it and without the output file."""
+    """Returns the compiler's command without a compiler cache before it, the output file, and the source."""
     words = shlex.split(entry["command"])
     while "ccache" in os.path.basename(words[0]):
         words = words[1:]
     output = words.index("-o")
-    return words[:output] + words[output + 2 :]
+    words = words[:output] + words[output + 2 :]
+    return words[: words.index("-c")]
 
 
-def key_of(entry: dict, configuration: bytes) -> str:
-    command = [word for word in command_of(entry) if word != "-c"]
-    text = subprocess.run([*command, "-E"], cwd=entry["directory"], capture_output=True, check=True).stdout
-    return hashlib.sha256(b"\0".join([text, " ".join(command).encode(), configuration])).hexdigest()
+def is_compiled_repeatedly(source: str) -> bool:
+    """Returns whether the source includes itself once for each SIMD instruction set."""
+    return "HWY_TARGET_INCLUDE" in pathlib.Path(source).read_text()
 
 
-def check(entry: dict, build: pathlib.Path, cache: pathlib.Path, configuration: bytes, checks: str) -> tuple[str, str]:
-    """Returns the outcome ("clean", "clean before" or "findings") and clang-tidy's output."""
-    key = cache / key_of(entry, configuration)
-    if key.exists():
-        return "clean before", ""
-    command = ["clang-tidy", "--quiet", f"--checks={checks}", "-p", str(build), entry["file"]]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode != 0:
-        return "findings", run.stdout + run.stderr
-    key.touch()
-    return "clean", ""
+class Unit:
+    """Sources that one run of clang-tidy checks. They are compiled with the same command in the same folder."""
+
+    def __init__(self, command: list[str], directory: str, sources: list[str]):
+        self.command = command
+        self.directory = directory
+        self.sources = sources
+
+    def parts(self) -> list["Unit"]:
+        return [Unit(self.command, self.directory, [source]) for source in self.sources]
+
+    def text(self) -> str:
+        return "".join(f'#include "{source}"\n' for source in self.sources)
+
+
+def units_of(entries: list[dict], sources_per_run: int) -> list[Unit]:
+    alike: dict[tuple, list[str]] = {}
+    units = []
+    for entry in entries:
+        command = command_of(entry)
+        if is_compiled_repeatedly(entry["file"]):
+            units.append(Unit(command, entry["directory"], [entry["file"]]))
+        else:
+            alike.setdefault((entry["directory"], *command), []).append(entry["file"])
+    for (directory, *command), files in alike.items():
+        count = -(-len(files) // sources_per_run)
+        files.sort()
+        units += [
+            Unit(command, directory, files[len(files) * i // count : len(files) * (i + 1) // count])
+            for i in range(count)
+        ]
+    # the longest runs first, so that all jobs end at about the same time
+    return sorted(units, key=lambda unit: -len(unit.sources))
+
+
+class Checker:
+    """Threads: any."""
+
+    def __init__(self, cache: pathlib.Path, checks: str):
+        self.cache = cache
+        self.checks = checks
+        self.configuration = pathlib.Path(".clang-tidy").read_bytes() + checks.encode()
+
+    def check(self, unit: Unit) -> tuple[str, int, str]:
+        """Returns the outcome ("clean", "clean before" or "findings"), the number of sources, and clang-tidy's output."""
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=self.cache) as file:
+            file.write(unit.text())
+            file.flush()
+            run = subprocess.run([*unit.command, "-E", "-P", file.name], cwd=unit.directory, capture_output=True)
+            text = run.stdout if run.returncode == 0 else os.urandom(16)
+            parts = [text, " ".join(unit.command).encode(), *(source.encode() for source in unit.sources)]
+            key = self.cache / hashlib.sha256(b"\0".join([*parts, self.configuration])).hexdigest()
+            if key.exists():
+                return "clean before", len(unit.sources), ""
+            # The unit includes sources, and this is the only check that objects.
+            checks = ",".join(filter(None, [self.checks, "-bugprone-suspicious-include"]))
+            command = [
+                "clang-tidy",
+                "--quiet",
+                f"--checks={checks}",
+                f"--config-file={pathlib.Path('.clang-tidy').resolve()}",
+            ]
+            run = subprocess.run(
+                [*command, file.name, "--", *unit.command[1:]], cwd=unit.directory, capture_output=True, text=True
+            )
+        if run.returncode == 0:
+            key.touch()
+            return "clean", len(unit.sources), ""
+        if len(unit.sources) > 1 and "clang-diagnostic-error" in run.stdout:
+            results = [self.check(part) for part in unit.parts()]
+            worst = max((outcome for outcome, _, _ in results), key=OUTCOMES.index)
+            return worst, len(unit.sources), "".join(text for _, _, text in results)
+        return "findings", len(unit.sources), run.stdout + run.stderr
 
 
 def main() -> int:
@@ -61,12 +129,12 @@ def main() -> int:
     parser.add_argument("--cache", type=pathlib.Path, required=True)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--checks", default="", help="changes to the checks of .clang-tidy, in clang-tidy's form")
+    parser.add_argument("--sources-per-run", type=int, default=16)
     parser.add_argument("rooms", nargs="+")
     arguments = parser.parse_args()
 
     root = pathlib.Path.cwd()
     arguments.cache.mkdir(parents=True, exist_ok=True)
-    configuration = (root / ".clang-tidy").read_bytes() + arguments.checks.encode()
     database = json.loads((arguments.build / "compile_commands.json").read_text())
     chosen = sources(database, root, arguments.rooms)
     if not chosen:
@@ -74,15 +142,13 @@ def main() -> int:
         return 1
 
     begin = time.monotonic()
-    counts = {"clean": 0, "clean before": 0, "findings": 0}
+    counts = dict.fromkeys(OUTCOMES, 0)
+    checker = Checker(arguments.cache.resolve(), arguments.checks)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = [
-            pool.submit(check, entry, arguments.build, arguments.cache, configuration, arguments.checks)
-            for entry in chosen
-        ]
+        runs = [pool.submit(checker.check, unit) for unit in units_of(chosen, arguments.sources_per_run)]
         for run in concurrent.futures.as_completed(runs):
-            outcome, text = run.result()
-            counts[outcome] += 1
+            outcome, number, text = run.result()
+            counts[outcome] += number
             print(text, end="")
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()), f"in {time.monotonic() - begin:.0f} s")
     return 1 if counts["findings"] else 0
