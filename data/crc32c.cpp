@@ -16,8 +16,8 @@ constexpr std::uint32_t kPolynomial = 0x82f63b78;  ///< Castagnoli's, with the b
 
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-/// Table t has the CRC of each byte followed by t zero bytes, so that eight bytes are looked up at once ("slicing by
-/// 8", Kounavis and Berry 2005).
+/// For each value of a byte, table t has the CRC of this byte followed by t zero bytes. With the eight tables, one step
+/// of the loop handles eight bytes ("slicing by 8", Kounavis and Berry 2005).
 constexpr CrcTables make_crc_tables() {
     CrcTables tables{};
     for (std::uint32_t byte = 0; byte < 256; ++byte) {

@@ -11,7 +11,7 @@ namespace rueda::data {
 /// CPU with SSE 4.2, 286 bytes take about 30 ns. Threads: any.
 [[nodiscard]] std::uint32_t crc32c(const void* bytes, std::size_t size) noexcept;
 
-/// Computes the same without special instructions, with a table of 8 × 256 numbers.
+/// Computes the same checksum without special instructions, with a table of 8 × 256 numbers.
 [[nodiscard]] std::uint32_t portable_crc32c(const void* bytes, std::size_t size) noexcept;
 
 /// Returns the form in which a TFRecord file stores a CRC. The format masks it, because a CRC over bytes that contain

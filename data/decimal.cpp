@@ -28,7 +28,7 @@ struct DecimalParts {
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-/// Reads digits. With more than 19 digits the sum may overflow; the caller looks at `count` and ignores it then.
+/// Reads digits. With more than 19 digits the sum may overflow; the caller sees this in `count` and ignores the sum.
 const char* read_digits(const char* place, const char* end, DecimalParts& parts) noexcept {
     while (place != end && is_digit(*place)) {
         parts.digits = parts.digits * 10 + static_cast<std::uint64_t>(*place - '0');
@@ -50,7 +50,7 @@ const char* read_exponent(const char* place, const char* end, DecimalParts& part
         ++digit;
     }
     if (digit == end || !is_digit(*digit)) {
-        return place;  // "1e" is the number 1, followed by an "e", as for std::from_chars
+        return place;  // "1e" is read as the number 1, and the "e" follows it, as with std::from_chars
     }
     int exponent = 0;
     for (; digit != end && is_digit(*digit); ++digit) {
@@ -81,8 +81,8 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
 }
 
 /// Reads a number with std::from_chars, which accepts any number of digits, but no plus sign. std::from_chars does not
-/// say whether a number out of range is too large or too small. It is too small if its first digit stands at a negative
-/// power of ten.
+/// say whether a number out of range is too large or too small. It is too small if its first digit other than zero
+/// stands for a negative power of ten.
 template <class Real>
 const char* read_slowly(const char* place, const char* end, const DecimalParts& parts, Real& value) noexcept {
     const char* const begin = place != end && *place == '+' ? place + 1 : place;
@@ -100,8 +100,9 @@ const char* read_slowly(const char* place, const char* end, const DecimalParts& 
     return nullptr;
 }
 
-/// The fast way (Clinger 1990): digits and power of ten are exact in float64, so one multiplication or division gives
-/// the nearest float64. Returns false if the number has too many digits or too large an exponent.
+/// Whether exact_product() gives the nearest float64 (Clinger 1990): the digits and the power of ten must be exact in
+/// float64, so that one multiplication or division rounds only once. The result is false if the number has too many
+/// digits or too large an exponent.
 bool is_exact(const DecimalParts& parts) noexcept {
     return parts.count <= 19 && parts.digits <= (std::uint64_t{1} << 53) && parts.exponent >= -22 &&
            parts.exponent <= 22;

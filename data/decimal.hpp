@@ -8,8 +8,8 @@ namespace rueda::data {
 
 /// Functions that read numbers from the middle of a text, fast. Each one reads the longest number at `place`, writes
 /// it to `value`, and returns the place behind it. It returns a null pointer if there is no number or if the number
-/// does not fit the type. The byte at `end` must be readable and must not be a digit: it ends the digits, so that their
-/// loops need no other end. Threads: any.
+/// does not fit the type. The byte at `end` must be readable and must not be a digit: the loops over digits stop at
+/// this byte, so that they need not compare the place with `end`. Threads: any.
 
 /// Reads an integer with an optional sign: 12, -3, +4.
 [[nodiscard]] const char* read_integer(const char* place, const char* end, std::int64_t& value) noexcept;
@@ -20,8 +20,8 @@ namespace rueda::data {
 [[nodiscard]] const char* read_real(const char* place, const char* end, float& value) noexcept;
 [[nodiscard]] const char* read_real(const char* place, const char* end, double& value) noexcept;
 
-/// Adds the digits at `place` to `digits`, and returns the place behind them. The sum may overflow if there are more
-/// than 19 of them.
+/// Adds the digits at `place` to `digits`, and returns the place behind them. `digits` may overflow if there are more
+/// than 19 digits.
 [[nodiscard]] inline const char* add_digits(const char* place, std::uint64_t& digits) noexcept {
     for (unsigned digit = 0; (digit = static_cast<unsigned char>(*place) - unsigned{'0'}) <= 9; ++place) {
         digits = digits * 10 + digit;
@@ -29,7 +29,7 @@ namespace rueda::data {
     return place;
 }
 
-/// As read_integer(), fast for numbers of at most 18 digits without a sign.
+/// Does the same as read_integer(), but is faster for numbers of at most 18 digits without a sign.
 [[nodiscard]] inline const char* read_short_integer(const char* place, const char* end, std::int64_t& value) noexcept {
     std::uint64_t digits = 0;
     const char* const behind = add_digits(place, digits);
@@ -40,9 +40,10 @@ namespace rueda::data {
     return behind;
 }
 
-/// As read_real(), fast for numbers such as 1 and 0.123456: no sign, no exponent, and at most 7 digits behind leading
-/// zeros, at most 10 of them behind the point. Such digits and powers of ten are exact in float32, so one division
-/// gives the nearest float32 (Clinger 1990).
+/// Does the same as read_real(), but is faster for short numbers such as 1 and 0.123456. A short number has no sign and
+/// no exponent, its digits without the point make an integer of at most 2^24, and at most 10 digits are behind the
+/// point. This integer and the power of ten are exact in float32, so one division gives the nearest float32 (Clinger
+/// 1990).
 [[nodiscard]] inline const char* read_short_real(const char* place, const char* end, float& value) noexcept {
     constexpr float kPowers[] = {1e0F, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F, 1e9F, 1e10F};
     std::uint64_t digits = 0;

@@ -153,7 +153,7 @@ public:
     static constexpr std::size_t kIgnored = ~std::size_t{0};
 
     void begin(Batch& batch, std::size_t rows) override {
-        // Adding a column can move the others, so all are added before any is used.
+        // Adding a column can move the other columns in memory, so all columns are added before any of them is used.
         for (const CsvOutput& output : columns_) {
             batch.add_column(output.column().name, output.column().dtype);
         }

@@ -65,7 +65,7 @@ public:
     }
 
     void begin(Batch& batch, std::size_t rows) override {
-        // Adding a column can move the others, so all are added before any is used.
+        // Adding a column can move the other columns in memory, so all columns are added before any of them is used.
         for (FeatureOutput& feature : features_) {
             feature.add_column(batch);
         }
@@ -115,7 +115,7 @@ private:
     Status read_features(Cursor features, std::size_t row) {
         return read_fields(features, kEntry, "Features", [this, row](Cursor entry) { return read_entry(entry, row); });
     }
-    /// Reads a key and its feature. They may have any order, and either may be absent, which means empty.
+    /// Reads a key and its feature. They may have any order. If one of them is absent, it counts as empty.
     Status read_entry(Cursor entry, std::size_t row) {
         Cursor key;
         Cursor value;
@@ -146,13 +146,13 @@ private:
         bool has_value = false;
         RUEDA_RETURN_IF_FAILED(features_[place].read(value, row, has_value));
         const bool was_found = last_record_[place] == record_;
-        // Of two equal keys the last one wins, also if it has no value.
+        // If a record has the same key twice, the last entry counts, even if it has no value.
         last_record_[place] = has_value ? record_ : 0;
         found_ += static_cast<std::size_t>(has_value) - static_cast<std::size_t>(was_found);
         return {};
     }
-    /// Finds a feature by its name. Records of one file mostly have the same order of keys, so the place in the record
-    /// tells the feature, and one comparison confirms it.
+    /// Finds a feature by its name. Most records of a file have their keys in the same order. So the feature is
+    /// probably the one that the last record had at the same place, and one comparison confirms this.
     std::size_t find(Cursor key) {
         const std::size_t entry = entry_++;
         if (entry >= order_.size()) {
@@ -192,11 +192,12 @@ private:
     std::vector<FeatureOutput> features_;
     std::vector<FastName> names_;  ///< the names of the features
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
-    std::vector<std::size_t> order_;          ///< the feature that the n-th entry of the last record was
+    /// Element n is the feature of the n-th entry in the last record that had such an entry.
+    std::vector<std::size_t> order_;
     std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had it
     std::uint64_t record_ = 0;                ///< the number of the current record, from 1
     std::size_t entry_ = 0;                   ///< number of entries of the record that were read
-    std::size_t found_ = 0;                   ///< number of features that the record has
+    std::size_t found_ = 0;                   ///< number of wanted features that the record has
 };
 
 Status check_feature(const Feature& feature) {
@@ -206,7 +207,7 @@ Status check_feature(const Feature& feature) {
             "pipeline: feature '{}' has dtype {}; a tf.train.Example has only float32, int64, and uint8 for bytes",
             feature.name, name_of(feature.dtype));
     }
-    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // the sizes of columns then fit 64 bits
+    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // with this limit, the sizes of columns fit 64 bits
     if (feature.length < 0 || feature.length > kMost) {
         return failure(ErrorCode::invalid_argument, "pipeline: feature '{}' has length {}; expected 0 to {}",
                        feature.name, feature.length, kMost);

@@ -121,18 +121,18 @@ Status FeatureOutput::append_floats(Cursor packed, std::size_t row, std::size_t&
     }
     if (is_ragged()) {
         float* const place = ragged_floats_.reserve(offsets_.begin_of(row) + count, more);
-        if (more > 0) {  // memcpy must not get a null pointer, which an empty column has
+        if (more > 0) {  // memcpy must not get a null pointer, and an empty column has one
             std::memcpy(place, packed.place, packed.size());
         }
     } else if (count + more <= length()) {
         std::memcpy(floats_.row(row) + count, packed.place, packed.size());
     }
-    count += more;  // if there are too many values, check_count() says how many
+    count += more;  // if there are too many values, they are not copied, and check_count() reports their number
     return {};
 }
 
 Status FeatureOutput::append_integers(Cursor packed, std::size_t row, std::size_t& count) {
-    // A value takes at least one byte, so this is room enough.
+    // A value takes at least one byte, so `packed` has at most as many values as bytes.
     std::int64_t* const place = is_ragged() ? ragged_integers_.reserve(offsets_.begin_of(row) + count, packed.size())
                                             : integers_.row(row) + std::min(count, length());
     const std::size_t room = is_ragged() ? packed.size() : length() - std::min(count, length());

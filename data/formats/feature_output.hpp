@@ -56,7 +56,7 @@ public:
         }
         return message.empty();
     }
-    /// Fills row `row` of a sample that lacks the feature.
+    /// Fills row `row` for a sample that does not have the feature.
     [[nodiscard]] Status fill_missing(std::size_t row);
     void end(std::size_t rows);
 

@@ -22,7 +22,7 @@ public:
     explicit LibsvmParser(const Libsvm& format) : format_(format), base_(format.one_based ? 1 : 0) {}
 
     void begin(Batch& batch, std::size_t rows) override {
-        // Adding a column can move the others, so all are added before any is used.
+        // Adding a column can move the other columns in memory, so all columns are added before any of them is used.
         batch.add_column("label", DType::float32);
         batch.add_column("index", DType::int64, 0);
         batch.add_column("value", DType::float32, 0);
@@ -107,7 +107,7 @@ private:
 
     Status read_pairs(const Record& record, std::size_t row) {
         const std::size_t begin = offsets_.begin_of(row);
-        // The shortest pair is "1:2 ", so this is room enough.
+        // The shortest pair is "1:2 ", so this is enough room for all pairs.
         const std::size_t most = static_cast<std::size_t>(end_ - place_) / 4 + 1;
         std::int64_t* const indices = indices_.reserve(begin, most);
         float* const values = values_.reserve(begin, most);

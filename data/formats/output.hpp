@@ -11,8 +11,8 @@
 
 namespace rueda::data {
 
-/// Where a parser writes the values of a column. These classes point into the column of the batch that is being
-/// filled. They do not own it. Threads: one at a time.
+/// The classes with which a parser writes the values of a column. They point into a column of the batch that is being
+/// filled, and do not own this column. Threads: one at a time.
 
 /// Values of a column with a fixed width.
 template <class T>
@@ -34,7 +34,7 @@ private:
     T* values_ = nullptr;
 };
 
-/// Offsets of a column: of a ragged column, or of a column of texts.
+/// Offsets of a ragged column or of a column of texts.
 class OffsetOutput {
 public:
     OffsetOutput() = default;
@@ -58,7 +58,7 @@ private:
     std::int64_t* offsets_ = nullptr;
 };
 
-/// Values that are appended, because their number is not known in advance.
+/// Values of a column whose number is not known in advance, so that they are appended.
 template <class T>
 class GrowingOutput {
 public:

@@ -25,8 +25,8 @@ public:
     /// Prepares the batch's columns for `rows` rows.
     virtual void begin(Batch& batch, std::size_t rows) = 0;
     /// Parses the record into row `row`, which is the number of records that were parsed with success since begin().
-    /// After a failure, the row can be parsed again with another record. The failure's text says what was found and
-    /// what was expected, without the place of the record.
+    /// After a failure, the row can be parsed again with another record. The text of the failure says what was found
+    /// and what was expected, but not where the record is.
     [[nodiscard]] virtual Status parse(const Record& record, std::size_t row) = 0;
     /// Shortens the columns to `rows` rows.
     virtual void end(std::size_t rows) = 0;
@@ -39,13 +39,13 @@ public:
 [[nodiscard]] Result<std::unique_ptr<Parser>> make_example_parser(const Examples& format);
 [[nodiscard]] std::unique_ptr<Parser> make_libsvm_parser(const Libsvm& format);
 [[nodiscard]] Result<std::unique_ptr<Parser>> make_csv_parser(const Csv& format, const std::string& header);
-/// `check_data`: the records are those of TFRecord files, and their CRC is compared.
+/// With `check_data`, the records must be those of TFRecord files, and the parser compares their CRCs.
 [[nodiscard]] std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data);
 
 /// Checks that the value for missing fields fits its column.
 [[nodiscard]] Status check_missing(const std::string& column, DType dtype, const std::optional<double>& missing);
 
-/// Compares the CRC of a TFRecord's data with the one behind the data.
+/// Compares the CRC of a TFRecord's data with the CRC that the file has behind the data.
 [[nodiscard]] Status check_tfrecord(const Record& record);
 
 /// Parses all records. A malformed record is left out. Returns the texts of the failures, with the places of the

@@ -14,8 +14,8 @@ namespace rueda::data {
 
 namespace {
 
-/// The number of bytes that are read at a time. Smaller chunks cost more calls; larger ones leave the second-level
-/// cache before the records are found.
+/// The number of bytes that are read at a time. Smaller chunks need more calls of read(). A larger chunk does not fit
+/// the second-level cache, so its bytes would have left the cache before the splitter looks at them.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 /// When a chunk has been split, the beginning of a record may be left at its end (the rest). If the rest is shorter
 /// than this, the reader takes any number of new bytes. It does not wait for more, because a slow writer of a FIFO may

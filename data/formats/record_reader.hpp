@@ -18,15 +18,15 @@ namespace rueda::data {
 using Chunk = std::unique_ptr<char[]>;
 using SharedChunk = std::shared_ptr<const Chunk>;
 
-/// The bytes behind the end of a chunk's content, which parsers may read. The first of them is a newline.
+/// The number of bytes behind the end of a chunk's content that parsers may read. The first of them is a newline.
 inline constexpr std::size_t kChunkPadding = 16;
 
 /// Some consecutive records of a source. After a failure, no record follows `records`.
 struct Block {
     SharedChunk chunk;
     std::vector<Record> records;
-    Status lost;    ///< the rest of the source has no records that can be found
-    Status failed;  ///< the source cannot be opened, read or decompressed
+    Status lost;    ///< a failure if no records can be found in the rest of the source
+    Status failed;  ///< a failure if the source cannot be opened, read or decompressed
 };
 
 /// Reads the records of one source in order. Threads: one at a time.

@@ -37,8 +37,8 @@ public:
 /// first line must be equal to it, and is left out. Empty lines are left out.
 [[nodiscard]] std::unique_ptr<Splitter> make_line_splitter(bool quotes, const std::string& header);
 
-/// A longer record is refused, so that a damaged or hostile file cannot fill the memory. Protocol buffers, and so
-/// tf.train.Example, have the same limit.
+/// The largest size of a record. A longer record is refused, so that a damaged or hostile file cannot fill the memory.
+/// Protocol buffers have the same limit, so no tf.train.Example is longer.
 inline constexpr std::size_t kMostRecordBytes = (std::size_t{1} << 31) - 1;
 
 /// The bytes of a record's head and foot in a TFRecord file. Record::data points behind the head; the masked CRC of the

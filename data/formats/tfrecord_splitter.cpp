@@ -11,8 +11,8 @@ namespace rueda::data {
 
 namespace {
 
-/// Returns what to do about a damaged record. A damaged first record usually comes from a compressed file that was
-/// opened as a plain one.
+/// Returns a text for the user: what to do about a damaged record. If the first record is damaged, the file is usually
+/// a compressed one that was opened as a plain file.
 std::string_view compression_hint(std::string_view bytes, std::uint64_t offset) {
     if (offset == 0 && bytes.starts_with("\x1f\x8b")) {
         return "; the file begins like gzip data: set FileCompression::gzip";

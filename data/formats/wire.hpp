@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kFixed32 = 5;
 }
 
 /// Bytes that were not read yet. At least 8 bytes behind `end` must be readable; their values do not matter. A cursor
-/// without bytes may have null pointers, and then nothing can be read from it: its user looks at empty() first.
+/// without bytes may have null pointers, so its user must call empty() before reading from it.
 struct Cursor {
     const char* place = nullptr;
     const char* end = nullptr;
@@ -56,10 +56,10 @@ struct Cursor {
     return ((word & 0x0fffffff00000000) >> 4) | (word & 0x000000000fffffff);
 }
 
-/// Reads a varint of any length, without a branch for its length up to eight bytes.
+/// Reads a varint of any length. A varint of up to eight bytes is read without a branch that depends on its length.
 [[nodiscard]] inline bool read_any_varint(Cursor& cursor, std::uint64_t& value) noexcept {
     std::uint64_t word = 0;
-    std::memcpy(&word, cursor.place, sizeof word);  // may read behind the end, where bytes are readable
+    std::memcpy(&word, cursor.place, sizeof word);  // may read behind the end, where 8 more bytes are readable
     const std::uint64_t last = ~word & 0x8080808080808080;
     if (last == 0) {
         return read_long_varint(cursor, value);
@@ -75,7 +75,7 @@ struct Cursor {
     return true;
 }
 
-/// Reads a varint. It is fastest for one byte, which tags and most lengths have.
+/// Reads a varint. The function is fastest for a varint of one byte, because tags and most lengths have one byte.
 [[nodiscard]] inline bool read_varint(Cursor& cursor, std::uint64_t& value) noexcept {
     const auto byte = static_cast<unsigned char>(*cursor.place);
     if (byte < 0x80) {

@@ -25,7 +25,8 @@ bool LaneCursor::wait_for_window(Work& work) {
     if (windows_.empty()) {
         place_ = window->begin;
     }
-    // Only the first window of a pipeline can begin in its middle; windows before it were dropped.
+    // If the pipeline starts in the middle of an epoch, its first window may begin with records of earlier steps. In
+    // all other windows, `begin` is zero.
     ready_ += static_cast<std::int64_t>(window->records.size() - window->begin);
     epoch_ends_ = window->ends_epoch;
     windows_.push_back(std::move(window));
@@ -42,7 +43,7 @@ std::int64_t LaneCursor::wait_for_step(Work& work) {
 }
 
 void LaneCursor::take(std::int64_t count, Work& work) {
-    // If the lane has fewer records than a step takes, each rank gets its proportion of them.
+    // If the lane has fewer records left than a step takes, the ranks divide these records in the same proportion.
     const std::int64_t begin = plan_.share_begin * count / plan_.per_step;
     const std::int64_t end = plan_.share_end * count / plan_.per_step;
     std::int64_t done = 0;
@@ -98,7 +99,7 @@ bool Assembly::next(Work& work) {
     try {
         return collect(work);
     } catch (const std::exception& error) {
-        // There was no memory. The consumer gets the error at this step.
+        // The program ran out of memory. The consumer gets the error at this step.
         ended_ = true;
         work = {};
         work.failed = failure(ErrorCode::resource_exhausted, "collecting the records of a batch: {}", error.what());

@@ -34,12 +34,12 @@ public:
 
     [[nodiscard]] Lane& lane() const noexcept { return *lane_; }
     [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
-    /// Waits until the records of a step are there, or the epoch ends. Returns how many records there are, at most
-    /// LanePlan::per_step. Failures and lost records go into `work`.
+    /// Waits until the records of a step are there, or the epoch ends. Returns the number of records, at most
+    /// LanePlan::per_step. Adds failures and lost records to `work`.
     std::int64_t wait_for_step(Work& work);
     /// Moves this rank's share of the next `count` records into `work`, and drops the shares of the other ranks.
     void take(std::int64_t count, Work& work);
-    /// Drops the rest of the epoch.
+    /// Drops the remaining records of the epoch.
     void finish_epoch(Work& work);
 
 private:
@@ -72,7 +72,7 @@ private:
 
     const PipelineOptions& options_;
     std::vector<LaneCursor> cursors_;
-    std::vector<std::int64_t> counts_;  ///< records of the step in each lane
+    std::vector<std::int64_t> counts_;  ///< for each lane, the number of its records in this step
     std::int64_t epoch_;
     std::int64_t step_;
     bool ended_ = false;

@@ -13,9 +13,11 @@ namespace rueda::data {
 
 namespace {
 
-/// Records are taken from one window while the next one is ready and a third one is being filled.
+/// The number of full windows that wait in the queue. While the consumer takes records from one window, a second one is
+/// ready, and the lane's thread fills a third one.
 constexpr std::size_t kQueuedWindows = 1;
-/// Without shuffle, a window is a chunk of 1 MiB. More of them are ready then, because a batch may need several.
+/// The same without shuffling. In this case a window is a chunk of 1 MiB, and more windows wait in the queue, because a
+/// batch may need several chunks.
 constexpr std::size_t kQueuedChunks = 4;
 
 }  // namespace
@@ -103,7 +105,8 @@ bool Lane::read_source(std::uint32_t source, std::int64_t epoch) {
         if (!block.failed.is_ok()) {
             return fail(block.failed);
         }
-        // put() is not called while a large window is filled or records before the start are skipped.
+        // This loop must look at the stop signal itself: put(), which also looks at it, is not called while a large
+        // window is being filled or while records before the start are skipped.
         if (stop_signal_.is_given() || !add(block)) {
             return false;
         }

@@ -23,9 +23,10 @@ namespace rueda::data {
 struct Window {
     std::vector<Record> records;
     std::vector<SharedChunk> chunks;
-    std::size_t begin = 0;    ///< records before this one belong to steps before the start of the pipeline
+    std::size_t begin = 0;    ///< index of the first record to use; the records before it belong to steps before the
+                              ///< start of the pipeline
     bool ends_epoch = false;  ///< no window of this epoch follows
-    std::int64_t lost = 0;    ///< number of sources whose end was lost
+    std::int64_t lost = 0;    ///< number of sources of which the rest was lost, because it has no readable records
     std::string first_lost;   ///< the message about the first of them
     Status failed;            ///< if it is a failure, no window follows
 };
@@ -41,10 +42,10 @@ public:
     Lane(const Lane&) = delete;
     Lane& operator=(const Lane&) = delete;
 
-    /// Waits for the next window. The lane's thread wakes this wait when it has a window, and stop() wakes it. After
-    /// stop(), the result may be a null pointer.
+    /// Waits for the next window. The lane's thread wakes this wait when a window is ready, and stop() wakes it, too.
+    /// After stop(), the result may be a null pointer.
     [[nodiscard]] std::shared_ptr<const Window> take();
-    /// Makes take() return, and the thread end. Threads: any.
+    /// Makes take() return, and ends the thread. Threads: any.
     void stop();
     /// How long the thread has worked.
     [[nodiscard]] double seconds() const noexcept;
@@ -70,8 +71,8 @@ private:
     std::shared_ptr<Window> filling_;
     std::int64_t epoch_ = 0;
     std::int64_t window_ = 0;    ///< number of the window in its epoch
-    std::int64_t position_ = 0;  ///< records of the epoch before the window that is being filled
-    std::int64_t skip_ = 0;      ///< records of the epoch that belong to steps before the start
+    std::int64_t position_ = 0;  ///< number of records of the epoch in the windows before the one that is being filled
+    std::int64_t skip_ = 0;      ///< number of records of the epoch that belong to steps before the pipeline's start
     std::int64_t since_ = 0;     ///< when the thread began to work, or went on after it had waited for room
 
     std::mutex mutex_;

@@ -18,7 +18,7 @@ namespace {
 
 using training::Random;
 
-/// A number that all random numbers of an epoch come from.
+/// Returns the seed from which all random numbers of an epoch are derived.
 std::uint64_t epoch_seed(std::uint64_t seed, std::int64_t epoch) {
     return Random(seed, static_cast<std::uint64_t>(epoch)).next();
 }
@@ -166,7 +166,7 @@ std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std:
 
 void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoch, std::int64_t lane,
              std::int64_t window) {
-    // Stream 0 permutes the sources, so the lanes have the streams from 1.
+    // Stream 0 of the random numbers permutes the sources, so the lanes use the streams from 1.
     const std::uint64_t lane_seed = Random(epoch_seed(seed, epoch), static_cast<std::uint64_t>(lane) + 1).next();
     shuffle_items(records, Random(lane_seed, static_cast<std::uint64_t>(window)));
 }

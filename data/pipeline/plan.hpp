@@ -11,7 +11,7 @@
 
 namespace rueda::data {
 
-/// What this rank takes from one lane. docs/design/0023-data.md defines the words and the rules.
+/// The records that this rank takes from one lane. docs/design/0023-data.md defines the words and the rules.
 struct LanePlan {
     std::int64_t lane = 0;
     std::int64_t per_step = 0;     ///< records that all ranks together take from the lane for a full global batch

@@ -14,7 +14,8 @@ namespace {
 
 /// Names the stage that determined the speed.
 std::string describe_bottleneck(const Statistics& statistics) {
-    // Below this share of the time, waiting is the ordinary time of a hand-over.
+    // If the consumer waited for a smaller share of the time than this, the wait is only the ordinary cost of handing
+    // over batches.
     constexpr double kNoticeable = 0.02;
     if (statistics.consumer_waited < kNoticeable * statistics.seconds) {
         return "the consumer is the slowest stage";

@@ -100,7 +100,7 @@ void Workers::recycle(Batch&& batch) {
     if (!fits) {
         return;  // for example the caller's first batch, which is empty
     }
-    // The map functions add their columns again.
+    // The columns that map functions added are removed, because these functions will add them again to the next batch.
     batch.keep_columns(column_names_.size());
     const std::lock_guard lock(mutex_);
     recycled_.push_back(std::move(batch));
@@ -123,7 +123,8 @@ void Workers::run(Parser& parser) noexcept {
         try {
             outcome = parse(work, parser);
         } catch (...) {
-            // A map function has thrown, or there was no memory. The consumer gets the exception at this step.
+            // A map function has thrown, or the program ran out of memory. The consumer gets the exception at this
+            // step.
             outcome = {};
             outcome.error = std::current_exception();
         }
@@ -131,7 +132,8 @@ void Workers::run(Parser& parser) noexcept {
     }
 }
 
-/// Begins the next step. Returns false if there is none. Only one worker at a time is here, so the steps have an order.
+/// Begins the next step. Returns false if there is none. The lock lets only one worker at a time begin a step, so the
+/// steps are begun in order.
 bool Workers::begin_step(Work& work, std::int64_t& number) {
     const std::lock_guard lock(assembly_mutex_);
     if (!wait_for_room(number)) {

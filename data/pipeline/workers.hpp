@@ -32,8 +32,8 @@ struct Outcome {
 /// Threads: one thread, the consumer, calls the public functions.
 class Workers {
 public:
-    /// Starts the threads. `options` must be complete, and must outlive the object, as must `header`. Each thread has a
-    /// parser of its own.
+    /// Starts the threads. complete() must have filled in `options`. `options` and `header` must outlive the object.
+    /// Each thread has a parser of its own.
     Workers(const PipelineOptions& options, const std::string& header, std::vector<std::unique_ptr<Parser>> parsers);
     /// Stops the threads and waits for them.
     ~Workers();
@@ -43,9 +43,9 @@ public:
     /// Waits for the next outcome. Returns false if there is none, because all epochs have ended. The worker that fills
     /// the slot wakes this wait. Adds the time of the wait to `waited` (seconds).
     bool take(Outcome& outcome, double& waited);
-    /// Takes a batch back, whose memory the next batches use.
+    /// Takes back a batch that the consumer no longer needs. Later batches use its memory.
     void recycle(Batch&& batch);
-    /// Fills in what the threads and lanes count.
+    /// Fills in the numbers that the threads and lanes have counted.
     void add_to(Statistics& statistics) const;
 
 private:
@@ -65,14 +65,15 @@ private:
     std::mutex mutex_;                     ///< guards the members below
     std::condition_variable has_outcome_;  ///< finish() and an ending worker notify it, and take() waits on it
     std::condition_variable has_room_;     ///< take() and the destructor notify it, and wait_for_room() waits on it
-    std::vector<Outcome> slots_;           ///< the outcome of step n is in slot n modulo their number
+    std::vector<Outcome> slots_;           ///< the outcome of step n is in slot n modulo the number of slots
     std::int64_t begun_ = 0;               ///< steps that a worker has begun
     std::int64_t taken_ = 0;               ///< steps that the consumer has taken
     bool ended_ = false;                   ///< no further step will be begun
     bool stopped_ = false;
     std::vector<Batch> recycled_;
 
-    std::atomic<std::int64_t> starved_ = 0;  ///< nanoseconds; these three are relaxed, because they only count
+    // These three counters of nanoseconds are relaxed, because no other data depends on them.
+    std::atomic<std::int64_t> starved_ = 0;
     std::atomic<std::int64_t> parsing_ = 0;
     std::atomic<std::int64_t> mapping_ = 0;
     std::vector<std::unique_ptr<Parser>> parsers_;

@@ -19,8 +19,8 @@ namespace rueda::data {
 class ByteStream {
 public:
     virtual ~ByteStream() = default;
-    /// Reads at least one byte and at most `into.size()` bytes, and returns their number; 0 at the end. `into` is not
-    /// empty. After a failure, the stream must not be read again.
+    /// Reads at least one byte and at most `into.size()` bytes, and returns their number, or 0 at the end of the
+    /// stream. `into` is not empty. After a failure, the stream must not be read again.
     [[nodiscard]] virtual Result<std::size_t> read(std::span<std::byte> into) = 0;
 };
 
@@ -30,9 +30,9 @@ public:
 /// Returns the compression of the source: never FileCompression::automatic.
 [[nodiscard]] FileCompression compression_of(const Source& source);
 
-/// Opens a source, and decompresses what it has. A wait for the writer of a FIFO ends with Aborted when `stop` is
-/// given; `stop` must outlive the stream. The result is Unsupported if this build has no library for the compression,
-/// and InvalidArgument if the source cannot be opened.
+/// Opens a source. If its bytes are compressed, the stream returns the decompressed bytes. A wait for the writer of a
+/// FIFO ends with Aborted when `stop` is given; `stop` must outlive the stream. The result is Unsupported if this build
+/// has no library for the compression, and InvalidArgument if the source cannot be opened.
 [[nodiscard]] Result<std::unique_ptr<ByteStream>> open_stream(const Source& source, std::int64_t epoch,
                                                               const StopSignal& stop);
 

@@ -21,7 +21,8 @@ public:
     CompressedInput(std::unique_ptr<ByteStream> stream, std::string name)
         : stream_(std::move(stream)), name_(std::move(name)), buffer_(kCompressedBytes) {}
 
-    /// Reads the next bytes if all earlier ones are used. After that, rest() is empty only at the end.
+    /// Reads the next bytes if all earlier bytes are used. After this call, rest() is empty only at the end of the
+    /// stream.
     [[nodiscard]] Status fill() {
         if (!rest_.empty() || ended_) {
             return {};

@@ -115,7 +115,8 @@ Result<std::unique_ptr<ByteStream>> open_file(const std::string& path) {
                        "opening '{}': it is not a regular file; use fifo() for a FIFO, and files() to find files",
                        path);
     }
-    // The kernel then reads twice as far ahead. The result does not matter: some file systems refuse it.
+    // With this advice, the kernel reads twice as far ahead. A failure is ignored, because some file systems refuse the
+    // advice and work without it.
     [[maybe_unused]] const int advised = ::posix_fadvise(file.value(), 0, 0, POSIX_FADV_SEQUENTIAL);
     return std::unique_ptr<ByteStream>(std::make_unique<FileStream>(std::move(file), path));
 }
@@ -123,7 +124,7 @@ Result<std::unique_ptr<ByteStream>> open_file(const std::string& path) {
 Result<std::unique_ptr<ByteStream>> open_fifo(const std::string& path, const StopSignal& stop,
                                               std::chrono::milliseconds patience) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    // Without O_NONBLOCK, open would wait for the writer, and nothing could stop it.
+    // Without O_NONBLOCK, open() would wait for the writer, and `stop` could not end this wait.
     base::UniqueFd fifo(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     while (!fifo.is_open() && errno == ENOENT && std::chrono::steady_clock::now() < deadline) {
         pollfd question{.fd = stop.descriptor(), .events = POLLIN, .revents = 0};

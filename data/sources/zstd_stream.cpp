@@ -65,7 +65,7 @@ private:
 
     CompressedInput input_;
     std::unique_ptr<ZSTD_DStream, FreeZstd> state_;
-    bool in_frame_ = false;  ///< a frame has begun and not ended
+    bool in_frame_ = false;  ///< a frame has begun, and its end was not read yet
 };
 
 }  // namespace

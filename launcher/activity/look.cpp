@@ -18,12 +18,11 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The number of newest records in which a look searches for an operation that has not ended. The number must be
-/// greater than 17: while a timeline is on, an operation that is being executed may be followed by 17 records of its
-/// parts.
+/// How many of a rank's newest records are searched for an operation that has not ended. The number must be greater
+/// than 17: while a timeline is on, an operation that is being executed may be followed by 17 records of its parts.
 constexpr std::size_t kLookedAtOperations = 64;
 
-/// The maximum number of threads of a process that a look reads. Each of them costs about 10 us of processor time.
+/// The maximum number of threads of a process whose state is read. Each thread costs about 10 us of processor time.
 /// /proc lists the oldest threads first. These are the threads that compute, because programs create their thread pools
 /// at the beginning.
 constexpr int kLookedAtThreads = 64;

@@ -66,8 +66,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
 }
 
-/// Whether the look happened during a scope that was recorded later. A scope that the program declares only at its end
-/// is invisible at the time of the look.
+/// Whether the look happened during a scope that was recorded later. A program may declare a scope only when the scope
+/// ends; such a scope was invisible at the time of the look.
 bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
     return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
         return is_scope(operation) && operation.announced_ns <= look.time_ns &&

@@ -21,7 +21,7 @@ struct TimeOutside {
 };
 
 /// Finds the time that a rank spent outside operations and scopes (declared activities), between two moments of
-/// CLOCK_MONOTONIC. The records give the exact length of this time. The looks, which are samples, show what the threads
+/// CLOCK_MONOTONIC. The records give the exact length of this time. The looks are samples; they show what the threads
 /// did during this time. Returns nothing if there are too few looks. Pure function. Costs n log n for n operations.
 [[nodiscard]] std::optional<TimeOutside> find_time_outside(std::span<const base::RecordedOperation> operations,
                                                            std::span<const Look> looks, std::int64_t from_ns,

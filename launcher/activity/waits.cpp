@@ -109,17 +109,17 @@ public:
     }
 
 private:
-    /// Returns the time in which the rank waited for the peer of a message. `started` is the moment when the rank knew
-    /// that the peer had called its side. A small message has no such moment; its wait lasts until the message has
-    /// ended.
+    /// Returns the time in which the rank waited for the peer of a message. `started_ns` is the moment when the rank
+    /// knew that the peer had called the matching send or receive. A small message has no such moment; its wait lasts
+    /// until the message has ended.
     [[nodiscard]] WaitSpan message_span(const RecordedOperation& message) const {
         const std::int64_t end = message.started_ns ? *message.started_ns : message.ended_ns.value_or(to_ns_);
         return {message.announced_ns, end, message.message.peer >= 0 ? message.message.peer : kAnyRank};
     }
 
     /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
-    /// order and without overlaps. If the rank calls Rueda during such a message, then only another thread of the rank
-    /// waits for the message. From this call on, the message does not block the rank.
+    /// order and without overlaps. If the rank calls Rueda while it is in such a message, then another thread of the
+    /// rank waits for the message. From this call on, the message does not block the rank.
     [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
         std::vector<WaitSpan> spans;
         std::int64_t next_call_ns = to_ns_;

@@ -31,7 +31,7 @@ struct Wait {
 };
 
 struct RankWaits {
-    std::int64_t window_ns = 0;  ///< the length of the part of the interval for which the recorder still has records
+    std::int64_t window_ns = 0;  ///< length of the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
     /// The time of `waits`, attributed to the ranks that caused the waits. The awaited rank may itself have been
     /// blocked in a send or a receive. In that case, the peer of this message caused the wait, or the rank at the end

@@ -57,7 +57,7 @@ public:
 private:
     [[nodiscard]] const Recording* of_rank(std::int32_t rank) const { return by_rank_[static_cast<std::size_t>(rank)]; }
 
-    /// The oldest operation of a process set that a ring still has.
+    /// The oldest operation of a process set that is still in a rank's ring of records.
     struct OldestOfSet {
         std::int32_t set_id = 0;
         std::uint64_t ordinal = 0;
@@ -142,8 +142,9 @@ private:
         std::vector<Count> counts;  // the counts of the ranks that have called the operation, ordered by rank
     };
 
-    /// Operations are matched by generation: if one rank has begun a batch and another rank has not seen it, the other
-    /// rank has no position for this batch. The result is ordered by the first calls.
+    /// The operations of different ranks are matched by name and generation. They cannot be matched by their position
+    /// in a batch: if one rank has begun a batch and another rank has not, the other rank has not recorded the
+    /// position. The result is ordered by the first calls.
     [[nodiscard]] std::vector<PendingOperation> find_pending() const {
         std::vector<Found> found = collect_pending();
         std::vector<PendingOperation> all;
@@ -241,7 +242,8 @@ private:
         return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    /// Returns, for a rank that does not wait for the operation, whether it has called the operation nevertheless.
+    /// For a rank that does not wait for the operation: returns whether the rank has called this operation, which has
+    /// then ended there.
     static bool has_called(const Recording& recording, const Found& found) {
         return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
     }
@@ -252,7 +254,8 @@ private:
         });
     }
 
-    /// Whether the rank's ring still has all operations that the rank has called since the other ranks began to wait.
+    /// Whether the rank's ring of records still has all operations that the rank has called since the other ranks began
+    /// to wait.
     [[nodiscard]] bool reaches_back(const Recording& recording, const PendingOperation& pending) const {
         if (recording.counters.announced <= recording.operations.size() || recording.operations.empty()) {
             return true;
@@ -284,7 +287,8 @@ private:
     }
 
     /// Finds pairs of operations of a set where the ranks that called one of them wait for ranks that called the other.
-    /// A rank is named once for each set, with the first operation in which it left the order of the other ranks.
+    /// For each set, a rank is named only once: with the first operation that it called in another order than the other
+    /// ranks.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;

@@ -20,7 +20,7 @@ struct PendingCall {
     std::uint64_t ordinal = 0;   ///< the operation's number among all operations that the rank called in this set
     std::int64_t waited_ns = 0;  ///< the time from the call until the operation failed or the file was written
     bool is_executing = false;   ///< all ranks had called the operation, and it was being executed
-    bool is_launched = false;    ///< the rank's GPU had got the work of the operation, and had not done it
+    bool is_launched = false;    ///< the rank had launched the operation on its GPU, and the GPU had not completed it
 };
 
 struct PendingOperation {
@@ -28,7 +28,7 @@ struct PendingOperation {
     OperationText what;
     std::vector<PendingCall> calls;     ///< the calls in the order of the ranks
     std::vector<std::int32_t> missing;  ///< members that have not called the operation
-    /// members that have no file, or whose ring no longer has the operations of that time
+    /// members that have no file, or whose file no longer has the operations of that time
     std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest ordinal of the calls

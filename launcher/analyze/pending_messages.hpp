@@ -27,7 +27,7 @@ struct PendingMessage {
     OtherSide other_side = OtherSide::unknown;
 };
 
-/// Two ranks that wait in a blocking send to each other. Neither of them receives.
+/// Two ranks that send to each other, both with a blocking send. Neither of them receives, so both wait.
 struct CrossedSends {
     std::int32_t rank = 0;
     std::int32_t other = 0;
