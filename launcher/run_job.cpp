@@ -150,8 +150,8 @@ private:
     }
 
     void end_on(int number, bool ranks_have_it) {
-        // All ranks have ended, but ruedarun may be waiting for the reader of its output. In that case, the signal ends
-        // ruedarun.
+        // If `released_` is true, all ranks have ended, and ruedarun only waits for the reader of its output. In this
+        // case the signal ends ruedarun.
         if (released_) {
             leaving_ = true;
             return;

@@ -17,10 +17,10 @@ namespace rueda::ops {
 ///     adasum(a, b) = (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b
 ///
 /// If one of the two vectors is zero, the result is a + b. More vectors are combined in pairs, in a tree
-/// (docs/design/0007-adasum.md). Every vector of the tree is a linear combination of the inputs. Its coefficients
-/// depend only on the dot products of all pairs of inputs, the *Gram matrix*. The computation has three steps.
-/// DotProducts computes the Gram matrix in a first pass over the inputs. adasum_weights() computes the coefficients
-/// from this matrix. weighted_sum() computes the result in a second pass. Both passes compute in float64.
+/// (docs/design/0007-adasum.md). Every vector of the tree is a linear combination of the inputs. The coefficients of
+/// this combination depend only on the *Gram matrix*: the dot products of all pairs of inputs. The computation has
+/// three steps. DotProducts computes the Gram matrix in a first pass over the inputs. adasum_weights() computes the
+/// coefficients from this matrix. weighted_sum() computes the result in a second pass. Both passes compute in float64.
 ///
 /// Threads: any thread may call these functions, each with its own objects. The floating-point environment must be the
 /// default one (base::DefaultFloatingPoint).

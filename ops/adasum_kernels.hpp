@@ -9,7 +9,7 @@
 
 namespace rueda::ops {
 
-/// Those sources of a pass that are not null.
+/// The sources of a pass that are not null.
 struct PresentSources {
     const std::byte* const* memory;
     const std::uint32_t* index;  ///< each source's position among all sources

@@ -54,7 +54,7 @@ struct AsDouble {
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D d, hn::Vec<D> v) {
         const hn::Rebind<float, D> d_float;
-        // The quiet bit of a NaN is not part of the tail, so it is kept.
+        // shortened() keeps a NaN a NaN, because it does not change the bit that makes the NaN a quiet one.
         return Half::to_memory(d_float, canonical_nan(d_float, hn::DemoteTo(d_float, shortened(d, v))));
     }
 };

@@ -53,8 +53,8 @@ struct Reduction {
                                                  reduction.prescale == 1.0 && reduction.postscale == 1.0);
 }
 
-/// How destinations are written. Streaming is faster if the destinations are larger than the caches. Streaming is not
-/// faster if the destinations are also sources, because these are already in the cache.
+/// How destinations are written. Streaming stores are faster if the destinations are larger than the caches. They are
+/// not faster if the destinations are also sources, because the memory of sources is already in the cache.
 enum class Store {
     cached,     ///< ordinary stores
     streaming,  ///< non-temporal stores, if the CPU has them, and an sfence after them

@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The ranks of one job begin at most this long after each other. They begin within the start timeout, a minute by
-/// default, and in addition the clocks of hosts may differ.
+/// All ranks of one job begin within this time. They begin within the start timeout, which is a minute by default; the
+/// limit is longer, because the clocks of the hosts may differ.
 constexpr std::int64_t kMostApartNs = 600'000'000'000;
 
 Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
@@ -46,7 +46,7 @@ Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
 using RankFiles = std::vector<std::pair<std::int32_t, fs::path>>;
 
 /// Reads all files with several threads, because for hundreds of ranks nearly all of the time is spent in parsing. If
-/// files cannot be read, returns the failure of the lowest of their ranks.
+/// some files cannot be read, returns the failure for the lowest rank among them.
 Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings) {
     std::vector<Status> results(files.size());
     // the index of the next file; relaxed, because each thread uses only the elements whose indices it took

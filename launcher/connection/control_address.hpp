@@ -24,7 +24,8 @@ struct ControlAddress {
 [[nodiscard]] std::string format_control_address(const ControlAddress& address);
 [[nodiscard]] Result<ControlAddress> parse_control_address(std::string_view text);
 
-/// This text is part of each proof of the secret. Another use of the same secret must have another text.
+/// This text is part of each proof of the secret. If the same secret is used for another purpose, that purpose must
+/// have another text, so that a proof for one purpose is no proof for the other.
 inline constexpr std::string_view kHandshakePurpose = "ruedarun and supervisor";
 
 struct ControlListener {

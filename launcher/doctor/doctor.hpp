@@ -31,8 +31,8 @@ struct HostProbe {
     std::string problem;  ///< the first line of mpirun's output, if the host was not reached
     std::string version;  ///< the version of ruedarun on that host
     /// The smallest difference in seconds that the clocks can have: positive if that host's clock is ahead of this
-    /// host's clock, negative if it is behind. It is 0 if the host's time lies between the times of question and
-    /// answer.
+    /// host's clock, negative if it is behind. It is 0 if that host's time lies between the time of the question and
+    /// the time of the answer, because the clocks may then be equal.
     double clock_ahead_seconds = 0;
 };
 

@@ -101,7 +101,7 @@ std::string library_in_cache(std::string_view cache, std::string_view name) {
                               // /lib/x86_64-linux-gnu/libcuda.so.1"
         const std::string_view line = trimmed(take_until(cache, '\n'));
         const std::size_t arrow = line.find(kArrow);
-        // On x86-64, the cache may also have libraries of 32 bits, whose marks are "(libc6)".
+        // On x86-64, the cache may also have libraries of 32 bits. Their lines have "(libc6)" without an architecture.
         const bool is_64_bit = line.find("64") < arrow;
         if (arrow != std::string_view::npos && is_64_bit && line.substr(0, line.find(' ')) == name) {
             return std::string(line.substr(arrow + kArrow.size()));

@@ -17,8 +17,8 @@ struct FoundCheckpoint {
     std::int64_t step = 0;     ///< the number of completed steps
 };
 
-/// Returns the complete checkpoints in the folder with a number above `last`, ordered by number. A folder that does not
-/// exist has none.
+/// Returns the complete checkpoints in the folder whose numbers are above `last`, ordered by number. If the folder does
+/// not exist, there are none.
 [[nodiscard]] Result<std::vector<FoundCheckpoint>> find_checkpoints(const std::filesystem::path& folder,
                                                                     std::uint64_t last);
 

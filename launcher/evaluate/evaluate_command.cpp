@@ -45,7 +45,8 @@ struct EvaluateOptions {
 
 void print_evaluate_line(const std::string& text) { fmt::print(stderr, "rueda evaluate: {}\n", text); }
 
-/// Returns the command for a checkpoint: the path replaces each word "{}". Without such a word, it is the last word.
+/// Returns the command for a checkpoint: the path replaces each word "{}". If there is no such word, the path is added
+/// as the last word.
 std::vector<std::string> words_for(const std::vector<std::string>& program, const std::string& path) {
     std::vector<std::string> words = program;
     if (std::find(words.begin(), words.end(), "{}") == words.end()) {

@@ -23,15 +23,15 @@ struct RankGpus {
 inline constexpr const char* kGpusPerRankVariable = "RUEDA_GPUS_PER_RANK";
 inline constexpr const char* kShareGpuVariable = "RUEDA_SHARE_GPU";
 
-/// Returns the arguments by which a supervisor (the parent of a rank) learns what is asked for; none if each rank sees
-/// all GPUs.
+/// Returns the arguments that tell a supervisor (the parent of a rank) what the user has asked for. Returns none if
+/// each rank sees all GPUs.
 [[nodiscard]] std::vector<std::string> words_of(const RankGpus& gpus);
 /// Reads the arguments of words_of(). Other arguments are ignored.
 [[nodiscard]] RankGpus read_rank_gpus(std::span<const std::string> words);
 /// Whether an argument is one of words_of().
 [[nodiscard]] bool is_word_about_gpus(std::string_view word);
 
-/// The GPUs that CUDA shows to a process of this host with these variables. May take a second.
+/// Returns the GPUs that CUDA shows to a process of this host that has these environment variables. May take a second.
 [[nodiscard]] base::VisibleGpus gpus_here(const Environment& environment);
 
 /// Returns the value of CUDA_VISIBLE_DEVICES for one of the ranks of a host. Fails if the host has too few GPUs.

@@ -81,7 +81,7 @@ void OutputSink::put_line(std::string_view prefix, std::string_view text) {
 }
 
 void OutputSink::put_progress(std::string_view prefix, std::string_view text) {
-    if (broken_ || !is_terminal_) {  // a file gets only the final state of a progress bar, so this state is left out
+    if (broken_ || !is_terminal_) {  // a file gets only a progress bar's final state
         return;
     }
     wipe_progress();

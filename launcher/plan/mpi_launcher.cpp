@@ -36,8 +36,8 @@ public:
         command_.words = {launcher.path};
     }
 
-    /// Adds the words, unless one of the user's own arguments for mpirun, without its leading hyphens, begins with
-    /// `subject`.
+    /// Adds the words, unless the user has given mpirun an argument for the same subject: an argument that begins with
+    /// `subject` after its leading hyphens.
     void add(std::string_view subject, std::initializer_list<std::string> words, const std::string& reason) {
         if (user_speaks_of(subject)) {
             command_.reasons.push_back(fmt::format("{}: left to --mpi-args", subject));

@@ -38,9 +38,9 @@ bool Newcomers::make_room() {
     const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
                                      [](const auto& newcomer) { return newcomer->proving.is_open(); });
     if (oldest == newcomers_.end()) {
-        return false;  // all of them have proved the secret
+        return false;  // all newcomers have proved the secret
     }
-    (*oldest)->close();  // add_to() removes it, because a callback of this turn may still refer to it
+    (*oldest)->close();  // add_to() removes the newcomer later, because a callback that runs now may refer to it
     return true;
 }
 

@@ -32,8 +32,8 @@ public:
     using OnHello = std::function<void(FrameLink link, const Frame& hello)>;
 
     Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits = NewcomerLimits());
-    /// Takes a new connection. If there are too many newcomers, closes the oldest one without a proof. A supervisor
-    /// proves the secret at once, so this affects processes that do not belong to the job.
+    /// Takes a new connection. If there are too many newcomers, closes the oldest one that has not proved the secret. A
+    /// supervisor proves the secret at once, so the closed connection is that of a process outside the job.
     void accept(base::UniqueFd socket);
     void add_to(base::PollSet& set);
     /// Closes the connections whose time has passed.

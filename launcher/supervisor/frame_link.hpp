@@ -34,7 +34,7 @@ public:
     /// The largest payload of one frame, in bytes. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
     /// A limit for the length of the queue, in bytes. While the queue is longer, senders that can wait must wait, for
-    /// example a program's output.
+    /// example the sender of a program's output.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
     /// The time limit of expect_answers(). The kernel of the other host acknowledges data, so a busy process causes no

@@ -27,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An operation is held until the records of all ranks have been read, or until this many operations are held, which
-/// take about 300 MiB.
+/// An operation is kept in memory until the records of all ranks have been read, but no longer than until this many
+/// operations are in memory. They take about 300 MiB.
 constexpr std::size_t kMostHeldOperations = 1'000'000;
 
 int refuse_files(const std::string& text) {
@@ -36,9 +36,9 @@ int refuse_files(const std::string& text) {
     return static_cast<int>(TimelineExit::failed);
 }
 
-/// The file that the user named. If it is a regular file, it may be one of the parts, so it keeps its old content until
-/// the merge is complete, and is then replaced as a whole. Anything else, for example /dev/stdout, must not be replaced
-/// by a file. Threads: one.
+/// The file that the user named. If it is a regular file, it may be one of the parts that are merged. So it keeps its
+/// old content until the merge is complete, and is then replaced as a whole. Any other file, for example /dev/stdout,
+/// must not be replaced, and is written directly. Threads: one.
 class OutputFile {
 public:
     Status open(const std::string& path) {

@@ -21,7 +21,7 @@ struct LaunchedJob {
 /// the job, or if the job has one host.
 [[nodiscard]] std::optional<LaunchedJob> launched_job(const Job& job);
 
-/// Like launched_job(), for a text like that in /proc/<pid>/environ. Pure.
+/// Does the same as launched_job(), for a text in the form of /proc/<pid>/environ. Pure.
 [[nodiscard]] std::optional<LaunchedJob> read_launched_job(std::string_view environment);
 
 /// This mark, followed by a job's token, names the job on all its hosts.

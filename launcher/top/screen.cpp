@@ -28,7 +28,7 @@ constexpr std::size_t kShownWaits = 2;
 constexpr std::size_t kProgramBytes = 60;
 
 /// A column that is left out on a narrow terminal. It is left out if the column DOING would otherwise be narrower than
-/// `room`, and also narrower than its longest text.
+/// `room_of_doing`, and also narrower than DOING's longest text.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;
@@ -286,7 +286,7 @@ std::string render(const ScreenLine& line, std::size_t columns, bool with_colour
     return with_colours && line.style != Style::plain ? start_of(line.style) + text + kPlain : text;
 }
 
-/// Breaks the lines that are sentences.
+/// Breaks those lines that are sentences, so that they fit into the width.
 std::vector<ScreenLine> wrapped(const std::vector<ScreenLine>& lines, std::size_t columns) {
     std::vector<ScreenLine> all;
     for (const ScreenLine& line : lines) {

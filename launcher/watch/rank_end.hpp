@@ -73,8 +73,8 @@ public:
     /// Whether the cause is still unknown. This is the case if ranks have failed, but only because mpirun sent a signal
     /// or because the job was aborted before.
     [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
-    /// Whether the cause is unknown, and the failure that is known has only the reason of an abort. If this is still so
-    /// when all ranks have ended, no better cause can come.
+    /// Whether the cause is unknown, and the only known failure is the end of a rank that reported the reason of an
+    /// abort. If this is still so when all ranks have ended, no better cause can come.
     [[nodiscard]] bool has_only_echoes_of_abort() const { return is_unsettled() && !echo_->abort_reason.empty(); }
     /// Call this when no better cause can come. The known failure becomes the cause. If the reason of the abort names a
     /// rank that ended with exit status 0, the end of that rank becomes the cause instead.

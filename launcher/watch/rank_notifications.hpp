@@ -15,9 +15,9 @@ namespace rueda::launcher {
 /// object.
 class RankNotifications {
 public:
-    /// The maximum number of notifications about ranks that ended with exit status 0, and also the maximum about other
-    /// ends. One would be too few: several hosts may report at the same time, and the first notification that a rank
-    /// gets may be about its own end.
+    /// The maximum number of notifications about ranks that ended with exit status 0. Other ends have a maximum of
+    /// their own, which is the same number. One notification would be too few: several hosts may report at the same
+    /// time, and the first notification that a rank gets may be about its own end.
     static constexpr std::size_t kMostOfAKind = 8;
 
     struct Item {

@@ -44,8 +44,9 @@ RUEDA_DEVICE Magnitude128 magnitude_of(const Sum128& sum) {
     return {~sum.low + 1, ~sum.high + (sum.low == 0 ? 1U : 0U), true};
 }
 
-/// Divides, truncates toward zero, and returns the lower 64 bits. The division goes through the 32-bit digits of the
-/// magnitude; the remainder is always less than the divisor, so that each step divides numbers of 64 bits.
+/// Divides, truncates toward zero, and returns the lower 64 bits. After the upper 64 bits, the function divides one
+/// digit of 32 bits after the other. The remainder of each step is less than the divisor, so the remainder and the next
+/// digit fit into 64 bits.
 RUEDA_DEVICE std::uint64_t quotient_bits(const Sum128& sum, std::int32_t divisor) {
     const Magnitude128 m = magnitude_of(sum);
     const auto by = static_cast<std::uint64_t>(divisor);
@@ -67,8 +68,9 @@ RUEDA_DEVICE double as_double(const Sum128& sum) {
     const Magnitude128 m = magnitude_of(sum);
     double value = static_cast<double>(m.low);
     if (m.high != 0) {
-        // The upper 64 bits, from the highest bit that is set. The lowest of these 64 bits is also set if any bit below
-        // them is set. This bit is below the last bit of a double, so the conversion rounds correctly.
+        // `top` becomes the 64 bits that begin with the highest bit that is set. The lowest bit of `top` is also set if
+        // any bit below these 64 bits is set. A double has only 53 bits, so this lowest bit only decides how the
+        // conversion rounds.
         std::uint64_t top = m.high;
         std::uint64_t rest = m.low;
         double unit = 0x1p64;

@@ -16,7 +16,8 @@ namespace rueda::ops::cuda {
 /// All kernels are compiled for blocks of this many threads.
 inline constexpr std::uint32_t kThreads = 256;
 
-/// The bytes that a thread loads or stores with one instruction if the pointers are aligned to as many bytes.
+/// The number of bytes that a thread loads or stores with one instruction, if the pointers are aligned to a multiple of
+/// this number.
 inline constexpr std::size_t kVectorBytes = 16;
 
 /// The largest number of sources that one launch of rueda_reduce_… or of an adasum kernel reads.
@@ -32,7 +33,7 @@ struct ReduceArguments {
     std::byte* destination;
     std::uint64_t count;  ///< number of elements
     double before;        ///< multiplies each source
-    double after;         ///< multiplies the result; for an average of floating-point numbers postscale / divisor
+    double after;         ///< multiplies the result; it is postscale / divisor for an average of floating-point numbers
     std::uint32_t source_count;
     std::int32_t divisor;  ///< used only for averages of integers
     ReduceOp op;           ///< every operation except adasum

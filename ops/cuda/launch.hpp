@@ -22,8 +22,8 @@ struct Geometry {
 /// continues until all elements are done. The number is limited to kMostBlocks.
 [[nodiscard]] std::uint32_t blocks_for(std::uint64_t threads);
 
-/// The number of blocks that fills the largest GPU of 2026 (a B200 has 148 multiprocessors with up to 8 blocks of 256
-/// threads each) nearly twice.
+/// The maximum number of blocks of a launch. It is nearly twice the number that the largest GPU of 2026 executes at a
+/// time: a B200 has 148 multiprocessors, each with up to 8 blocks of 256 threads.
 inline constexpr std::uint32_t kMostBlocks = 2048;
 
 /// The data for cuLaunchKernel: the kernel's name, the grid, and the address of the argument.
@@ -44,10 +44,10 @@ struct Launch {
                                                     std::span<const std::byte* const> sources, std::byte* destination,
                                                     std::uint64_t count);
 
-/// How the elements of a batch are copied. The factor is converted to the wider of the two types (16-bit types count
-/// as float32), multiplied in this type, and the product is rounded once to the destination's type. NaNs become the
-/// positive quiet NaN. Integers are multiplied as in ops::reduce(). If the types are equal and the factor is 1, bytes
-/// are copied unchanged.
+/// How the elements of a batch are copied. The factor is converted to the wider of the two types (16-bit types count as
+/// float32). Each element is multiplied by the factor in this type, and the product is rounded once to the
+/// destination's type. NaNs become the positive quiet NaN. Integers are multiplied as in ops::reduce(). If the types
+/// are equal and the factor is 1, bytes are copied unchanged.
 struct Conversion {
     DType from = DType::float32;
     DType to = DType::float32;

@@ -76,8 +76,8 @@ RUEDA_DEVICE T product_of(T a, T b) {
     }
 }
 
-/// Combines the elements of two slots. The operation is the same for all threads. Therefore it is selected here, which
-/// costs one branch for each slot and source. Otherwise there would have to be a copy of the kernel for each operation.
+/// Combines the elements of two slots. The branches here select the operation, which is the same for all threads. This
+/// costs one branch for each slot and source, but it saves a copy of the kernel for each operation.
 template <class T, std::uint32_t kLength>
 RUEDA_DEVICE void combine(ReduceOp op, T (&all)[kLength], const T (&one)[kLength]) {
     if (op == ReduceOp::min) {

@@ -46,8 +46,8 @@ inline constexpr std::string_view kErrorMark = "rueda: ";
 /// messages.) Pure.
 [[nodiscard]] bool has_words(std::string_view line);
 
-/// Prepares a text of another host for a message: removes blanks and carriage returns at both ends, which ssh writes,
-/// and replaces control characters. Pure.
+/// Prepares a text of another host for a message: removes blanks, and the carriage returns that ssh writes, at both
+/// ends, and replaces control characters. Pure.
 [[nodiscard]] std::string printable_answer(std::string_view text);
 
 /// Runs rueda on all hosts at the same time. The answers are in the order of the hosts. Fails as commands_for() does.

@@ -24,9 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The views of the hosts arrive at different moments. Those that arrive within this time are drawn together.
+/// The views of the hosts arrive at different moments. All views that arrive within this time are drawn together.
 constexpr std::chrono::milliseconds kShortestDraw{100};
-/// The screen shows ages in seconds, so it is drawn at least this often.
+/// The screen shows ages in seconds, so it is drawn at least once in this time.
 constexpr std::chrono::seconds kLongestDraw{1};
 
 /// The screen of `rueda top --hosts`. Threads: one.
