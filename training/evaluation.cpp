@@ -103,7 +103,8 @@ double ExactSum::value() const noexcept {
     if (top == 0) {
         return 0.0;
     }
-    // The 96 highest bits, and one more bit that says whether any lower bit is set. That is enough to round correctly.
+    // `highest` gets the 96 highest bits, and `has_more` says whether any lower bit is set. That is enough to round
+    // correctly.
     Wide highest = 0;
     for (std::size_t i = 0; i < 3; ++i) {
         highest = highest << kLimbBits | (i < top ? static_cast<Wide>(magnitude.limbs_[top - 1 - i]) : Wide{0});
@@ -113,7 +114,7 @@ double ExactSum::value() const noexcept {
     int shift = 0;
     while (highest >> 64 != 0) {
         const bool lost = (highest & 1) != 0;
-        highest = highest >> 1 | (lost ? 1 : 0);  // the lowest bit collects the bits that were lost
+        highest = highest >> 1 | (lost ? 1 : 0);  // the lowest bit stays set if a lost bit was set
         ++shift;
     }
     const auto rounded = static_cast<double>(static_cast<std::uint64_t>(highest) | (has_more ? 1U : 0U));
@@ -124,7 +125,7 @@ double ExactSum::value() const noexcept {
 
 ExactSum ExactSum::over_ranks(ProcessSet set) const {
     ExactSum sum = *this;
-    sum.carry();  // then the limbs of 2^30 ranks can be added
+    sum.carry();  // after this, the limbs of 2^30 ranks can be added without overflow
     allreduce("rueda.training.evaluation.sum", TensorView(sum.limbs_), {.op = ReduceOp::sum, .process_set = set});
     sum.carry();
     return sum;

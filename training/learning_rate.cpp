@@ -169,7 +169,8 @@ void check_plateau(const PlateauOptions& options) {
         refuse("threshold", options.threshold, "finite and at least 0");
     }
     if (!options.larger_is_better && options.threshold >= 1.0) {
-        // The first best metric is infinite; no metric is below infinity × (1 − threshold).
+        // The best metric is infinite at first. With this threshold, infinity × (1 − threshold) is NaN or −infinity,
+        // and no metric is below it.
         refuse("threshold", options.threshold, "below 1 if a smaller metric is better");
     }
     if (options.cooldown < 0) {
@@ -291,7 +292,8 @@ Plateau::Plateau(const PlateauOptions& options) : options_(options) {
 
 bool Plateau::observe(double metric) {
     double& best = state_[kBest];
-    // The threshold moves the best value towards worse metrics if the best value is negative. PyTorch does the same.
+    // If the best value is negative, the threshold has the opposite effect: a metric that is a little worse counts as
+    // better. PyTorch does the same.
     const bool improved = options_.larger_is_better ? metric > best * (1.0 + options_.threshold)
                                                     : metric < best * (1.0 - options_.threshold);
     if (improved) {

@@ -26,13 +26,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-/// The time between two looks at the counts of this rank. A look takes tens of microseconds.
+/// The time after which the watching thread reads the counts of this rank again. Reading them takes tens of
+/// microseconds.
 constexpr std::chrono::milliseconds kPause{100};
 
 /// What this rank's operations did.
 struct Counts {
     std::int64_t ended = 0;  ///< the number of operations that have ended
-    double waited = 0.0;     ///< how long these waited for other ranks, in seconds, summed over the operations
+    double waited = 0.0;     ///< how long these operations waited for other ranks: the sum, in seconds
     double oldest = 0.0;     ///< how long the oldest operation that has not ended has waited, in seconds
 };
 
@@ -50,9 +51,9 @@ Counts read_counts() {
     return counts;
 }
 
-/// Watches in a thread how long operations of this rank wait until the first of them ends. Rank 0 has then ended its
-/// work, because operations of all ranks need rank 0. Nothing is sent, so the watch adds no operation that waits.
-/// Threads: one thread at a time may use the object.
+/// Watches in a thread how long this rank's operations wait while rank 0 works alone. The watch ends when the first of
+/// these operations ends. Rank 0 has then ended its work, because operations of all ranks need rank 0. The watch sends
+/// nothing, so it adds no operation that would wait itself. Threads: one thread at a time may use the object.
 class WaitWatch {
 public:
     WaitWatch() = default;
@@ -75,7 +76,7 @@ public:
                 }
             });
         } catch (const std::system_error& error) {
-            // Rank 1 must not throw alone, because the other ranks go on.
+            // Rank 1 must not throw, because the other ranks do not know about this failure and go on.
             warnings_to_the_log(1)(
                 fmt::format("Nobody watches how long rank 1 waits for rank 0's work on '{}', because starting a thread "
                             "failed: {}. Allow this user more threads",
@@ -91,11 +92,12 @@ private:
         bool is_asked_for = false;  ///< under the mutex
     };
 
-    /// Makes the thread take a last look, and waits for it.
+    /// Makes the thread read the counts once more, and waits for the thread's end.
     void finish() {
         if (thread_.joinable() && ::getpid() != owner_) {
             // A forked process has the object, but not the thread. The condition variable counts the thread as waiting,
-            // so its destructor would wait forever (pthread_cond_destroy in glibc). It is therefore never destroyed.
+            // so its destructor would wait forever (pthread_cond_destroy in glibc). The condition variable is therefore
+            // never destroyed.
             thread_.detach();
             (void)stop_.release();
         }
@@ -109,7 +111,7 @@ private:
         }
     }
 
-    /// Waits for a while, or until finish() wakes this thread. Returns whether it did.
+    /// Waits for a while, or until finish() wakes this thread. Returns whether finish() was called.
     [[nodiscard]] bool is_stopped_in_pause() {
         std::unique_lock lock(stop_->mutex);
         return stop_->condition.wait_for(lock, kPause, [this] { return stop_->is_asked_for; });
@@ -131,7 +133,7 @@ private:
             if (is_stopped) {
                 break;
             }
-            is_stopped = !has_ended && is_stopped_in_pause();  // then one look remains
+            is_stopped = !has_ended && is_stopped_in_pause();  // after this, the counts are read once more
         }
         if (longest >= warn_after.count()) {
             warnings_to_the_log(1)(fmt::format(

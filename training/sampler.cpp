@@ -92,8 +92,9 @@ void Sampler::pad_last_batch() {
     if (options_.remainder != Remainder::pad || last.size() == options_.batch) {
         return;
     }
-    // Every rank gets an equal part of the samples that count, and then padding up to its part of a full batch. The
-    // ranks' padding together is the beginning of the epoch, which is repeated if it is too short.
+    // Every rank gets an equal part of the samples that are left, and then padding up to its part of a full batch. The
+    // padding of all ranks together consists of the first samples of the epoch. If the epoch is too short, these
+    // samples are repeated.
     const Range counts = shard(last.size(), options_.rank, options_.size);
     const Range full = shard(options_.batch, options_.rank, options_.size);
     const auto begin = permutation_.begin() + static_cast<std::ptrdiff_t>(last.begin);

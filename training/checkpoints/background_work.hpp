@@ -19,14 +19,14 @@ public:
     ~BackgroundWork() { wait(); }
 
     [[nodiscard]] bool is_busy() const noexcept {
-        return busy_.load(std::memory_order_acquire);  // pairs with the store in start()'s thread
+        return busy_.load(std::memory_order_acquire);  // pairs with the release store of the thread that start() began
     }
     /// Waits for the previous work, and starts `work`, which must not throw. Throws std::system_error if the system
     /// refuses a thread.
     void start(std::function<void()> work) {
         wait();
         const base::ProgramSignalsBlocked blocked;
-        busy_.store(true, std::memory_order_relaxed);  // the construction of the thread orders this store
+        busy_.store(true, std::memory_order_relaxed);  // starting the thread orders this store before the thread's own
         try {
             thread_ = std::thread([this, work = std::move(work)] {
                 work();

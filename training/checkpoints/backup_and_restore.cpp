@@ -37,7 +37,7 @@ Snapshot BackupAndRestore::snapshot(std::int64_t completed) const {
 void BackupAndRestore::complete(std::int64_t step) {
     const std::int64_t completed = step + 1;
     if (rank() != 0) {
-        return;  // Rank 0 alone writes, and its clock decides. The texts of the other ranks would not be used.
+        return;  // Only rank 0 writes, and its clock decides when. The other ranks' values would not be used.
     }
     if (completed == steps_) {
         const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this rank

@@ -33,8 +33,8 @@ struct ParsedIndex {
     std::vector<IndexedFile> files;
 };
 
-/// Returns the facts as metadata, and parses such metadata. A failure names the entry, the value that was found, and
-/// what was expected.
+/// facts_as_metadata() returns the facts as metadata, and parse_facts() parses such metadata. A failure names the
+/// entry, the value that was found, and what was expected.
 [[nodiscard]] Metadata facts_as_metadata(const CheckpointFacts& facts);
 Result<CheckpointFacts> parse_facts(const Metadata& metadata);
 

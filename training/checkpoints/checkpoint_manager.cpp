@@ -31,8 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The name of the new checkpoint's folder in the store. The name is ASCII; the path of the store may not be UTF-8, and
-/// then cannot be sent as metadata.
+/// The key under which rank 0 sends the name of the new checkpoint's folder. This name is ASCII. The whole path is not
+/// sent, because it may not be UTF-8, and metadata must be UTF-8.
 constexpr const char* kNewFolderKey = "rueda.folder";
 /// How often rank 0 looks for the parts of other ranks. Writing a part takes at least some milliseconds.
 constexpr std::chrono::milliseconds kPollInterval{5};
@@ -89,7 +89,8 @@ std::filesystem::path failure_mark(const std::filesystem::path& folder, const st
     return folder / (part + ".failed");
 }
 
-/// Before a checkpoint in parts, each rank sends one of these. The largest number decides for all ranks.
+/// Whether a rank can take part in a checkpoint in parts. Each rank sends its value before the checkpoint, and the
+/// largest value decides for all ranks.
 enum class Readiness : std::int32_t { ready, busy, refused };
 
 /// A snapshot with copied tensors.
@@ -160,7 +161,7 @@ public:
     }
 
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot) {
-        // A rank must not throw alone, because the other ranks would wait for it.
+        // A rank must not throw before the other ranks know about its failure, because they would wait for this rank.
         const Status checked = status_of([&] {
             check_snapshot(snapshot);
             check_rows_of(parts);
@@ -262,7 +263,7 @@ private:
     [[nodiscard]] SaveJob copy_of(const Snapshot& snapshot, std::span<const TensorPart> parts) {
         last_save_ = Clock::now();
         last_due_ = last_save_;
-        work_.wait();  // the thread has already ended its work; after this, the copies may be overwritten
+        work_.wait();  // only joins the thread, whose work is over; after this, the copies may be overwritten
         SaveJob job;
         job.facts = {snapshot.step, size_, snapshot.metric, snapshot.values};
         job.copied = status_of([&] {
@@ -338,7 +339,7 @@ private:
         if (folder.is_ok()) {
             return {{kNewFolderKey, folder.value().filename().string()}};
         }
-        work_.wait();  // the thread has already ended its work; it no longer writes the outcome
+        work_.wait();  // only joins the thread, whose work is over; after this, it cannot write the outcome
         outcome_ = folder.status();
         warn_about_failure(step);
         return {};
@@ -411,8 +412,8 @@ private:
     const int exceptions_ = std::uncaught_exceptions();
     Clock::time_point last_save_ = Clock::now();
     Clock::time_point last_due_ = last_save_;  ///< when a save was last tried or skipped
-    TensorCopies copies_;                      ///< the thread reads it while the work is busy
-    Status outcome_;                           ///< the thread writes it while the work is busy
+    TensorCopies copies_;                      ///< the thread reads the copies while it works
+    Status outcome_;                           ///< the thread writes the outcome while it works
     std::atomic<bool> stop_{false};
     BackgroundWork work_;  ///< is destroyed first, because its thread uses the members above
 };

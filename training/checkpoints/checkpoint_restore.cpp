@@ -17,8 +17,8 @@
 namespace rueda::training {
 namespace {
 
-/// The name of the checkpoint's folder in the store. The name is ASCII; the path of the store may not be UTF-8, and
-/// then cannot be sent as metadata.
+/// The key under which rank 0 sends the name of the checkpoint's folder. This name is ASCII. The whole path is not
+/// sent, because it may not be UTF-8, and metadata must be UTF-8.
 constexpr const char* kFolderKey = "rueda.folder";
 
 /// The checkpoints that rank 0 found, in the order in which they are tried, and why others were left out.
@@ -47,7 +47,8 @@ public:
 
     [[nodiscard]] const std::vector<CheckpointInfo>& found() const { return found_; }
 
-    /// Throws if there are checkpoints, but all are damaged. To begin from the start would hide the loss.
+    /// Throws if there are checkpoints, but all are damaged. If the training began from the start instead, nobody would
+    /// notice the loss.
     void throw_if_all_are_damaged() const {
         if (!damages_.empty()) {
             throw InvalidArgument(
@@ -78,7 +79,8 @@ private:
     std::vector<std::string> damages_;
 };
 
-/// Throws if descriptors or memory are used up on this rank. That says nothing about the checkpoint.
+/// Throws if descriptors or memory are used up on this rank. Such a failure does not mean that the checkpoint is
+/// damaged.
 void throw_if_used_up(const Status& status) {
     if (status.code() == ErrorCode::resource_exhausted) {
         status.throw_if_failed();
@@ -94,7 +96,8 @@ void broadcast_state(std::span<const NamedTensor> state) {
     broadcast_parameters(tensors);
 }
 
-/// Reads the checkpoint into the tensors. Returns a failure if it is damaged. Throws if it belongs to another model.
+/// Reads the checkpoint into the tensors. Returns a failure if the checkpoint is damaged. Throws if the checkpoint
+/// belongs to another model.
 Status read_whole(const std::filesystem::path& folder, std::span<const NamedTensor> model,
                   std::span<const NamedTensor> state) {
     const Result<OpenedCheckpoint> opened = OpenedCheckpoint::open(folder);

@@ -70,7 +70,8 @@ struct StoreListing {
     std::vector<std::string> damaged;      ///< one line for each checkpoint that has an index but cannot be opened
 };
 /// Opens the files of all checkpoints, and checks their headers. A store that does not exist has no checkpoints. Fails
-/// with ResourceExhausted if descriptors or memory are used up, because this says nothing about the checkpoints.
+/// with ResourceExhausted if descriptors or memory are used up; such a failure does not mean that a checkpoint is
+/// damaged.
 Result<StoreListing> list_store(const std::filesystem::path& store);
 /// Removes all checkpoints except the newest `max_to_keep` complete ones and the one with the best metric. Also removes
 /// what killed processes left behind. Removes nothing if no checkpoint is complete. A checkpoint whose files the system

@@ -236,7 +236,7 @@ Status OpenedCheckpoint::read_parts(std::span<const TensorPart> parts) const {
     for (const Wanted& each : wanted) {
         if (previous == nullptr || previous->file != each.piece->file) {
             file.reset();
-            // This checks the file again, because it was closed meanwhile.
+            // open_file() checks the file again, because the file was closed since the last check and may have changed.
             Result<Checkpoint> opened = open_file(paths_[each.piece->file], info_.step);
             RUEDA_RETURN_IF_FAILED(opened.status());
             file.emplace(std::move(opened).value());

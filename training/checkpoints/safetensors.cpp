@@ -337,8 +337,8 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
 }
 
 Result<std::string> format_header(const Header& header) {
-    // The object keeps the order of insertion: the header lists tensors by position, and the same checkpoint always has
-    // the same bytes.
+    // An ordered_json keeps the order of insertion. So the header lists the tensors by position, and the same
+    // checkpoint always has the same bytes.
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     Metadata metadata = header.metadata;
     if (header.has_checksums) {

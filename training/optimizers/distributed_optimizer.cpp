@@ -55,7 +55,7 @@ struct DistributedOptimizer::State {
                 if (!each.handle.empty()) {
                     each.handle.wait();
                 }
-            } catch (...) {  // The reduction has ended. Nobody waits for its result.
+            } catch (...) {  // The reduction has ended, with an error that nobody needs to know any more.
                 continue;
             }
         }

@@ -89,8 +89,8 @@ void update_elements(const AdagradUpdate& update, const UpdateMemory& memory);
 void update_elements(const FtrlUpdate& update, const UpdateMemory& memory);
 void update_elements(const LambUpdate& update, const UpdateMemory& memory);
 
-/// Returns the sum of the squares, computed in float64 in eight lanes. It cannot overflow: the largest square is about
-/// 1.2e77. The result is not finite exactly if a value is not finite.
+/// Returns the sum of the squares, computed in float64 in eight lanes. The sum cannot overflow, because the largest
+/// square is about 1.2e77. So the result is infinite or NaN if, and only if, one of the values is.
 [[nodiscard]] double sum_of_squares(std::span<const float> values);
 
 }  // namespace rueda::training

@@ -17,7 +17,7 @@
 namespace rueda::training {
 namespace {
 
-/// A number that an option of a rule must have.
+/// The range in which an option of a rule must be.
 struct Bounds {
     double from = 0.0;
     double to = std::numeric_limits<double>::infinity();
@@ -117,7 +117,7 @@ void check_parameters(std::span<const Parameter> parameters) {
     }
 }
 
-/// The names of a rule's state tensors and their initial value. An empty name: the rule does not have this tensor.
+/// The names of a rule's state tensors and their initial value. If a name is empty, the rule does not have this tensor.
 struct StateLayout {
     std::array<std::string_view, 2> names;
     float initial_first = 0.0F;
@@ -135,7 +135,7 @@ StateLayout layout_of(const Ftrl& rule) {
     return {.names = {"linear", "squares"}, .initial_second = static_cast<float>(rule.initial_accumulator)};
 }
 
-/// 1 − beta^step. expm1() keeps the digits for a beta near 1.
+/// Returns 1 − beta^step. With expm1(), no digits are lost if beta is near 1.
 double bias_correction(double beta, std::int64_t step) {
     return beta == 0.0 ? 1.0 : -std::expm1(static_cast<double>(step) * std::log(beta));
 }
