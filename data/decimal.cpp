@@ -32,7 +32,8 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 const char* read_digits(const char* place, const char* end, DecimalParts& parts) noexcept {
     while (place != end && is_digit(*place)) {
         parts.digits = parts.digits * 10 + static_cast<std::uint64_t>(*place - '0');
-        // After the first digit that is not zero, every digit counts, also if the sum overflowed to zero.
+        // Leading zeros are not counted. After the first digit that is counted, every digit is, even if the sum
+        // overflowed to zero.
         parts.count += (parts.count != 0 || parts.digits != 0) ? 1 : 0;
         ++place;
     }

@@ -54,7 +54,8 @@ namespace {
 HWY_EXPORT(stream_bytes);
 HWY_EXPORT(target_name);
 
-/// In bytes. Streaming is faster from this size on. For fewer bytes, the fence alone takes longer than the copy.
+/// The size in bytes from which on streaming stores are faster. For fewer bytes, the fence alone takes longer than the
+/// copy.
 constexpr std::size_t kStreamFrom = 1024;
 
 }  // namespace

@@ -89,7 +89,7 @@ private:
     struct Stop {
         std::mutex mutex;
         std::condition_variable condition;
-        bool is_asked_for = false;  ///< under the mutex
+        bool is_asked_for = false;  ///< protected by the mutex
     };
 
     /// Makes the thread read the counts once more, and waits for the thread's end.

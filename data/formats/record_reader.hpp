@@ -21,7 +21,7 @@ using SharedChunk = std::shared_ptr<const Chunk>;
 /// The number of bytes behind the end of a chunk's content that parsers may read. The first of them is a newline.
 inline constexpr std::size_t kChunkPadding = 16;
 
-/// Some consecutive records of a source. After a failure, no record follows `records`.
+/// Some consecutive records of a source. If `lost` or `failed` is a failure, no record of the source follows `records`.
 struct Block {
     SharedChunk chunk;
     std::vector<Record> records;

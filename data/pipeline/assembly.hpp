@@ -21,7 +21,7 @@ struct Work {
     bool ends_epoch = false;  ///< there are no records; the epoch is over
     std::vector<Record> records;
     std::vector<std::shared_ptr<const Window>> windows;  ///< keep the records' memory alive
-    std::int64_t lost = 0;                               ///< as in Window
+    std::int64_t lost = 0;                               ///< see Window::lost
     std::string first_lost;
     Status failed;  ///< if it is a failure, no work follows
 };

@@ -36,7 +36,8 @@ public:
 [[nodiscard]] Result<std::unique_ptr<ByteStream>> open_stream(const Source& source, std::int64_t epoch,
                                                               const StopSignal& stop);
 
-/// The parts of open_stream(). Each opens one kind of source, or decompresses another stream. `name` is for messages.
+/// The functions that open_stream() calls. Each of them opens one kind of source, or decompresses another stream.
+/// `name` is for messages.
 [[nodiscard]] Result<std::unique_ptr<ByteStream>> open_file(const std::string& path);
 /// If the FIFO does not exist, waits up to `patience` for it.
 [[nodiscard]] Result<std::unique_ptr<ByteStream>> open_fifo(const std::string& path, const StopSignal& stop,

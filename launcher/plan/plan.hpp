@@ -120,7 +120,7 @@ inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 /// none of them.
 [[nodiscard]] std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, const TorchPlace& place,
                                                                const MasterAddress& master);
-/// Like torch_environment() above, for a rank that ruedarun starts itself.
+/// Does the same as torch_environment() above, for a rank that ruedarun starts itself.
 [[nodiscard]] std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, int rank);
 
 /// Returns the environment after the changes.

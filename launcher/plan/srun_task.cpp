@@ -72,7 +72,7 @@ std::string first_host_of_step(const Environment& environment) {
 /// step (MpiParams=ports=), the result is the first reserved port. Otherwise the port is computed from the numbers of
 /// job and step, so that steps of one job, and jobs with similar numbers, get different ports. The range is below the
 /// ports that Linux gives to programs that ask for any port (32768 and above). The number of the job is multiplied by
-/// 61. As 61 has no common factor with kCount, jobs with different numbers modulo kCount get different ports.
+/// 61. Because 61 has no common factor with kCount, jobs with different numbers modulo kCount get different ports.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
     constexpr std::uint64_t kCount = 20000;

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 /// sends no signals.
 ///
 ///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
-///      │──the job was aborted──▶ the same, with another length of the grace until a rank fails by itself
+///      │──the job was aborted──▶ grace of another length, then the same phases
 ///      └──the user's signal──▶ interrupted (that signal) ──time, or a second signal──▶ killing
 class JobEnding {
 public:

@@ -252,7 +252,7 @@ RUEDA_DEVICE void adasum_sum_at(const AdasumArguments& arguments, const Slot& sl
         const double weight = arguments.weights[s];
         RUEDA_UNROLL
         for (std::uint32_t i = 0; i < kLength; ++i) {
-            // The first product is not added to zero, because 0 + −0 is +0.
+            // The first product is not added to zero, because 0 + −0 is +0, so a product of −0 would lose its sign.
             const double product = weight * static_cast<double>(values[i]);
             sums[i] = is_first ? product : sums[i] + product;
         }

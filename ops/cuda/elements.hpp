@@ -77,8 +77,8 @@ struct Float16 {
     static RUEDA_DEVICE Bits store(double v) { return store(static_cast<float>(shortened(v))); }
 
 #if defined(__CUDA_ARCH__)
-    // GPUs have instructions for both conversions. Their results are those of IEEE 754. Only the bits of a NaN are not
-    // defined there, and this code defines them.
+    // GPUs have instructions for both conversions. Their results are those of IEEE 754. The standard leaves only the
+    // bits of a NaN open, and this code defines them.
     static RUEDA_DEVICE Lane load(Bits bits) {
         float v = 0;
         asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));

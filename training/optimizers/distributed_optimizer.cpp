@@ -35,7 +35,7 @@ void check_distribution(const DistributedOptimizerOptions& options) {
 struct DistributedOptimizer::State {
     /// The gradient of one parameter in the current step.
     struct Reduction {
-        std::string name;         ///< of the allreduce
+        std::string name;         ///< the name of the allreduce
         std::int64_t passes = 0;  ///< the calls of gradient_ready() in this step
         Handle handle;            ///< empty before the allreduce starts and after it was waited for
     };
