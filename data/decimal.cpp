@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "data/decimal.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -23,7 +24,7 @@ struct DecimalParts {
     bool negative = false;
     std::uint64_t digits = 0;
     int count = 0;     ///< number of digits that were read, without leading zeros
-    int exponent = 0;  ///< at least −100000 and at most 100000
+    int exponent = 0;  ///< at least −1099999 and at most 99999
 };
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
@@ -74,9 +75,10 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // The limit keeps the exponent small enough for an int. If a fraction has 100000 digits or more, is_exact()
-        // refuses this exponent or the many digits, so the slow way reads the number.
-        parts.exponent = place - fraction < 100000 ? -static_cast<int>(place - fraction) : -100000;
+        // The limit keeps the exponent small enough for an int. No exponent that read_exponent() adds brings a sum that
+        // is_exact() accepts, so the slow way reads a number with so long a fraction.
+        constexpr std::ptrdiff_t kLongestFraction = 1'000'000;
+        parts.exponent = -static_cast<int>(std::min(place - fraction, kLongestFraction));
     }
     return digits == 0 ? nullptr : read_exponent(place, end, parts);
 }

@@ -77,6 +77,15 @@ TEST_CASE("CRC-32C has the values of RFC 3720", "[unit]") {
     CHECK(masked(0xe3069283) == 0xc78ab0e5);  // as TensorFlow masks it
 }
 
+TEST_CASE("A fraction with very many digits is read exactly", "[unit]") {
+    // 0.000…01 × 10^99999 and 0.1, whose exponents would be equal if the length of the fraction were cut at 100000
+    for (const std::size_t zeros : {99'999U, 100'000U, 200'000U}) {
+        const std::string text = "0." + std::string(zeros, '0') + "1e99999";
+        const double expected = zeros == 99'999 ? 0.1 : zeros == 100'000 ? 0.01 : 0.0;
+        CHECK(read<double>(text, text.size()) == expected);
+    }
+}
+
 TEST_CASE("CRC-32C of random bytes is what its definition says, for any length and alignment", "[unit]") {
     Random random(1);
     for (std::size_t length = 0; length < 200; ++length) {
