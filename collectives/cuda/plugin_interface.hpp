@@ -197,8 +197,8 @@ public:
     /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of it may be in
     /// progress. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
-    /// Sets whether the ends of the next batches (end()) know the times of their work, for a timeline. This costs two
-    /// events with times for each batch.
+    /// Sets whether the end events of the next batches (end()) also measure when the device does the batches' work. A
+    /// timeline needs these times. This costs two events with times for each batch.
     virtual void measure(bool /*measures*/) {}
     /// How far the task in progress is.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }

@@ -62,7 +62,7 @@ public:
     /// that this process has not opened the memory and will not open it.
     void close(DeviceAddress address, std::uint64_t token) noexcept;
 
-    /// The tokens of the memory that this process closed last; 0 fills the rest.
+    /// The tokens of the memory that this process closed last. The remaining entries are 0.
     [[nodiscard]] Tokens closed() const;
     /// Records that process `process` has told these tokens: it has closed the memory.
     void note_closed(std::uint64_t process, std::span<const std::uint64_t> tokens);

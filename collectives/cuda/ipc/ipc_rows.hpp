@@ -12,9 +12,9 @@
 
 /// Divides an operation that moves rows (allgather, reducescatter, alltoall, gather, scatter) into pieces for CUDA IPC.
 ///
-/// Each member copies its input into its slots, one slot of bytes after the other. From each piece, a member takes the
-/// ranges that it wants. In an allgather it takes everything, and in an alltoall the rows that are for this member. In
-/// a reducescatter it takes its rows from all members at once, and reduces them.
+/// Each member copies its input into its slots piece by piece. A piece is at most as large as a slot. From each piece,
+/// a member takes the ranges that it wants. In an allgather it takes everything, and in an alltoall the rows that are
+/// for this member. In a reducescatter it takes its rows from all members at once, and reduces them.
 namespace rueda::collectives::cuda {
 
 struct IpcRows {

@@ -31,7 +31,7 @@ public:
     /// The part of an offer in which a rank describes its other sets to the other members of a set.
     struct Others {
         bool any = false;                             ///< whether there are any
-        std::optional<std::int32_t> without_order{};  ///< one of them that has no order
+        std::optional<std::int32_t> without_order{};  ///< one of these other sets that has no launch order
     };
 
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
@@ -41,7 +41,7 @@ public:
     [[nodiscard]] Others add(const Use& use, bool expects_others);
     /// Records that the members have decided for NCCL.
     void decide(const void* owner, bool has_order);
-    /// Whether another set has asked this one for an order.
+    /// Whether another set has asked this set to begin a launch order.
     [[nodiscard]] bool is_asked(const void* owner);
     /// Records that the rank does not use NCCL in this set, or no longer uses it. Does nothing if there is no such use.
     void remove(const void* owner) noexcept;

@@ -37,9 +37,9 @@ public:
         std::function<void(const std::string& text)> warn{};
         ProcessIdentity identity{};
         std::string_view kernels = ops::cuda::kernel_image();            ///< the text of the kernels
-        std::size_t piece_bytes = StagedTask::kPieceBytes;               ///< a test takes a small size
-        IpcSizes ipc_sizes{};                                            ///< a test takes small sizes
-        std::uint32_t order_interval = SetCommunicator::kOrderInterval;  ///< a test takes a small number
+        std::size_t piece_bytes = StagedTask::kPieceBytes;               ///< tests set a small size
+        IpcSizes ipc_sizes{};                                            ///< tests set small sizes
+        std::uint32_t order_interval = SetCommunicator::kOrderInterval;  ///< tests set a small number
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 

@@ -69,7 +69,8 @@ bool SharedArea::unpin() const noexcept {
     return scope.error() == kCudaSuccess && device.api().host_unregister(own_) == kCudaSuccess;
 }
 
-/// If the memory is short, or if the driver cannot pin it, the pieces go through the pinned memory of the device.
+/// If there is not enough memory, or if the driver cannot pin it, the pieces go through the pinned memory of the
+/// device.
 void SharedArea::allocate() {
     if (std::exchange(was_asked_, true)) {
         return;
@@ -84,7 +85,8 @@ void SharedArea::allocate() {
     }
     own_ = block.value().memory;
     place_ = block.value().offset + 1;
-    header_of(own_).copied_in.store(0, std::memory_order_relaxed);  // the exchange of the places orders this
+    header_of(own_).copied_in.store(0, std::memory_order_relaxed);  // relaxed: the members see this value, because they
+                                                                    // exchange the places of the areas afterwards
 }
 
 void SharedArea::connect(std::span<const std::uint64_t> places) {

@@ -49,8 +49,8 @@ public:
     /// How long the destructor of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
-    /// A piece in shared memory has gaps between its tensors. The gaps may make it longer than a piece's size by this
-    /// number of bytes.
+    /// The maximum number of bytes that the gaps between a piece's tensors take in shared memory, in addition to the
+    /// maximum size of the piece's data.
     static constexpr std::size_t kGapBytes = std::size_t{64} << 10;
 
     /// `host` must outlive the task. `shared` is null if the members are on several hosts. Otherwise allreduces go
