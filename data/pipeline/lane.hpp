@@ -27,12 +27,12 @@ struct Window {
                               ///< start of the pipeline
     bool ends_epoch = false;  ///< no window of this epoch follows
     std::int64_t lost = 0;    ///< number of sources of which the rest was lost, because it has no readable records
-    std::string first_lost;   ///< the message about the first of them
+    std::string first_lost;   ///< the message about the first source whose rest was lost
     Status failed;            ///< if it is a failure, no window follows
 };
 
-/// Reads one lane in a thread of its own, and permutes its records. Threads: one thread at a time may call take(); the
-/// destructor is called when no other thread uses the object.
+/// Reads one lane (a sequence of sources) in a thread of its own, and permutes its records. Threads: one thread at a
+/// time may call take(); the destructor is called when no other thread uses the object.
 class Lane {
 public:
     /// Starts the thread. `options` and `header` must outlive the object.
