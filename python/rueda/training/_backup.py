@@ -156,7 +156,7 @@ class BackupAndRestore:
             return  # rank 0 alone writes, and its clock decides
         if step + 1 == self._steps:
             with _lifecycle.busy("writing the last checkpoint"):  # the other ranks may already wait for this one
-                self.manager.wait()  # otherwise the last checkpoint could be skipped, because another is being written
+                self.manager.wait()  # without this wait, the last checkpoint is skipped if another one is being written
                 self._save(step + 1)
                 self.manager.wait()
         elif self.manager.is_due(step + 1):
