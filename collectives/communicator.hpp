@@ -95,8 +95,8 @@ enum class StepResult : std::uint8_t {
 
 /// The chunks in which a batch goes through the cells of a host's arena. They are the same on all members of the host.
 struct BatchChunks {
-    std::uint64_t first =
-        0;  ///< the number of the first chunk; chunks are numbered over all batches, as the counters in Progress are
+    /// The number of the first chunk; chunks are numbered over all batches, as the counters in Progress are.
+    std::uint64_t first = 0;
     std::uint64_t count = 0;
 };
 

@@ -122,8 +122,8 @@ private:
     const std::unique_ptr<SocketWatch> watch_;
     const std::chrono::milliseconds silence_;
     const std::size_t most_bytes_;
-    mutable std::mutex
-        mutex_;  ///< protects `lines_` and `sets_` against add(); a thread that holds it makes no call that blocks
+    /// Protects `lines_` and `sets_` against add(); a thread that holds it makes no call that blocks.
+    mutable std::mutex mutex_;
     std::map<int, Line> lines_;
     std::set<std::uint32_t> sets_;
     std::function<void()> ring_;  ///< empty before start(); the mutex protects this member and the next one

@@ -87,8 +87,8 @@ Status check_paths(const Members& members) {
 Status check_refusals(const Members& members) {
     std::vector<std::string> reasons;
     for (const Participant& one : members.all) {
-        if (!one.refusal.empty() &&
-            reasons.size() < 4) {  // the message lists at most four reasons, which are enough for the user to act
+        // The message lists at most four reasons, which are enough for the user to act.
+        if (!one.refusal.empty() && reasons.size() < 4) {
             reasons.push_back(fmt::format("rank {}: {}", members.rank_of(one.member), one.refusal));
         }
     }

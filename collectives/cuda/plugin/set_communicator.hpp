@@ -100,8 +100,8 @@ private:
 
         SetCommunicator& owner_;
         bool is_joining_ = false;  // whether the members exchange offers again, or connect
-        bool is_ordering_ =
-            false;  // whether the task that gives the batch a place in the launch order is still in progress
+        // Whether the task that gives the batch a place in the launch order is still in progress.
+        bool is_ordering_ = false;
         Task* nccl_ = nullptr;          // null when it is done
         IpcTask* ipc_ = nullptr;        // null when it is done
         StagedTask* staged_ = nullptr;  // null when it is done

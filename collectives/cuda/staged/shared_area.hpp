@@ -81,8 +81,8 @@ private:
     std::uint64_t place_ = 0;  // the offset of the area, plus 1; 0: this member has none
     bool is_connected_ = false;
     bool is_left_ = false;
-    std::vector<std::byte*>
-        areas_;  // the areas of all members, in this rank's mapping; empty if the members use no areas
+    // The areas of all members, in this rank's mapping; empty if the members use no areas.
+    std::vector<std::byte*> areas_;
 };
 
 }  // namespace rueda::collectives::cuda

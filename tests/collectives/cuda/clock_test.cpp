@@ -90,7 +90,7 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     CHECK_FALSE(unmeasured.value()->times().has_value());
     CHECK(gpu::live_events() == events);
 
-    // The second event cannot be recorded either way, so the end of the work is not known.
+    // The second event cannot be recorded, with or without a time, so the end of the work is not known.
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());

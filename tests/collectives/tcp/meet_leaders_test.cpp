@@ -144,8 +144,8 @@ TEST_CASE("addresses that refuse or are silent delay nothing", "[threads]") {
 }
 
 TEST_CASE("an address of another leader of the same job is passed over", "[threads]") {
-    // Ranks 0 and 2 listen. The list of each begins with the address of the other, as if both were 127.0.0.1 at the
-    // same port on two hosts.
+    // Ranks 0 and 2 listen. The list of addresses of each rank begins with the address of the other rank, as if both
+    // ranks listened at 127.0.0.1 and the same port, on two hosts.
     LeaderListener of_zero = listener_at({});
     LeaderListener of_two = listener_at({});
     const std::string zero = of_zero.endpoints.front();

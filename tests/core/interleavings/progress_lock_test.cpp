@@ -143,7 +143,7 @@ public:
         ring_readers_of_log(1, 1, /*own_background=*/false, attention_of());
         ring_if_sleeping(attention_);
     }
-    /// Publishes an entry that ends none of this rank's operations, rings this rank, and waits until this rank has read
+    /// Publishes an entry that ends none of this rank's operations, wakes this rank, and waits until this rank has read
     /// the entry.
     void wait_for_reader() {
         const std::uint32_t position = publish(kNoOperation);

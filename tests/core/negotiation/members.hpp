@@ -140,7 +140,8 @@ public:
         REQUIRE(last.kind == EntryKind::first_call);
         return last.slot;
     }
-    /// Announces the next generation of a bound slot on all members. The last member to arrive calls the operation.
+    /// Lets all members announce the next generation of a bound slot. Then appends the call of the operation to the
+    /// log, as the member that announces last does.
     void call(std::uint32_t slot, std::uint64_t generation) {
         for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
@@ -148,7 +149,7 @@ public:
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
         append_call(slot, generation);
     }
-    /// Appends the call to the log, as the last member to arrive does.
+    /// Appends the call of the operation to the log, as the member that announces last does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
         Log<Atomics> log(memory());
         core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);

@@ -95,8 +95,8 @@ public:
     [[nodiscard]] CommunicatorPtr find(collectives::cuda::NcclCommunicator handle);
     /// Returns the communicator if it can take a new operation. Otherwise sets error().
     [[nodiscard]] CommunicatorPtr find_ready(collectives::cuda::NcclCommunicator handle);
-    /// Waits until `is_over` returns true, while other threads and processes drive the communicator. Meanwhile the
-    /// caller counts as inside NCCL.
+    /// Waits until `is_over` returns true. Meanwhile other threads and processes advance the communicator, and the
+    /// caller counts as a thread inside NCCL.
     void wait(Communicator& communicator, const std::function<bool()>& is_over);
     void report(const std::string& what);
 
