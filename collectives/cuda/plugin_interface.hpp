@@ -63,7 +63,7 @@ struct DeviceMemory {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
     std::int32_t device = -1;
-    bool is_from_nccl = false;  ///< NCCL allocated it, so a communicator can register it
+    bool is_from_nccl = false;  ///< NCCL allocated the memory, so a communicator can register it
     /// The program has freed it. Relaxed: the flag only lets communicators end registrations, and an older value lets
     /// them do it later.
     mutable std::atomic<bool> is_given_back{false};

@@ -28,7 +28,7 @@ struct Window {
     bool ends_epoch = false;  ///< no window of this epoch follows
     std::int64_t lost = 0;    ///< number of sources of which the rest was lost, because it has no readable records
     std::string first_lost;   ///< the message about the first source whose rest was lost
-    Status failed;            ///< if it is a failure, no window follows
+    Status failed;            ///< after a failure, no window follows
 };
 
 /// Reads one lane (a sequence of sources) in a thread of its own, and permutes its records. Threads: one thread at a
@@ -76,8 +76,8 @@ private:
     std::int64_t since_ = 0;     ///< when the thread began to work, or went on after it had waited for room
 
     std::mutex mutex_;
-    std::condition_variable has_window_;  ///< put() and stop() notify it, and take() waits on it
-    std::condition_variable has_room_;    ///< take() and stop() notify it, and put() waits on it
+    std::condition_variable has_window_;  ///< take() waits on this condition; put() and stop() notify it
+    std::condition_variable has_room_;    ///< put() waits on this condition; take() and stop() notify it
     std::deque<std::shared_ptr<const Window>> queue_;
     bool stopped_ = false;
     std::atomic<std::int64_t> nanoseconds_ = 0;  ///< relaxed, because it only counts

@@ -44,7 +44,7 @@ struct Decision {
     bool uses_ipc = false;      ///< large tensors move through device memory that the members share by CUDA IPC
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed
-    std::string ipc_refusal{};  ///< why CUDA IPC is not used either, if the setting allows it
+    std::string ipc_refusal{};  ///< if the setting allows CUDA IPC, the reason why it is not used either
     /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
     /// exchange offers again later.
     bool may_change = false;

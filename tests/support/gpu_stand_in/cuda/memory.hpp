@@ -31,7 +31,7 @@ struct Allocation {
     // For memory of another process:
     bool is_imported = false;
     int importing_device = kPinnedHost;
-    unsigned opened = 0;  ///< the number of times that it was opened and not closed
+    unsigned opened = 0;  ///< the number of times that the memory was opened and not closed
     std::uint64_t inode = 0;
 
     [[nodiscard]] bool is_reachable_by(int other) const {
