@@ -75,7 +75,7 @@ private:
 /// Computes the weight of each source in the result of the tree. `dots` holds the dot products of the `weights.size()`
 /// sources. Every weight is multiplied by `factor`. For n sources, the tree is as follows. Let p be the largest power
 /// of two that is not above n, and r = n − p. The first 2r sources are combined in pairs, which leaves p vectors. These
-/// are combined in a balanced tree, with lower sources on the left.
+/// are combined in a balanced tree. The sources with the lower numbers are on the left.
 ///
 /// A vector of the tree counts as zero if its norm is below 2.4e-7 of the largest norm that the sum of its inputs could
 /// have. In this case its inputs have cancelled each other, and only rounding errors are left.

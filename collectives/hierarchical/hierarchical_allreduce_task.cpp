@@ -283,7 +283,8 @@ void HierarchicalAllreduceTask::combine() {
     }
 }
 
-/// Returns this rank's own input in the form in which inputs are combined: elements, or words for exact sums.
+/// Returns this rank's own input in the form in which inputs are combined: as elements or, for exact sums, as words
+/// (int64 values).
 const std::byte* HierarchicalAllreduceTask::own_input(std::uint32_t segment, std::uint64_t offset,
                                                       std::uint64_t bytes) {
     if (!reductions_[segment].in_words) {

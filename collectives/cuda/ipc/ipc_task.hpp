@@ -26,8 +26,9 @@ struct IpcSizes {
     /// each round the device serves its processes one after the other, which takes 280 to 520 µs for two processes on
     /// an H200.
     std::size_t slot = std::size_t{32} << 20;
-    /// A batch with fewer bytes is staged. On an H200 with two processes, an allreduce of 2 MiB took 395 µs staged and
-    /// 456 µs by IPC, and one of 4 MiB 706 µs staged and 523 µs by IPC.
+    /// A batch with fewer bytes than this is staged (moved through the host's memory). On an H200 with two processes,
+    /// an allreduce of 2 MiB took 395 µs staged and 456 µs by IPC. An allreduce of 4 MiB took 706 µs staged and 523 µs
+    /// by IPC.
     std::size_t least_batch = std::size_t{3} << 20;
 };
 

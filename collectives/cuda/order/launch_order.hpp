@@ -22,9 +22,9 @@ namespace rueda::collectives::cuda {
 ///    the member's process has seen.
 /// 2. The members of the set exchange their proposals. The highest proposal is the batch's *agreed number* on all
 ///    members.
-/// 3. A device launches the batch with the lowest agreed number. It first waits until no batch is left that has a
-///    lower proposal and no agreed number yet. An agreed number is never lower than the proposal, so no later batch
-///    can come in front of a batch that was launched.
+/// 3. A device launches the batch with the lowest agreed number. It first waits until no batch is left whose proposal
+///    is lower than this number, and whose agreed number is not known yet. An agreed number is never lower than the
+///    proposal, so no later batch can come in front of a batch that was launched.
 ///
 /// Equal numbers of two sets are ordered by the numbers of the sets. Sets that have a member in common have different
 /// numbers.

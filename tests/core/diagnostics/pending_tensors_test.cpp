@@ -191,7 +191,8 @@ TEST_CASE(
     const std::uint32_t other = set.bind("other", allreduce_of({3}));
     for (std::uint64_t generation = 1; generation <= 6; ++generation) {
         const auto at_ns = 100 * static_cast<std::int64_t>(generation);
-        if (generation % 3 == 0) {  // the arrivals of all members are counted in every third generation
+        // In every third generation (use of the slot), the announcements of all members are counted.
+        if (generation % 3 == 0) {
             set.announce_directly(0, slot, generation, at_ns);
             REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
         } else {

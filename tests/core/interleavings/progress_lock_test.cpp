@@ -266,7 +266,7 @@ private:
     Word stopping_;
     Word change_;   ///< stands for Engine::has_changes_
     Word changed_;  ///< whether the change was made
-    Word message_;  ///< whether a message waits for a turn
+    Word message_;  ///< whether a message waits to be sent by the next turn (pass of the engine)
     Word tail_;
     Word cursor_;  ///< a copy of next_ for other threads
     std::array<Word, kOperations> submitted_;

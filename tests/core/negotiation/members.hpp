@@ -76,8 +76,9 @@ public:
         write(record->place, 0, at_ns, &metadata);
         return registrar(member).post();
     }
-    /// Writes an announcement into the member's place of the slot, and counts the arrival. For a named slot, `metadata`
-    /// means that the metadata have changed. Announcements in unnamed slots always contain metadata.
+    /// Writes an announcement into the memory that the slot has for this member (the member's place), and counts the
+    /// announcement in the slot. For a named slot, `metadata` means that the metadata have changed. Announcements in
+    /// unnamed slots always contain metadata.
     Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
                       const Metadata* metadata = nullptr) {
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
@@ -93,7 +94,8 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
-        // Every generation is counted, because these members make no direct announcements.
+        // The announcements of every generation (use of the slot) are counted, because these members make no direct
+        // announcements.
         record->counted = generation;
         return registrar(member).post();
     }
@@ -154,7 +156,8 @@ public:
         Log<Atomics> log(memory());
         core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);
     }
-    /// Moves the member's cursor to the end of the log, as if the member had executed all entries.
+    /// Moves the member's cursor (its position in the log) to the end of the log, as if the member had executed all
+    /// entries.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
     void catch_up() {
         for (std::uint32_t member = 0; member < extent().members; ++member) {

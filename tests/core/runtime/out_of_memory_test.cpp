@@ -25,8 +25,8 @@ core::Request allreduce_of(float* value, std::int64_t elements) {
     return request;
 }
 
-/// Repeats the start until it succeeds. In each attempt the failing allocation is one later. Returns the number of
-/// failed attempts.
+/// Repeats the start until it succeeds. In each attempt, one more allocation succeeds than in the attempt before.
+/// Returns the number of failed attempts.
 template <class Start>
 std::uint64_t start_at_last(Start&& start) {
     for (std::uint64_t successes = 0;; ++successes) {

@@ -25,9 +25,9 @@ using collectives::cuda::DeviceAddress;
 using collectives::cuda::NcclCommunicator;
 using collectives::cuda::NcclResult;
 
-/// Begins anew: drops all queued work, streams, events, memory, kernels, errors, injected failures and violations, and
-/// makes `devices` simulated devices (1 to 8). No other thread may be inside the driver or NCCL. Real programs have no
-/// such function: errors such as an illegal address persist until the process ends.
+/// Begins anew: drops everything that earlier calls left (such as queued work, memory, injected failures and
+/// violations), and makes `devices` simulated devices (1 to 8). No other thread may be inside the driver or NCCL. Real
+/// programs have no such function: errors such as an illegal address persist until the process ends.
 void reset(std::uint64_t seed, int devices);
 
 /// Returns the misuses that were found, each as one text. A test asserts that the list is empty. A race is found only
