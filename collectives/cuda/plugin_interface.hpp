@@ -74,7 +74,8 @@ using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
 /// members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
 enum class NcclMemory : std::uint8_t {
     none,  ///< no member uses such memory
-    all,   ///< all addresses of all members are in such memory, with the same offsets where NCCL needs this
+    all,  ///< all addresses of all members are in memory that NCCL allocated; the offsets are the same where NCCL needs
+          ///< this
     some,  ///< anything else
 };
 /// The memory of this member's tensor. The value `use` is the same on all members.

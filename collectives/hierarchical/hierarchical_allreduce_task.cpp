@@ -20,8 +20,9 @@ constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 /// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The largest staged element has 16 bytes: two int64 values of an exact sum. A compressed double takes four times as
-/// many bytes in shared memory as on the network. So a place has at least four times this size.
+/// The size in bytes of the largest staged element: two int64 values of an exact sum. A compressed double takes four
+/// times as many bytes in shared memory as on the network. The smallest place (buffer for staging) therefore has four
+/// times the size of the largest element.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 

@@ -59,7 +59,8 @@ private:
 
     const PipelineOptions& options_;
     std::vector<std::string> column_names_;  ///< the columns of a batch before the map functions
-    std::mutex assembly_mutex_;  ///< guards assembly_; it is locked before mutex_, and while a worker waits for a lane
+    std::mutex assembly_mutex_;  ///< guards assembly_; a worker locks it before mutex_, and holds it while the worker
+                                 ///< waits for a lane
     Assembly assembly_;
 
     std::mutex mutex_;                     ///< guards the members below

@@ -16,7 +16,8 @@ namespace {
 
 /// Memory for messages between the processes of a test.
 struct Board {
-    std::atomic<int> arrived{0};  ///< acq_rel in barrier(); partners: the same in the other processes
+    /// Accessed by barrier() with acq_rel; the partners are the same accesses in the other processes.
+    std::atomic<int> arrived{0};
     int processes = 0;
     NcclUniqueId id{};
     CudaIpcMemory memory{};

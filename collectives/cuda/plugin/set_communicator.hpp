@@ -139,7 +139,7 @@ private:
     /// batch, because NCCL connects, and after a batch that was staged.
     bool may_lag_ = true;
     Status refusal_;
-    std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
+    std::optional<IpcTask> ipc_;     // empty if the members' offers show that the members cannot share memory
     bool has_said_refusal_ = false;  // whether the log has the line of say_refusal()
     StagedTask staged_;
     OrderTask order_;

@@ -383,8 +383,8 @@ Status StagedTask::finish() {
     return {};
 }
 
-/// Whether the device has done all copies. Nothing wakes a thread when it has, so the thread sleeps and asks again.
-/// After an error of the device, the answer never becomes "done", so the wait ends.
+/// Whether the device has done all copies. Nothing wakes a thread when the copies are done, so the thread sleeps and
+/// asks again. After an error of the device, the answer never becomes "done", so the wait ends.
 bool StagedTask::wait_for_copies() noexcept {
     const auto limit = std::chrono::steady_clock::now() + kEndLimit;
     const std::array<DeviceEventPtr, 2> last{stages_.empty() ? nullptr : stages_.back().copied_in,

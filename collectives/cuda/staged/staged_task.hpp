@@ -136,7 +136,7 @@ private:
     std::deque<Leaving> leaving_;
     std::vector<PinnedBlock> reserved_;  // the blocks that the batch reserved and that are not in use
     bool is_reserved_ = false;           // whether reserve() was called for the batch
-    Task* inner_ = nullptr;              // the CPU's task for the first of the stages
+    Task* inner_ = nullptr;              // the CPU's task for the first piece in the list of stages
     bool is_done_ = true;
     // the batch of the CPU's communicator
     std::vector<Segment> segments_;

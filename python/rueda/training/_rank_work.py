@@ -152,7 +152,7 @@ class _Watch:
         ended: int = now.ended - self._before.ended
         if ended > 0:
             # An operation that waited may have ended before this thread saw it wait. So the mean wait of the operations
-            # that have ended counts, too.
+            # that have ended is considered, too.
             self._longest = max(self._longest, (now.waited - self._before.waited) / ended)
         return ended > 0
 

@@ -167,7 +167,8 @@ enum class Numbers : std::uint8_t { different, equal };
 
 /// The time that the devices may take for all batches. After this time they count as blocked.
 constexpr auto kPatience = 60s;
-/// The same limit in tests that expect a deadlock. If a device is only slow, such a test may take this for a deadlock.
+/// The time limit for all batches in tests that expect a deadlock. If a device is only slow, such a test may take this
+/// for a deadlock.
 constexpr auto kShortPatience = 300ms;
 
 /// Returns whether all devices end all of their work within this time.

@@ -247,7 +247,7 @@ TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
         return job.look(watch, seconds * kSecond);
     };
     CHECK_FALSE(look(1));
-    for (std::int64_t now = 2; now <= 100; ++now) {  // one step a second is progress
+    for (std::int64_t now = 2; now <= 100; ++now) {  // a rank that does one step a second makes progress
         job.moved[0] += 1;
         const auto found = look(now);
         CHECK_FALSE((found && found->shut_down));

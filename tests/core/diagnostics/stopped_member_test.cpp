@@ -388,8 +388,8 @@ TEST_CASE("a member that is stopped while it posts its shutdown is named, with w
             note_end_announced(job.set.memory(), other);
             REQUIRE(job.set.shut_down(other).is_ok());
         }
-        // The child takes the same steps as ProcessSet. But it writes with ordinary atomics that it waits in
-        // shutdown(), so it cannot stop at these accesses.
+        // The child takes the same steps as ProcessSet, with one difference: it uses ordinary atomics to note that it
+        // waits in shutdown(). It cannot stop at these accesses.
         const StoppedMember member(job, accesses, [&](const auto& memory) {
             Registrar<StoppingAtomics> registrar(memory, kStopped, {});
             begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);

@@ -34,7 +34,7 @@ struct Communicator {
     bool is_blocking = true;
     bool is_connected = false;
     bool is_finalized = false;
-    /// Ends the waiting kernels. An abort stores it with release; the kernels load it with acquire.
+    /// Tells the waiting kernels to end. An abort stores this flag with release; the kernels load it with acquire.
     std::atomic<bool> aborted{false};
     NcclResult error = 0;  ///< asynchronous
     std::string last_error{};
