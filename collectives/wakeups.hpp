@@ -17,8 +17,8 @@ class Wakeups {
 public:
     virtual ~Wakeups() = default;
 
-    /// Takes in all messages that have arrived, so that test() finds them. Returns whether there was one, or
-    /// has_arrived().
+    /// Takes in all messages that have arrived, so that test() finds them. Returns true if there was such a message, or
+    /// if has_arrived() is true.
     [[nodiscard]] virtual bool take_in() = 0;
     /// Whether a message between leaders was received that test() has not returned yet. The rank must then drive
     /// progress once more before all its threads sleep. The message was already read from its socket, so the socket

@@ -173,8 +173,8 @@ enum class LaunchPhase : std::uint8_t {
 /// running.
 class DeviceCommunicator {
 public:
-    /// What a member tells the others before they connect: its versions, its device, and from the first member the
-    /// identifier of the communicator.
+    /// What a member tells the other members before they connect: its versions and its device. The first member also
+    /// tells them the identifier of the communicator.
     static constexpr std::size_t kOfferBytes = 512;
     using Offer = std::array<std::byte, kOfferBytes>;
 

@@ -58,7 +58,7 @@ private:
     void change_arming(bool is_armed) noexcept;
 
     base::UniqueFd sockets_;  ///< an epoll descriptor with all sockets
-    base::UniqueFd events_;   ///< an epoll descriptor with `sockets_`, one-shot, and with `stop_`
+    base::UniqueFd events_;   ///< an epoll descriptor that watches two descriptors: `sockets_` (one-shot) and `stop_`
     base::UniqueFd stop_;     ///< an eventfd
     base::UniqueFd timer_;    ///< a timerfd
     std::function<void()> ring_;

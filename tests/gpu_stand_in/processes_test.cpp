@@ -34,7 +34,8 @@ struct Board {
     }
 };
 
-/// Runs the body in child processes. This process must not use the driver, because a child cannot use it then.
+/// Runs the body in child processes. This process must not use the driver, because the driver does not work in a child
+/// of a process that has used it.
 std::string run_processes(int processes, const std::function<void(int rank, Board& board)>& body) {
     void* mapping = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     auto* board = new (mapping) Board;

@@ -173,8 +173,8 @@ Status check_nccl(const Members& members) {
     return check_devices(members);
 }
 
-/// Whether the members can share device memory by CUDA IPC, as far as their offers tell. A process cannot open its own
-/// memory (CUDA Driver API, cuIpcOpenMemHandle).
+/// Whether the members can share device memory by CUDA IPC. The answer uses only what their offers say. A process
+/// cannot open its own memory (CUDA Driver API, cuIpcOpenMemHandle).
 Status check_ipc(const Members& members) {
     if (members.all.size() < 2) {
         return failure(ErrorCode::unsupported, "the process set has one rank");

@@ -15,7 +15,7 @@
 /// whether NCCL moves their tensors, or whether the tensors move through the host's memory. Pure functions.
 namespace rueda::collectives::cuda {
 
-/// One member's part, as text and numbers of this process.
+/// What one member says in its offer, as texts and numbers.
 struct Participant {
     std::uint32_t member = 0;
     std::uint32_t members = 1;

@@ -54,7 +54,7 @@ public:
     DeviceMemoryPtr memory_of(const std::byte* address) override { return memory_->find(address); }
 
 private:
-    /// Returns the device with what all process sets on it share.
+    /// Returns the device, together with the objects that all process sets on this device share.
     [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
     /// Returns what all process sets on the device share for CUDA IPC.
     [[nodiscard]] std::shared_ptr<IpcDevice> ipc_device(const StagingDevice& device);

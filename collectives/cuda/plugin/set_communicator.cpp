@@ -367,8 +367,8 @@ LaunchPhase SetCommunicator::launch_phase() const {
 }
 
 /// The tensors of a group can be in several batches, and the caller waits only for the end of the last batch. NCCL,
-/// CUDA IPC and `staged_` each have a stream of their own. This end therefore also covers the earlier work of those
-/// that did not take part in the last batch.
+/// CUDA IPC and `staged_` each have a stream of their own. If one of these three takes no part in the last batch, it
+/// may still have earlier work, so the end of the last batch covers this work, too.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

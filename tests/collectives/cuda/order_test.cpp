@@ -333,9 +333,9 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
     }
 }
 
-/// The members of a set must meet before its first batch and before a batch that follows a staged one, because a member
-/// may be late if its device is busy. In a batch without tensors the members do not meet, so they must still meet
-/// before the next batch.
+/// The members of a set must meet (wait for each other) before its first batch, and before a batch that follows a
+/// staged batch, because a member may be late if its device is busy. Before a batch without tensors the members do not
+/// meet, so they must meet before the next batch.
 TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
     for (const Tensors tensors : {Tensors::for_nccl, Tensors::alternating, Tensors::none_first}) {
         run_members(2, 2, 82, [tensors](Member& member) {

@@ -181,7 +181,7 @@ TEST_CASE("an address of another leader of the same job is passed over", "[threa
 TEST_CASE("if one leader cannot connect, no rank keeps a connection, and all know why", "[threads]") {
     const auto options = [](int rank) {
         MeetingOptions with = patient(rank);
-        with.time = rank == 0 ? 300ms : 60s;  // the others end as soon as their connection is refused
+        with.time = rank == 0 ? 300ms : 60s;  // the other ranks end as soon as their connection is refused
         with.listen = [rank] {
             LeaderListener listener = rank == 0 ? listener_at({}) : LeaderListener();
             if (rank == 0) {
