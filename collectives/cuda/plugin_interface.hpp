@@ -195,8 +195,8 @@ public:
     [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
     /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
-    /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of it may be in
-    /// progress. If a step fails, failed() has the reason, and the task never becomes done.
+    /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of
+    /// that communicator may be in progress. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
     /// Sets whether the end events of the next batches (end()) also measure when the device does the batches' work. A
     /// timeline needs these times. This costs two events with times for each batch.

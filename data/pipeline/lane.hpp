@@ -26,7 +26,8 @@ struct Window {
     std::size_t begin = 0;    ///< index of the first record to use; the records before it belong to steps before the
                               ///< start of the pipeline
     bool ends_epoch = false;  ///< no window of this epoch follows
-    std::int64_t lost = 0;    ///< number of sources of which the rest was lost, because it has no readable records
+    std::int64_t lost = 0;    ///< number of sources whose remaining part was lost, because no records can be
+                              ///< found in it
     std::string first_lost;   ///< the message about the first source whose rest was lost
     Status failed;            ///< after a failure, no window follows
 };

@@ -15,8 +15,8 @@ constexpr std::size_t kAreaPage = 4096;
 constexpr std::chrono::milliseconds kIdleLimit{1000};
 constexpr std::chrono::microseconds kIdlePause{50};
 
-/// Waits, for a limited time, until the device has ended all work that Rueda has given to it. Returns whether it has.
-/// Nothing wakes a thread at the end of this work, so the thread sleeps and asks again.
+/// Waits, for a limited time, until the device has ended all work that Rueda has given to it. Returns whether the
+/// device has ended this work. Nothing wakes a thread at the end of this work, so the thread sleeps and asks again.
 bool becomes_idle(Device& device, const void* owner) {
     const auto limit = std::chrono::steady_clock::now() + kIdleLimit;
     std::vector<DeviceEventPtr> events;

@@ -852,8 +852,8 @@ class _DistributedAdasumOptimizer(_Common):
 
 
 # The step() methods of these classes call the step() of the optimizer's own class, which PyTorch has already wrapped to
-# run the users' hooks. The mark keeps PyTorch from wrapping these methods too when a state is loaded. Otherwise the
-# hooks would run twice.
+# run the users' hooks. The attribute `hooked` keeps PyTorch from wrapping these methods, too, when a state is loaded.
+# Otherwise the hooks would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 

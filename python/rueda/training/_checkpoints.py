@@ -364,9 +364,8 @@ class CheckpointManager:
                 leave_out(str(error))
                 continue
             entry = json.loads(_native.checkpoint_describe(checkpoint))
-            _native.checkpoint_check_model(
-                checkpoint, _trees.views_of(model)
-            )  # an error of this call is for the program
+            # An error of this call is raised in the program.
+            _native.checkpoint_check_model(checkpoint, _trees.views_of(model))
             try:
                 structure = _structure_of(entry)
                 state = _new_tensors(entry["state"], structure)
