@@ -87,8 +87,9 @@ void adasum_weights(std::span<const double> dots, double factor, std::span<doubl
 void weighted_sum(DType dtype, std::span<const std::byte* const> sources, std::span<const double> weights,
                   std::span<std::byte* const> destinations, std::size_t count);
 
-/// Computes Adasum of complete tensors, in as many parts as there are sources. A source that is null counts as zeros.
-/// The factors of `reduction` are applied to the result, because adasum(s·a, s·b) = s · adasum(a, b).
+/// Computes Adasum of complete tensors. Each tensor is divided into as many parts as there are sources. A source that
+/// is null counts as zeros. The factors of `reduction` are applied to the result:
+/// adasum(s·a, s·b) = s · adasum(a, b).
 void adasum(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count);
 

@@ -214,8 +214,7 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// A place (a buffer in shared memory) may be reused when its earlier content is no longer needed, that is, when all
-/// combining ranks have combined it.
+/// A place (a buffer in shared memory) may be reused when all ranks that combine its earlier content have done so.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;

@@ -65,7 +65,7 @@ private:
 
     std::mutex mutex_;                     ///< guards the members below
     std::condition_variable has_outcome_;  ///< take() waits on this condition; finish() and an ending worker notify it
-    /// Wait_for_room() waits on this condition; take() and the destructor notify it.
+    /// wait_for_room() waits on this condition; take() and the destructor notify it.
     std::condition_variable has_room_;
     std::vector<Outcome> slots_;  ///< the outcome of step n is in slot n modulo the number of slots
     std::int64_t begun_ = 0;      ///< steps that a worker has begun

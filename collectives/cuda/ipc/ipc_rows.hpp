@@ -39,7 +39,7 @@ struct IpcRows {
 [[nodiscard]] bool moves_rows(Operation operation);
 
 /// Fills `plan` for a batch with one tensor. Returns Internal if the batch's lists are too short. All members of the
-/// set are on one host, so that the batch for the CPU has the splits between all members.
+/// set are on one host, so the batch for the CPU has the splits between all members.
 [[nodiscard]] Status plan_ipc_rows(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members,
                                    IpcRows& plan);
 

@@ -36,7 +36,7 @@ public:
 
     /// Allocates this member's area, once. If this member cannot have an area, own_place() says so.
     void allocate();
-    /// Returns the place that the other members must know.
+    /// Returns where this member's area is. The other members need this number for connect().
     [[nodiscard]] std::uint64_t own_place() const { return place_; }
     /// Takes the places of all members. They come from other processes, so they are checked.
     void connect(std::span<const std::uint64_t> places);

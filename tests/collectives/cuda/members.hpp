@@ -159,7 +159,7 @@ private:
 /// found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
                  const GpuTables* tables = nullptr, std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// Like the function above, but returns the complaints of the stand-in and of the bodies, and requires nothing.
+/// Like run_members(), but returns the complaints of the stand-in and of the bodies, and requires nothing.
 [[nodiscard]] std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,

@@ -86,7 +86,7 @@ void break_device(int device, CudaResult error);
 /// reports this access as a race, unless a synchronisation or a successful query orders all conflicting operations
 /// before it. After this call, the program may access the memory directly.
 void host_access(DeviceAddress address, std::size_t bytes, bool write);
-/// Like the function above, but for a pointer, for example to pinned memory.
+/// The same for a pointer, for example to pinned memory.
 inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }
