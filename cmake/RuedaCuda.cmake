@@ -3,8 +3,8 @@
 # Finds the compilers for device kernels, and compiles kernels to PTX. Neither CUDA's headers nor its libraries are
 # needed.
 #
-# RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the programs, or empty. RUEDA_KERNEL_COMPILER is the one that compiles the
-# kernels of the library: "nvcc", else "clang++", else "none".
+# RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the programs, or empty. RUEDA_KERNEL_COMPILER is
+# the compiler for the kernels of the library: "nvcc", else "clang++", else "none".
 include_guard(GLOBAL)
 option(RUEDA_WITH_NVCC "Compile the device kernels with nvcc where it is found, otherwise with clang" ON)
 

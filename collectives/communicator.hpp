@@ -95,7 +95,8 @@ enum class StepResult : std::uint8_t {
 
 /// The chunks in which a batch goes through the cells of a host's arena. They are the same on all members of the host.
 struct BatchChunks {
-    std::uint64_t first = 0;  ///< the number of the first chunk, counted over all batches like the counters in Progress
+    /// The number of the first chunk; chunks are numbered over all batches, as the counters in Progress are.
+    std::uint64_t first = 0;
     std::uint64_t count = 0;
 };
 
@@ -117,8 +118,8 @@ class Task {
 public:
     virtual ~Task() = default;
     virtual StepResult step() = 0;
-    /// Returns the chunks of the task, for reports about a task that makes no progress. Returns nothing if the members
-    /// do not all stage and combine a share of every chunk. Threads: as for step().
+    /// Returns the chunks of the task, for reports about a task that makes no progress. Returns nothing if a member
+    /// does not stage and combine a share of every chunk. Threads: as for step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
     /// Returns what the last step did. If the step did several things, returns the last of them.
     [[nodiscard]] StepWork last_work() const { return last_work_; }

@@ -8,8 +8,8 @@ namespace rueda::collectives {
 /// for such a message (docs/design/0022-tcp-control-plane.md).
 ///
 /// Before a thread sleeps, it stores its attention state (base/shared_memory/attention.hpp), and then calls take_in().
-/// If nothing has arrived, it calls arm(), and sleeps. The next message, or one that has arrived before, then rings the
-/// rank's bell once. A thread that releases the progress lock calls arm_soon(), because the next thread may take the
+/// If nothing has arrived, it calls arm(), and sleeps. The next message, or a message that arrived before arm(), then
+/// wakes the rank once. A thread that releases the progress lock calls arm_soon(), because the next thread may take the
 /// lock at once or much later. A thread that polls calls disarm(), so that its messages wake no other thread.
 ///
 /// Threads: the holder of the rank's progress lock.
@@ -17,11 +17,12 @@ class Wakeups {
 public:
     virtual ~Wakeups() = default;
 
-    /// Takes in all messages that have arrived, so that test() finds them. Returns whether there was one, or
-    /// has_arrived().
+    /// Takes in all messages that have arrived, so that test() finds them. Returns true if there was such a message, or
+    /// if has_arrived() is true.
     [[nodiscard]] virtual bool take_in() = 0;
-    /// Whether a message between leaders was received that test() has not returned yet. The rank must then take one
-    /// more turn before all its threads sleep: no socket is readable because of this message, so nothing would ring.
+    /// Whether a message between leaders was received that test() has not returned yet. The rank must then drive
+    /// progress once more before all its threads sleep. The message was already read from its socket, so the socket
+    /// would not wake them.
     [[nodiscard]] virtual bool has_arrived() const noexcept = 0;
     virtual void arm() noexcept = 0;
     /// Like arm(), but after a short time, and only if disarm() is not called before.

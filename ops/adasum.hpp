@@ -75,7 +75,7 @@ private:
 /// Computes the weight of each source in the result of the tree. `dots` holds the dot products of the `weights.size()`
 /// sources. Every weight is multiplied by `factor`. For n sources, the tree is as follows. Let p be the largest power
 /// of two that is not above n, and r = n − p. The first 2r sources are combined in pairs, which leaves p vectors. These
-/// are combined in a balanced tree, with lower sources on the left.
+/// are combined in a balanced tree. The sources with the lower numbers are on the left.
 ///
 /// A vector of the tree counts as zero if its norm is below 2.4e-7 of the largest norm that the sum of its inputs could
 /// have. In this case its inputs have cancelled each other, and only rounding errors are left.
@@ -87,8 +87,9 @@ void adasum_weights(std::span<const double> dots, double factor, std::span<doubl
 void weighted_sum(DType dtype, std::span<const std::byte* const> sources, std::span<const double> weights,
                   std::span<std::byte* const> destinations, std::size_t count);
 
-/// Computes Adasum of complete tensors, in as many parts as there are sources. A source that is null counts as zeros.
-/// The factors of `reduction` are applied to the result, because adasum(s·a, s·b) = s · adasum(a, b).
+/// Computes Adasum of complete tensors. Each tensor is divided into as many parts as there are sources. A source that
+/// is null counts as zeros. The factors of `reduction` are applied to the result:
+/// adasum(s·a, s·b) = s · adasum(a, b).
 void adasum(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count);
 

@@ -24,10 +24,10 @@ namespace rueda::ops::HWY_NAMESPACE {
 /// numbers, it lies on the same side as `v`, and it equals a halfway point exactly if `v` does. For this, the function
 /// merges the 29 bits that do not fit into float32 into the lowest bit that fits (rounding to odd).
 ///
-/// Subnormal float32 numbers have fewer bits. bfloat16 has the same range of exponents, so for such numbers the
-/// function rounds to a multiple of bfloat16's smallest number, 2^-133. It adds 2^-81 and subtracts it again, because
-/// the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than necessary: all such
-/// numbers become zeros.
+/// Subnormal float32 numbers have fewer bits than normal ones. bfloat16 has the same range of exponents, so for such
+/// numbers the function rounds to a multiple of bfloat16's smallest number, 2^-133. It adds 2^-81 and subtracts it
+/// again, because the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than
+/// necessary: all such numbers become zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;

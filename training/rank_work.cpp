@@ -125,8 +125,8 @@ private:
             longest = std::max(longest, std::min(now.oldest, Seconds(Clock::now() - began).count()));
             has_ended = now.ended > before.ended;
             if (has_ended) {
-                // If this thread looked too late, it has not seen these operations wait. Their mean wait is therefore
-                // considered, too.
+                // Operations that waited may have ended before this thread read the counts. The mean wait of the ended
+                // operations is therefore considered, too.
                 longest =
                     std::max(longest, (now.waited - before.waited) / static_cast<double>(now.ended - before.ended));
             }

@@ -39,7 +39,7 @@ class Candidate {
 public:
     virtual ~Candidate() = default;
     [[nodiscard]] virtual std::string name() const = 0;
-    /// The number of operations that run() executes. The table shows the time of one.
+    /// The number of operations that run() executes. The table shows the time of one operation.
     [[nodiscard]] virtual int operations() const { return 1; }
     virtual void run() = 0;
 };
@@ -228,7 +228,8 @@ private:
             count_wrong(host_.data(), DType::float32, tensor.count(), {.factor = 1, .offset = rueda::size() - 1}));
     }
 
-    /// Runs the candidate once from new input, when all ranks are here, and returns the time of one operation.
+    /// Waits until all ranks have called this function, runs the candidate once with new input, and returns the time of
+    /// one operation.
     double iterate(Candidate& candidate, const Tensor& tensor) {
         gpu_.copy(tensor.data, input_.data(), tensor.bytes);
         gpu_.synchronise();

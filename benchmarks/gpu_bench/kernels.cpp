@@ -59,7 +59,7 @@ private:
     [[nodiscard]] std::byte* destination(std::uint64_t index) const {
         return destinations_.data() + index % kDestinations * size_;
     }
-    /// Every second source has values that are larger by 1.
+    /// In every second source, the values are larger by 1 than in the other sources.
     [[nodiscard]] static Values values_of_source(std::uint64_t index) {
         return {.factor = 1, .offset = static_cast<int>(index % 2)};
     }

@@ -11,11 +11,12 @@ The models are a small network for images of digits, and ResNet-50 on noise, in 
 chooses it. The candidates take turns, step by step. DDP uses NCCL if each rank has a GPU, and otherwise Gloo, which
 copies the gradients to the host.
 
-For each candidate, the output has the median time of a step on the slowest rank, and the additional time compared with
-steps without communication. "alone" is the time in which rueda.torch reduces the same gradients while nothing is
-computed. The part of this time that does not make the step longer is hidden behind the backward pass. One more step is
-recorded in a timeline: the output says how much of the GPU's communication lies before the end of the backward pass.
-At the end of a model, the parameters of all ranks must be equal for each candidate that communicates.
+For each candidate, the output has the median time of a step on the slowest rank, and the additional
+time compared with steps without communication. "alone" is the time in which rueda.torch reduces the
+same gradients while nothing is computed. The part of this time that does not make the step longer
+is hidden behind the backward pass. One more step is recorded in a timeline: the output says how
+much of the GPU's communication lies before the end of the backward pass. After the last step with a
+model, the parameters of all ranks must be equal for each candidate that communicates.
 """
 
 import argparse
@@ -168,7 +169,7 @@ def record_step(candidate: Candidate, x: torch.Tensor, y: torch.Tensor, dtype: t
 
 
 def slowest(name: str, seconds: list[float]) -> float:
-    """Returns the median over the steps of the times of the slowest rank."""
+    """Returns the median, over the steps, of the slowest rank's time."""
     times = hvd.allreduce(torch.tensor(seconds, dtype=torch.float64), name=name, op=hvd.Max)
     return statistics.median(times.tolist())
 

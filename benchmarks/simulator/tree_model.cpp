@@ -153,7 +153,8 @@ private:
             leader.inbox.push_back(std::move(delivery.mapped()));
         }
         if (leader.free_at > now_) {
-            if (leader.looks_at != leader.free_at) {  // a single look finds all messages that have arrived
+            // When the leader looks for messages, it finds all messages that have arrived.
+            if (leader.looks_at != leader.free_at) {
                 leader.looks_at = leader.free_at;
                 look(host, leader.free_at);
             }

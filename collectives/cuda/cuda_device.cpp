@@ -54,7 +54,7 @@ public:
     PooledEvent& operator=(const PooledEvent&) = delete;
 
     Result<bool> is_done() override {
-        // Only the flag matters, and no other memory depends on it, so the order is relaxed here and below.
+        // All accesses to this flag are relaxed, because no other memory depends on it.
         if (is_done_.load(std::memory_order_relaxed)) {
             return true;
         }
@@ -134,7 +134,8 @@ Status PooledEvent::make_wait(DeviceStream stream) {
         other = std::move(opened).value();
     }
     const Device& current = other != nullptr ? *other : *device_;
-    // A wait for an event from outside would invalidate the program's capture, so the stream is asked first.
+    // If the stream captures a graph, a wait for an event that is not part of the capture would invalidate the capture.
+    // So the first step is to check that the stream does not capture.
     RUEDA_RETURN_IF_FAILED(
         current.check_not_capturing(static_cast<CudaStream>(stream.stream), "make the stream wait for an operation"));
     const ContextScope scope(api, current.context());
@@ -293,14 +294,14 @@ CudaEvent Device::record_timed_event(CudaStream stream) {
     return event;
 }
 
-/// The event may be one that the device has not reached: the driver then frees it later (cuEventDestroy).
+/// The device may not have reached the event yet. In that case the driver frees the event later (cuEventDestroy).
 void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_destroy(event)); }
 
 /// Measures the device's clock against the host's: records an event in a stream without other work, and reads the
-/// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. Its precision is 4
-/// microseconds after a minute, so the clock is then measured again. If the device or the host is busy, a measurement
-/// fails or is imprecise. The next one is then made some time later, because each one can cost 20 ms of the thread that
-/// drives progress.
+/// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. When a minute has passed,
+/// the precision of the float is only 4 microseconds, so the clock is measured again. If the device or the host is
+/// busy, a measurement fails or is imprecise. The next measurement is then made some time later, because each
+/// measurement can cost 20 ms of the thread that drives progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
     constexpr std::int64_t kPreciseNs = 500'000;
@@ -393,8 +394,8 @@ Result<CudaStream> Device::make_stream() {
         result = api_.context_get_stream_priority_range(&least, &greatest);
     }
     if (result == kCudaSuccess) {
-        // The highest priority has the lowest number. Communication is short and others wait for it, so its kernels go
-        // before the waiting blocks of the program's kernels.
+        // The lowest number is the highest priority. Kernels of communication are short, and other ranks wait for them.
+        // So the device runs them before those blocks of the program's kernels that have not begun yet.
         result = api_.stream_create_with_priority(&stream, kStreamNonBlocking, greatest);
     }
     if (result != kCudaSuccess) {
@@ -484,8 +485,9 @@ Status Device::fill(DeviceAddress to, std::size_t bytes, unsigned key,
     }
     auto source = pattern(key, write);
     RUEDA_RETURN_IF_FAILED(source.status());
-    // One copy from the host, and then copies that double the filled part: b bytes cost log2(b / 4096) copies, and the
-    // program needs no kernel. Addresses of pinned host memory are valid on the device, too (unified addressing).
+    // The first copy comes from the host. Each further copy doubles the filled part of the device's memory, so b bytes
+    // cost log2(b / 4096) copies, and no kernel is needed. Addresses of pinned host memory are valid on the device, too
+    // (unified addressing).
     DeviceAddress from = std::bit_cast<std::uintptr_t>(source.value());
     std::size_t part = std::min(bytes, kPatternBytes);
     for (std::size_t done = 0; done < bytes; part = std::min(done, bytes - done), from = to) {

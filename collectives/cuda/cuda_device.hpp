@@ -83,7 +83,7 @@ public:
     /// Records an event at the end of the work in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
     /// Records where measured work begins, and where it ends. If the device cannot measure at this moment,
-    /// begin_timed() returns no begin, and the work is not measured. Threads: the owner of the turn.
+    /// begin_timed() returns no begin, and the work is not measured. Threads: only the owner of the turn (take_turn()).
     [[nodiscard]] TimedBegin begin_timed(CudaStream stream);
     [[nodiscard]] Result<DeviceEventPtr> end_timed(TimedBegin begin, CudaStream stream);
     /// Returns Unsupported if `stream` captures a graph.
@@ -95,8 +95,8 @@ public:
     /// Makes another stream of this kind. It is never destroyed.
     [[nodiscard]] Result<CudaStream> make_stream();
     /// Records events behind all work that Rueda has put into its streams of this device, and adds them to `events`.
-    /// Returns false, without events, if a communicator has the turn: then nothing may be put into its stream. `owner`
-    /// must be one thread at a time.
+    /// Returns false, without events, if a communicator has the turn (take_turn()), because only this communicator may
+    /// then put work into its stream. `owner` must be one thread at a time.
     [[nodiscard]] Result<bool> record_all(const void* owner, std::vector<DeviceEventPtr>& events);
 
     /// Takes the turn, which is the right to put work into the stream. A communicator needs the turn from its first
@@ -119,8 +119,8 @@ public:
     /// Like failure_of(), for a call that failed on `stream`. Returns InvalidArgument if `stream` belongs to the
     /// program and cannot be a stream of this device.
     [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error, CudaStream stream) const;
-    /// Another device, which this object opens once. An event of this device needs it for the other device's null
-    /// stream.
+    /// Returns another device, which this object opens at the first call. The other device is needed if its null stream
+    /// waits for an event of this device.
     [[nodiscard]] Result<std::shared_ptr<Device>> other(int ordinal);
 
 private:
@@ -156,8 +156,8 @@ private:
     std::int64_t round_trip_ns_ = 0;  // how long the measurement took; its error is at most half of this
     std::int64_t last_try_ns_ = 0;
 
-    /// The owner of the turn. The acquire in take_turn() pairs with the release in end_turn() of the previous owner, so
-    /// the new owner sees the changes of the members below.
+    /// The owner of the turn (take_turn()); null if nobody has the turn. The acquire in take_turn() pairs with the
+    /// release in end_turn() of the previous owner, so the new owner sees the changes of the members below.
     std::atomic<const void*> turn_{nullptr};
     DeviceAddress scratch_ = 0;
     std::size_t scratch_bytes_ = 0;

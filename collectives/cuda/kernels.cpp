@@ -13,7 +13,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// A compilation that takes longer than this is noted, so that nobody wonders about a slow start.
+/// If a compilation takes longer than this, a line in the log explains the slow start.
 constexpr std::chrono::milliseconds kLongCompilation{1000};
 
 constexpr DType kAllTypes[] = {DType::uint8,    DType::int8,    DType::int32,   DType::int64,   DType::float16,

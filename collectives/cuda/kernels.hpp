@@ -26,16 +26,17 @@ class Kernels {
 public:
     using Note = std::function<void(const std::string& text)>;
 
-    /// `image` is the text of all kernels, which a null character follows; it is empty if there is none. `api` must
-    /// live as long as this object.
+    /// `image` is the text of all kernels, and a null character follows it. The text is empty if the build has no
+    /// kernels. `api` must live as long as this object.
     Kernels(const CudaApi& api, int device, CudaContext context, std::string_view image);
     Kernels(const Kernels&) = delete;
     Kernels& operator=(const Kernels&) = delete;
 
-    /// Lets the driver compile all kernels, at the first call; other threads wait for it. This takes 2 to 4 seconds if
-    /// the driver does not have the result in its cache on disk. So the first call should come from a thread that may
-    /// wait that long. The program's thread, which submits the first operation, may wait. The thread that drives
-    /// progress may not, because it notices failures of other ranks.
+    /// The first call lets the driver compile all kernels. If other threads call this function meanwhile, they wait for
+    /// the first call to end. The compilation takes 2 to 4 seconds if the driver does not have the result in its cache
+    /// on disk. So the first call should come from a thread that may wait that long. The program's thread, which
+    /// submits the first operation, may wait. The thread that drives progress may not, because it notices failures of
+    /// other ranks.
     ///
     /// Later calls are fast and return the same result. If there are no kernels, the result is Unsupported with the
     /// reason, and the first call notes it.

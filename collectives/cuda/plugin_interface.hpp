@@ -63,7 +63,7 @@ struct DeviceMemory {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
     std::int32_t device = -1;
-    bool is_from_nccl = false;  ///< NCCL allocated it, so a communicator can register it
+    bool is_from_nccl = false;  ///< NCCL allocated the memory, so a communicator can register it
     /// The program has freed it. Relaxed: the flag only lets communicators end registrations, and an older value lets
     /// them do it later.
     mutable std::atomic<bool> is_given_back{false};
@@ -74,7 +74,8 @@ using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
 /// members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
 enum class NcclMemory : std::uint8_t {
     none,  ///< no member uses such memory
-    all,   ///< all addresses of all members are in such memory, with the same offsets where NCCL needs this
+    all,  ///< all addresses of all members are in memory that NCCL allocated; the offsets are the same where NCCL needs
+          ///< this
     some,  ///< anything else
 };
 /// The memory of this member's tensor. The value `use` is the same on all members.
@@ -172,8 +173,8 @@ enum class LaunchPhase : std::uint8_t {
 /// running.
 class DeviceCommunicator {
 public:
-    /// What a member tells the others before they connect: its versions, its device, and from the first member the
-    /// identifier of the communicator.
+    /// What a member tells the other members before they connect: its versions and its device. The first member also
+    /// tells them the identifier of the communicator.
     static constexpr std::size_t kOfferBytes = 512;
     using Offer = std::array<std::byte, kOfferBytes>;
 
@@ -194,11 +195,11 @@ public:
     [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
     /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
-    /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of it may be in
-    /// progress. If a step fails, failed() has the reason, and the task never becomes done.
+    /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of
+    /// that communicator may be in progress. If a step fails, failed() has the reason, and the task never becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
-    /// Sets whether the ends of the next batches (end()) know the times of their work, for a timeline. This costs two
-    /// events with times for each batch.
+    /// Sets whether the end events of the next batches (end()) also measure when the device does the batches' work. A
+    /// timeline needs these times. This costs two events with times for each batch.
     virtual void measure(bool /*measures*/) {}
     /// How far the task in progress is.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }

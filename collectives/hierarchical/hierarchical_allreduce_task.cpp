@@ -20,8 +20,9 @@ constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 /// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The largest staged element has 16 bytes: two int64 values of an exact sum. A compressed double takes four times as
-/// many bytes in shared memory as on the network. So a place has at least four times this size.
+/// The size in bytes of the largest staged element: two int64 values of an exact sum. A compressed double takes four
+/// times as many bytes in shared memory as on the network. The smallest place (buffer for staging) therefore has four
+/// times the size of the largest element.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -213,8 +214,7 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// A place (a buffer in shared memory) may be reused when its earlier content is no longer needed, that is, when all
-/// combining ranks have combined it.
+/// A place (a buffer in shared memory) may be reused when all ranks that combine its earlier content have done so.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;
@@ -283,7 +283,8 @@ void HierarchicalAllreduceTask::combine() {
     }
 }
 
-/// Returns this rank's own input in the form in which inputs are combined: elements, or words for exact sums.
+/// Returns this rank's own input in the form in which inputs are combined: as elements or, for exact sums, as words
+/// (int64 values).
 const std::byte* HierarchicalAllreduceTask::own_input(std::uint32_t segment, std::uint64_t offset,
                                                       std::uint64_t bytes) {
     if (!reductions_[segment].in_words) {

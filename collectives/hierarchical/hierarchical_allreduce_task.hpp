@@ -105,7 +105,7 @@ private:
     LanePipeline pipeline_;
     std::vector<PartialReduction> reductions_;  // indexed by segment (tensor)
     std::uint64_t chunk_count_ = 0;
-    std::vector<std::byte> own_words_;  // a piece of this rank's input, as words for exact sums
+    std::vector<std::byte> own_words_;  // a piece of this rank's input, as words (int64 values) for exact sums
     std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
     std::uint64_t place_bytes_ = 0;  // the size in bytes of a place, a buffer in shared memory

@@ -37,8 +37,8 @@ private:
     void stage(std::uint64_t& work);
     [[nodiscard]] bool may_take() const;
     void take(std::uint64_t& work);
-    /// Where the piece from `from` to `to` lies, in the shared memory of `from`. Both numbers count the members of this
-    /// host.
+    /// Where the piece that `from` sends to `to` lies, in the shared memory of `from`. Both arguments are numbers of
+    /// members on this host.
     [[nodiscard]] std::byte* place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const;
     [[nodiscard]] Range piece(Range part, std::uint64_t round) const;
     [[nodiscard]] std::uint32_t rank_of(std::uint32_t member) const {

@@ -102,7 +102,7 @@ private:
     std::array<Buffer, kBuffers> buffers_;
     std::uint64_t opened_ = 0;     // the number of buffers opened in this batch
     std::uint64_t arrived_ = 0;    // the number of opened buffers whose chunk has arrived
-    std::uint64_t published_ = 0;  // the number of these buffers whose chunk was also copied to the cells
+    std::uint64_t published_ = 0;  // the number of opened buffers whose chunk has arrived and was copied to the cells
     Cursor opening_;
     Cursor arriving_;
     Cursor publishing_;

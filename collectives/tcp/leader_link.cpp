@@ -16,7 +16,8 @@ namespace rueda::collectives {
 
 namespace {
 
-/// The room for one read. Most messages have a few hundred bytes, so one read usually takes all that has arrived.
+/// The number of bytes that one read can take. Most messages have a few hundred bytes, so one read usually takes
+/// everything that has arrived.
 constexpr std::size_t kLeastRoom = std::size_t{16} << 10;
 
 }  // namespace
@@ -27,7 +28,8 @@ LeaderLink::LeaderLink(base::ProvenConnection connection, std::size_t most_bytes
       receiving_(connection.keys.receiving),
       most_bytes_(most_bytes),
       input_(2 * kLeastRoom) {
-    // The messages are small and the other side waits for each of them, so TCP must not collect them.
+    // The messages are small and the other side waits for each of them, so TCP must not hold a message back to send
+    // several at once.
     const int on = 1;
     ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -88,7 +90,8 @@ bool LeaderLink::read_some() {
     if (input_.size() - end_ < kLeastRoom) {
         std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
         end_ -= std::exchange(begin_, 0);
-        // A long message needs more room. It grows with the bytes that have arrived, not with the announced length.
+        // A long message needs more memory. The memory grows with the bytes that have arrived, and not with the
+        // announced length, which may be wrong.
         input_.resize(std::max(input_.size(), 2 * end_ + kLeastRoom));
     }
     const std::size_t room = input_.size() - end_;

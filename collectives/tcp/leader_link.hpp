@@ -31,19 +31,19 @@ public:
     LeaderLink(base::ProvenConnection connection, std::size_t most_bytes);
 
     [[nodiscard]] int fd() const { return socket_.value(); }
-    /// Closes the connection. The other side then finds that it has ended.
+    /// Closes the connection. The other side then finds that the connection has ended.
     void close() { socket_.reset(); }
     /// Lets the kernel end the connection if the other host acknowledges nothing for this time.
     void limit_silence(std::chrono::milliseconds limit) const;
 
-    /// Adds a message to the output, and sends what the kernel takes now. Returns a position in the output. The message
-    /// has been given to the kernel when has_sent() returns true for this position.
+    /// Adds a message to the output, and gives the kernel as much of the output as it takes now. Returns a position in
+    /// the output. The message has been given to the kernel when has_sent() returns true for this position.
     [[nodiscard]] std::uint64_t send(const LinkHeader& header, std::string_view content);
-    /// Sends what the kernel takes now. A failure is not reported here: the messages that arrived before it must be
-    /// read first, and receive() then finds the failure.
+    /// Gives the kernel as much of the output as it takes now. A failure is not reported here: the messages that
+    /// arrived before it must be read first, and receive() then finds the failure.
     void flush();
     [[nodiscard]] bool has_output() const { return !output_.empty(); }
-    /// Returns true also if the connection has ended, so that nobody waits for it.
+    /// Also returns true if the connection has ended, so that no caller waits for the sending any longer.
     [[nodiscard]] bool has_sent(std::uint64_t position) const { return cannot_send_ || sent_ >= position; }
 
     /// Reads what has arrived. Returns the complete messages in their order.
@@ -62,7 +62,7 @@ private:
     std::size_t most_bytes_;
     std::string output_;
     std::uint64_t queued_ = 0;  ///< how many bytes were ever added to the output
-    std::uint64_t sent_ = 0;    ///< how many of them the kernel has taken
+    std::uint64_t sent_ = 0;    ///< how many of these bytes the kernel has taken
     bool cannot_send_ = false;
     std::vector<char> input_;
     std::size_t begin_ = 0;  ///< the bytes from here to `end_` were read and belong to no returned message

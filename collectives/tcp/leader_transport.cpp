@@ -15,8 +15,8 @@ namespace {
 /// this far.
 constexpr Transport::Ticket kOverTcp = Transport::Ticket{1} << 63U;
 
-/// How many bytes may wait for a receive. A leader has at most one message to its parent in flight for each set, and
-/// always has a receive posted, so a correct job stays far below this.
+/// How many bytes of arrived messages may wait for a receive. A leader has at most one message to its parent in flight
+/// for each set, and always has a receive posted, so a correct job stays far below this.
 constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
 
 }  // namespace
@@ -237,7 +237,8 @@ bool LeaderTransport::read(int rank, Line& line) {
     std::vector<LeaderLink::Message> messages = line.link->receive();
     const bool has_ended = !line.link->ended().is_ok();
     if (has_ended) {
-        // Otherwise the ended connection would be readable for ever, and wake this rank again and again.
+        // The watch must forget an ended connection, because its socket stays readable for ever and would wake this
+        // rank again and again.
         watch_->remove(line.link->fd());
         line.is_watched = false;
     }
@@ -297,7 +298,8 @@ Status LeaderTransport::end_of(int rank, const Line& line) const {
                    line.link->ended().message());
 }
 
-/// Sends what the kernel takes now. If something is left, the watch also looks for room in the socket's buffer.
+/// Gives the kernel as many bytes as it takes now. If bytes are left, the watch also wakes this rank when the socket's
+/// buffer has room again.
 void LeaderTransport::flush(Line& line) {
     line.link->flush();
     if (line.is_watched && line.watches_output != line.link->has_output()) {

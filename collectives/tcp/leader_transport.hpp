@@ -55,8 +55,9 @@ public:
     [[nodiscard]] Status add(std::uint32_t number, std::vector<MetLeader> leaders);
     [[nodiscard]] bool has_link(int rank) const;
     [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
-    /// From now on, the wake-ups work. `ring` wakes the threads of this rank, and must not block. A rank without
-    /// connections starts its thread when add() brings the first one.
+    /// After this call, a message that arrives can wake this rank: the object's thread calls `ring`, which wakes the
+    /// threads of this rank and must not block. If this rank has no connection yet, the object's thread starts when
+    /// add() brings the first connection.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes the connections. No other function may be called during this call. Call it when no
     /// leader needs this rank any more, or after a failure. `says_farewell`: the end of this rank is no failure for the
@@ -96,7 +97,7 @@ private:
         bool is_send = false;
         int rank = 0;
         Port port{Channel::control};
-        std::uint64_t position = 0;       ///< for a send: see LeaderLink::send()
+        std::uint64_t position = 0;       ///< for a send: the position that LeaderLink::send() returned
         std::size_t bytes = 0;            ///< for a send: its length
         std::span<std::byte> room = {};   ///< of a receive
         std::optional<std::size_t> came;  ///< for a receive: the length of its message
@@ -121,21 +122,22 @@ private:
     const std::unique_ptr<SocketWatch> watch_;
     const std::chrono::milliseconds silence_;
     const std::size_t most_bytes_;
-    mutable std::mutex mutex_;  ///< protects `lines_` and `sets_` against add(); no call under it blocks
+    /// Protects `lines_` and `sets_` against add(); a thread that holds it makes no call that blocks.
+    mutable std::mutex mutex_;
     std::map<int, Line> lines_;
     std::set<std::uint32_t> sets_;
     std::function<void()> ring_;  ///< empty before start(); the mutex protects this member and the next one
     bool is_watching_ = false;
-    /// Whether there are connections. Release: add(). Acquire: the holder of the progress lock, which need not look at
-    /// the connections while there are none.
+    /// Whether there are connections. Release: add(). Acquire: the thread that holds the progress lock, which need not
+    /// look at the connections while there are none.
     std::atomic<bool> has_lines_{false};
     std::map<BoxKey, Box> boxes_;
     std::unordered_map<Ticket, UnderWay> under_way_;
     std::uint64_t next_ticket_ = 0;
     std::size_t waiting_bytes_ = 0;  ///< how many bytes the arrived messages in all boxes have together
-    /// The number of receives on the channel `control` that have their message, but whose test() has not returned it
-    /// yet. A test() for one port reads the messages of all ports of its connection. The channel `diagnostics` does not
-    /// count: its receives are tested only from time to time.
+    /// The number of receives on the channel `control` whose message has arrived, but was not returned by test() yet. A
+    /// test() for one port reads the messages of all ports of its connection. Receives on the channel `diagnostics` are
+    /// not counted, because they are tested only from time to time.
     std::size_t untested_ = 0;
     Status failed_;     ///< the first failure that concerns all connections
     Status abandoned_;  ///< made in advance, because an abort may happen when no memory is left

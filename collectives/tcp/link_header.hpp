@@ -17,7 +17,7 @@ namespace rueda::collectives {
 /// (base::MessageCodes).
 struct LinkHeader {
     enum class Kind : std::uint8_t {
-        greeting = 1,  ///< the first message of the side that connected: its number in the job
+        greeting = 1,  ///< the first message of the side that connected; it contains this side's rank in the job
         message = 2,   ///< a message on `port`
         farewell = 3,  ///< the last message of a leader that leaves the job in order
     };

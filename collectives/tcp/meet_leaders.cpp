@@ -28,7 +28,8 @@ constexpr std::size_t kMostEndpoints = 16;
 constexpr std::size_t kLongestEndpoint = 64;
 constexpr std::size_t kLongestSecret = 64;
 constexpr std::size_t kLongestOutcome = 2000;
-/// The largest number of connections that have proved nothing yet. When one more comes, the oldest is closed.
+/// The maximum number of connections whose other side has not proved yet that it knows the secret. If another
+/// connection arrives, the oldest of these connections is closed.
 constexpr std::size_t kMostNewcomers = 64;
 
 /// The purpose of a handshake (base::Handshake). The number of the listening rank is part of each proof: an address
@@ -43,7 +44,7 @@ std::string hexadecimal(const base::Nonce& nonce) {
     return text;
 }
 
-/// The accepting side of a meeting: the connections of the children.
+/// Accepts the connections of this leader's children, which are the leaders below it in the tree.
 class Reception {
 public:
     Reception(std::vector<base::UniqueFd> listeners, std::string secret, int own_job_rank, std::vector<int> children,
@@ -91,7 +92,8 @@ private:
             return;
         }
         if (newcomers_.size() >= kMostNewcomers) {
-            // The element stays until tidy(), because the current turn may still have a callback for it.
+            // The element stays in the list until tidy(), because the current wait may still call a callback that
+            // refers to it.
             const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
                                              [](const Newcomer& newcomer) { return newcomer.fd() >= 0; });
             if (oldest != newcomers_.end()) {
@@ -147,7 +149,7 @@ private:
     std::vector<MetLeader> met_;
 };
 
-/// The result of a rank's attempt. The rank sends it to all others.
+/// The result of a rank's attempt to connect. The rank sends it to all other ranks.
 struct Outcome {
     std::string could_not_connect;  ///< why this rank has no connection to its parent; empty if it has one
     std::string not_reached;        ///< which children did not connect; empty if all did
@@ -160,8 +162,8 @@ Bytes encode(const Outcome& outcome) {
     return std::move(writer).take();
 }
 
-/// Returns the reason why the meeting failed, or "". A rank that could not connect knows more about the reason than the
-/// rank that waited for this connection.
+/// Returns the reason why the leaders could not connect to each other, or "". A rank that could not connect knows more
+/// about the reason than the rank that waited for this connection.
 std::string reason_among(const std::vector<Bytes>& outcomes) {
     std::string could_not_connect;
     std::string not_reached;
@@ -178,7 +180,8 @@ std::string reason_among(const std::vector<Bytes>& outcomes) {
     return could_not_connect.empty() ? not_reached : could_not_connect;
 }
 
-/// One rank's part in a meeting, between the two exchanges.
+/// One rank's part in connecting the leaders. It comes after the exchange of the addresses, and before the exchange of
+/// the results.
 class Attempt {
 public:
     Attempt(const ControlPlane& plane, const WantedLeaders& wanted, const MeetingOptions& options,
@@ -273,7 +276,8 @@ private:
     std::optional<MetLeader> parent_;
 };
 
-/// Makes this rank's card. A rank that has no children does not listen.
+/// Makes this rank's card, which tells the other ranks where this rank listens. A rank that has no children does not
+/// listen.
 LeaderCard card_of(const ControlPlane& plane, const LeaderListener& listener) {
     LeaderCard card;
     card.endpoints = listener.endpoints;

@@ -35,8 +35,8 @@ struct LeaderListener {
 [[nodiscard]] LeaderListener listen_at_all_addresses();
 
 struct MeetingOptions {
-    /// How long a rank tries. The limit allows for a busy host; on a network that drops the packets, init takes this
-    /// much longer.
+    /// How long a rank tries to connect. The limit is long enough for a busy host. If the network drops the packets,
+    /// init() is delayed by this time.
     std::chrono::milliseconds time{8000};
     std::size_t most_bytes = std::size_t{64} << 20;  ///< the longest message that a connection accepts
     std::function<LeaderListener()> listen = listen_at_all_addresses;
@@ -52,9 +52,9 @@ struct Meeting {
     std::string why_not;
 };
 
-/// Lets the leaders of a group connect to each other over TCP. Collective over all ranks of the plane. The plane passes
-/// the addresses on, and a secret that its rank 0 has just made; both sides of each connection prove the secret
-/// (base::Handshake). If this function fails, the plane has failed.
+/// Lets the leaders of a group connect to each other over TCP. All ranks of the plane must call this function. Over the
+/// plane, the leaders exchange their addresses, and rank 0 sends a secret that it has just made. Both sides of each
+/// connection prove that they know the secret (base::Handshake). If this function fails, the plane has failed.
 [[nodiscard]] Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted,
                                            const MeetingOptions& options = MeetingOptions());
 

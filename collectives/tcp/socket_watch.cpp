@@ -119,7 +119,7 @@ void SocketWatch::look_at_timer() noexcept {
     }
     timer_runs_.store(false, std::memory_order_seq_cst);
     if (arms_soon_.load(std::memory_order_seq_cst)) {
-        // If another thread calls disarm() at this moment, one needless ring may follow, which does no harm.
+        // If another thread calls disarm() at this moment, the rank may be woken once without need, which does no harm.
         change_arming(true);
     }
 }

@@ -58,13 +58,13 @@ private:
     void change_arming(bool is_armed) noexcept;
 
     base::UniqueFd sockets_;  ///< an epoll descriptor with all sockets
-    base::UniqueFd events_;   ///< an epoll descriptor with `sockets_`, one-shot, and with `stop_`
+    base::UniqueFd events_;   ///< an epoll descriptor that watches two descriptors: `sockets_` (one-shot) and `stop_`
     base::UniqueFd stop_;     ///< an eventfd
     base::UniqueFd timer_;    ///< a timerfd
     std::function<void()> ring_;
     /// Whether the kernel will report the next event. The caller of arm() stores its attention state before it loads
-    /// this flag; the thread clears this flag before the ring loads the attention state. All four accesses are seq_cst.
-    /// So if arm() still finds the flag set, the ring sees the new state.
+    /// this flag; the object's thread clears this flag before `ring` loads the attention state. All four accesses are
+    /// seq_cst. So if arm() still finds the flag set, `ring` sees the new state.
     std::atomic<bool> armed_{false};
     /// A thread holds this mutex while it changes the flag and then the kernel's list. Otherwise the object's thread
     /// could arm the watch between the two steps of disarm(): the flag would stay set, but the kernel would report

@@ -194,7 +194,7 @@ private:
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
     /// Element n is the feature of the n-th entry in the last record that had such an entry.
     std::vector<std::size_t> order_;
-    std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had it
+    std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had the feature
     std::uint64_t record_ = 0;                ///< the number of the current record, from 1
     std::size_t entry_ = 0;                   ///< number of entries of the record that were read
     std::size_t found_ = 0;                   ///< number of wanted features that the record has

@@ -52,7 +52,7 @@ public:
 /// records; `name_of` returns the name of a source.
 struct MalformedRecords {
     std::int64_t count = 0;
-    std::string first;  ///< the message about the first of them
+    std::string first;  ///< the message about the first malformed record
 };
 [[nodiscard]] MalformedRecords parse_all(Parser& parser, std::span<const Record> records, Batch& batch,
                                          const std::function<std::string(std::uint32_t source)>& name_of);

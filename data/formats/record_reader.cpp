@@ -74,8 +74,9 @@ Status RecordReader::read_chunk() {
         std::memcpy(bytes, chunk_->get() + rest_begin_, rest);
     }
     const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
-    // A FIFO returns at most 64 KiB at a time. If the rest has 64 KiB or more, at least as many new bytes as the rest
-    // has are read. Otherwise a long record would make a new chunk, and a copy of the rest, for every 64 KiB.
+    // A FIFO returns at most 64 KiB at a time. The rest is the beginning of a record that is not complete yet. If it
+    // has 64 KiB or more, at least as many new bytes are read as it has. Otherwise a long record would make a new
+    // chunk, and a copy of the rest, for every 64 KiB.
     const std::size_t least = rest >= kLongRestBytes ? rest : 1;
     std::size_t more = 0;
     for (at_end_ = false; !at_end_ && more < least;) {

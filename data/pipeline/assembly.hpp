@@ -23,7 +23,7 @@ struct Work {
     std::vector<std::shared_ptr<const Window>> windows;  ///< keep the records' memory alive
     std::int64_t lost = 0;                               ///< see Window::lost
     std::string first_lost;
-    Status failed;  ///< if it is a failure, no work follows
+    Status failed;  ///< after a failure, no work follows
 };
 
 /// Takes records from one lane.

@@ -26,13 +26,14 @@ struct Window {
     std::size_t begin = 0;    ///< index of the first record to use; the records before it belong to steps before the
                               ///< start of the pipeline
     bool ends_epoch = false;  ///< no window of this epoch follows
-    std::int64_t lost = 0;    ///< number of sources of which the rest was lost, because it has no readable records
-    std::string first_lost;   ///< the message about the first of them
-    Status failed;            ///< if it is a failure, no window follows
+    std::int64_t lost = 0;    ///< number of sources whose remaining part was lost, because no records can be
+                              ///< found in it
+    std::string first_lost;   ///< the message about the first source whose rest was lost
+    Status failed;            ///< after a failure, no window follows
 };
 
-/// Reads one lane in a thread of its own, and permutes its records. Threads: one thread at a time may call take(); the
-/// destructor is called when no other thread uses the object.
+/// Reads one lane (a sequence of sources) in a thread of its own, and permutes its records. Threads: one thread at a
+/// time may call take(); the destructor is called when no other thread uses the object.
 class Lane {
 public:
     /// Starts the thread. `options` and `header` must outlive the object.
@@ -76,8 +77,8 @@ private:
     std::int64_t since_ = 0;     ///< when the thread began to work, or went on after it had waited for room
 
     std::mutex mutex_;
-    std::condition_variable has_window_;  ///< put() and stop() notify it, and take() waits on it
-    std::condition_variable has_room_;    ///< take() and stop() notify it, and put() waits on it
+    std::condition_variable has_window_;  ///< take() waits on this condition; put() and stop() notify it
+    std::condition_variable has_room_;    ///< put() waits on this condition; take() and stop() notify it
     std::deque<std::shared_ptr<const Window>> queue_;
     bool stopped_ = false;
     std::atomic<std::int64_t> nanoseconds_ = 0;  ///< relaxed, because it only counts

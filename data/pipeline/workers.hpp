@@ -59,16 +59,18 @@ private:
 
     const PipelineOptions& options_;
     std::vector<std::string> column_names_;  ///< the columns of a batch before the map functions
-    std::mutex assembly_mutex_;  ///< guards assembly_; it is locked before mutex_, and while a worker waits for a lane
+    std::mutex assembly_mutex_;  ///< guards assembly_; a worker locks it before mutex_, and holds it while the worker
+                                 ///< waits for a lane
     Assembly assembly_;
 
     std::mutex mutex_;                     ///< guards the members below
-    std::condition_variable has_outcome_;  ///< finish() and an ending worker notify it, and take() waits on it
-    std::condition_variable has_room_;     ///< take() and the destructor notify it, and wait_for_room() waits on it
-    std::vector<Outcome> slots_;           ///< the outcome of step n is in slot n modulo the number of slots
-    std::int64_t begun_ = 0;               ///< steps that a worker has begun
-    std::int64_t taken_ = 0;               ///< steps that the consumer has taken
-    bool ended_ = false;                   ///< no further step will be begun
+    std::condition_variable has_outcome_;  ///< take() waits on this condition; finish() and an ending worker notify it
+    /// wait_for_room() waits on this condition; take() and the destructor notify it.
+    std::condition_variable has_room_;
+    std::vector<Outcome> slots_;  ///< the outcome of step n is in slot n modulo the number of slots
+    std::int64_t begun_ = 0;      ///< steps that a worker has begun
+    std::int64_t taken_ = 0;      ///< steps that the consumer has taken
+    bool ended_ = false;          ///< no further step will be begun
     bool stopped_ = false;
     std::vector<Batch> recycled_;
 

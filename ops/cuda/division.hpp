@@ -65,7 +65,8 @@ struct Slot {
     bool are_elements_aligned;  ///< used only for single elements; vectors are always aligned
 };
 
-/// Calls work(length, slot) for this thread's vectors, and then for its singles. `length` is an integral_constant.
+/// Calls work(length, slot) for this thread's vectors, and then for its singles (single elements). `length` is an
+/// integral_constant.
 template <std::uint32_t kLength, class Work>
 RUEDA_DEVICE void for_each_slot(const Division& division, const Place& place, Work work) {
     const std::uint64_t vectors = division.vectors();

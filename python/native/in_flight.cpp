@@ -115,11 +115,11 @@ void InFlight::give_tensors_back() {
 }
 
 void InFlight::give_tensors_back_in(void* stream) {
-    // `stream` waits for the operation. If it is the stream of the call, all later work in this stream comes after the
-    // operation. PyTorch's allocator gives freed memory only to later work of the stream for which it was allocated, so
-    // memory of PyTorch may be freed now (give_back_to_torch()). If another stream waits, later work in the stream of
-    // the call may overlap with the operation. So in this case, and for memory of other allocators, the tensors stay
-    // borrowed until the GPU has done the operation (abandon()).
+    // From here on, `stream` waits for the operation. If `stream` is the stream of the call, all later work in this
+    // stream comes after the operation. PyTorch's allocator gives freed memory only to later work of the stream for
+    // which it was allocated, so memory of PyTorch may be freed now (give_back_to_torch()). If another stream waits,
+    // later work in the stream of the call may overlap with the operation. So in this case, and for memory of other
+    // allocators, the tensors stay borrowed until the GPU has done the operation (abandon()).
     if (stream != device.stream) {
         return;
     }

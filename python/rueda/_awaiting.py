@@ -160,7 +160,7 @@ async def _result(handle: Handle[T]) -> T:
 
 def _cancelled(handle: Handle[Any], error: asyncio.CancelledError) -> asyncio.CancelledError:
     """Returns the same error with a text that says for which ranks the operation waits. asyncio.wait_for() and
-    asyncio.timeout() show it as the cause of their TimeoutError.
+    asyncio.timeout() show this error as the cause of their TimeoutError.
     """
     account = handle._waits_for()
     if not account:  # the operation has just ended

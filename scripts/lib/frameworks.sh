@@ -23,8 +23,8 @@ frameworks_pip() { # arguments of pip install…
         --no-input --no-cache-dir install --only-binary :all: "$@"
 }
 
-# The marker is written last, so an interrupted installation is started again. A .pth file points to the installed
-# PyTorch.
+# The file "installed" is written last, so an interrupted installation is started again. A .pth file points to the
+# installed PyTorch.
 install_frameworks() {
     local packages
     mkdir -p "$kFrameworks"

@@ -238,7 +238,7 @@ all_gpu_steps() {
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
     gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce --seconds 0.2
     gpu_step bench-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_bench]}" allreduce --seconds 0.2
-    # The same ranks without CUDA IPC.
+    # Like bench-2-shared, but without CUDA IPC.
     gpu_step bench-2-staged 30 "${run[@]}" -np 2 "${shared[@]}" -x RUEDA_GPU_PATH=host "${path[gpu_bench]}" allreduce \
         --seconds 0.2 --sizes 1M 2M 4M 16M 64M 256M
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then

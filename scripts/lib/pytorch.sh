@@ -39,7 +39,7 @@ fetch_pytorch() {
         mv "$kPyTorch/wheels.new" "$kPyTorch/wheels"
 }
 
-# Installs only from the wheels. The marker is written last, so an interrupted installation is started again.
+# Installs only from the wheels. The file "installed" is written last, so an interrupted installation is started again.
 install_pytorch() {
     local from_wheels=(install --no-index --find-links "$kPyTorch/wheels") packages
     rm -rf "$kPyTorch/installed" "$kPyTorch/latest" &&

@@ -122,7 +122,8 @@ TEST_CASE("ranks that share GPUs are divided into blocks of neighbours", "[unit]
     CHECK(devices(4, visible_gpus("0,1", kFour), 0, true) == std::vector{0, 0, 1, 1});
     CHECK(devices(5, visible_gpus("0,1,2", kFour), 0, true) == std::vector{0, 0, 1, 1, 2});
     CHECK(devices(3, visible_gpus("1", kFour), 0, true) == std::vector{0, 0, 0});
-    CHECK(devices(2, visible_gpus({}, kFour), 0, true) == std::vector{0, 1});  // enough GPUs, so no rank shares
+    // There are enough GPUs, so each rank has its own.
+    CHECK(devices(2, visible_gpus({}, kFour), 0, true) == std::vector{0, 1});
 }
 
 TEST_CASE("a rank with GPUs of its own uses the first", "[unit]") {

@@ -69,7 +69,7 @@ struct Work {
 /// ranks that run operations. Every work is for the Place with index 0, and some works are also for another Place.
 [[nodiscard]] std::vector<Work> all_works(int sets);
 
-/// A work that this rank has started, with its memory.
+/// An operation that this rank has started, with its memory.
 class RunningWork {
 public:
     struct Circumstances {

@@ -37,7 +37,7 @@ def run(command: str, path: str) -> str:
 
 class Exchange(unittest.TestCase):
     def test_files_of_tensorflow_are_read(self):
-        # The reader finds the compression by the end of the name. gzip also stands for TensorFlow's ZLIB.
+        # The reader recognises the compression by the end of the file's name. gzip also stands for TensorFlow's ZLIB.
         for kind, name in (("", "plain"), ("GZIP", "packed.gz"), ("ZLIB", "zlib.gz")):
             with self.subTest(compression=kind), tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, name)

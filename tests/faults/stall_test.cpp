@@ -187,7 +187,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                         wait_for_text(errors, "saving a checkpoint");
                         RUEDA_RANK_CHECK(now_seconds() - begin >= 0.5);
                         RUEDA_RANK_CHECK(now_seconds() - begin < 0.5 + kPromiseSeconds);
-                        // The next report must come after another warning time.
+                        // The next report must not come before the warning time has passed once more.
                         while (occurrences(errors.text(), "shutdown() was called") < 2) {
                             RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                             std::this_thread::sleep_for(5ms);

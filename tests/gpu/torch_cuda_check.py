@@ -45,8 +45,9 @@ torch.backends.cudnn.allow_tf32 = False
 DEVICE = torch.device("cuda", torch.cuda.current_device())
 RANK, SIZE = hvd.rank(), hvd.size()
 _EVERYONES = hvd.allgather_object(str(torch.cuda.get_device_properties(DEVICE).uuid))
-#: Whether ranks share a GPU. Then tensors may go through the host's memory, and a wait may last until the GPU is done.
-#: The number of GPUs that a rank sees does not tell this: with --gpus-per-rank, each rank sees only its own.
+#: Whether ranks share a GPU. If they do, tensors may go through the host's memory, and a wait may last until the GPU is
+#: done. The number of GPUs that a rank sees does not show whether ranks share one: with --gpus-per-rank, each rank sees
+#: only its own GPUs.
 SHARED = len(set(_EVERYONES)) < SIZE
 CHECKS: list[Callable[[], str | None]] = []
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

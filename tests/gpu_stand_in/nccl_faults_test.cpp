@@ -115,7 +115,7 @@ TEST_CASE("A group on non-blocking communicators, as it should be", "[unit]") {
 TEST_CASE("A kernel of NCCL waits for the other ranks, and occupies its stream", "[unit]") {
     reset(1, 2);
     const NcclUniqueId id = make_id();
-    std::atomic<bool> first_has_looked{false};  // rank 0 stores it with release; rank 1 loads it with acquire
+    std::atomic<bool> first_has_looked{false};  // rank 0 stores this flag with release; rank 1 loads it with acquire
     CHECK(run_ranks_on_devices(2, [&](int rank) {
               const NcclCommunicator communicator = connect_without_blocking(id, 2, rank);
               set_nccl_progress_calls(0);

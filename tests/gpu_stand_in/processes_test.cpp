@@ -16,7 +16,8 @@ namespace {
 
 /// Memory for messages between the processes of a test.
 struct Board {
-    std::atomic<int> arrived{0};  ///< acq_rel in barrier(); partners: the same in the other processes
+    /// Accessed by barrier() with acq_rel; the partners are the same accesses in the other processes.
+    std::atomic<int> arrived{0};
     int processes = 0;
     NcclUniqueId id{};
     CudaIpcMemory memory{};
@@ -33,7 +34,8 @@ struct Board {
     }
 };
 
-/// Runs the body in child processes. This process must not use the driver, because a child cannot use it then.
+/// Runs the body in child processes. This process must not use the driver, because the driver does not work in a child
+/// of a process that has used it.
 std::string run_processes(int processes, const std::function<void(int rank, Board& board)>& body) {
     void* mapping = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     auto* board = new (mapping) Board;

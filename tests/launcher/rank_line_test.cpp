@@ -81,7 +81,7 @@ TEST_CASE("the steps that a program counted are known after its end", "[unit]") 
     {
         const base::UniqueFd file = step_file(line.child_fd());
         base::StepPage page;
-        page.begin(1);  // the rank has no file yet, so this is not recorded in one
+        page.begin(1);  // the rank has no file yet, so this step is recorded in no file
         page.open(file.value());
         REQUIRE(page.is_open());
         for (const std::int64_t step : {40, 41, 42}) {

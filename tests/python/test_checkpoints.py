@@ -38,7 +38,7 @@ class Checkpoints(unittest.TestCase):
         return training.CheckpointManager(self.folder, warn=self.lines.append, **options)
 
     def on_rank_0(self, body):
-        """Runs body on rank 0 while the others wait."""
+        """Runs body on rank 0 while the other ranks wait."""
         if rueda.rank() == 0:
             body()
         rueda.barrier()

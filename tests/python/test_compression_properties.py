@@ -45,7 +45,7 @@ class Drawn:
 
 def shapes():
     few = st.lists(st.integers(0, 7), max_size=3).map(tuple)
-    # Tensors are small, or have about a page, or are larger than a cell (the buffer of a chunk).
+    # Tensors are small, or have about the size of a page, or are larger than a cell (the buffer of a chunk).
     return st.one_of(few, st.integers(500, 1100).map(lambda n: (n,)), st.sampled_from([(20_000,), (301, 97)]))
 
 

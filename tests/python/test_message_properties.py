@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends random messages between random ranks: with various tags and orders, sizes around 8 KiB (up to which a message
-is sent whole), receives from any rank, blocking and asynchronous calls, process sets, and other operations at the
-same time. Each message must arrive once, with the right bytes, in the order of its channel. Runs on any layout of
-hosts."""
+"""Sends random messages between random ranks, in the job and in process sets, while other operations run. Sizes are
+around 8 KiB, because a message is sent whole up to this size. Some receives accept any rank. Each message must arrive
+once, with the right bytes, in the order of its channel. Runs on any layout of hosts."""
 
 import random
 import unittest

@@ -68,8 +68,8 @@ int try_every_call(int parts, Fault fault) {
         INFO("fault " << static_cast<int>(fault) << " at call " << call << ", outcome " << outcome);
         CHECK((outcome == kSaved ? step == 2 : step == 1 || step == 2));
         CHECK((fault != Fault::short_write || outcome == kSaved));
-        // The next save works. It removes what the faulty save left behind. It also removes step 1, if the faulty save
-        // could not do so.
+        // The next save works. It removes the files that the faulty save left behind. If the faulty save could not
+        // remove step 1, the next save removes this step, too.
         REQUIRE(test::save_in_store(store.path(), 3, parts, 1).is_ok());
         CHECK(test::newest_readable_step(store.path()) == 3);
         CHECK(folders_in(store.path()) == 1);

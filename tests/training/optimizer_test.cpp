@@ -25,7 +25,7 @@ namespace {
 using Catch::Matchers::Contains;
 using test::message_of;
 
-constexpr std::size_t kCount = 517;  ///< larger than a block of LAMB, and no multiple of a vector's length
+constexpr std::size_t kCount = 517;  ///< more elements than a block of LAMB has, and no multiple of a vector's length
 constexpr int kSteps = 12;
 
 const std::vector<OptimizerRule>& all_rules() {

@@ -27,8 +27,8 @@ void check(bool is_right, const char* what) {
     }
 }
 
-/// The other ranks announce an operation and send a message. Rank 0 then works half a second longer, so that they have
-/// waited for it. CTest looks for the line that rank 1 logs.
+/// The other ranks announce an operation and send a message. Rank 0 then works half a second longer, so that the other
+/// ranks wait for rank 0. CTest looks for the line that rank 1 logs.
 void wait_for_work() {
     const auto work = [] {
         for (int each = 1; each < rueda::size(); ++each) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// @file
-/// Replaces the C library's functions for files in the whole test program, including those that the C++ library calls.
-/// A test can make the n-th call fail or end the process there, and can see the order of the calls.
+/// @file Replaces the C library's functions for files in the whole test program, including those that the C++ library
+/// calls. A test can choose a call, by its number, that fails or at which the process ends. The test can also see the
+/// order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class Fault : std::uint8_t {
     death_in_write,      ///< a write takes half of the bytes, and then the process is killed
 };
 
-/// Makes the n-th call from now on fail, counted from 1. Threads: only while no other thread uses files.
+/// Makes call number n from now on fail, counted from 1. Threads: only while no other thread uses files.
 void set_fault(Fault fault, int call);
 /// Makes every write fail with ENOSPC, or lets writes work again. Threads: any.
 void set_disk_full(bool is_full);

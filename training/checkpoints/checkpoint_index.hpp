@@ -14,11 +14,12 @@
 namespace rueda::training {
 
 /// The keys of an index. The files of the model have the key of the step, too.
-inline constexpr std::string_view kStepKey = "rueda.step";      ///< the number of the step
-inline constexpr std::string_view kSizeKey = "rueda.size";      ///< the number of ranks that saved the checkpoint
-inline constexpr std::string_view kMetricKey = "rueda.metric";  ///< the metric; there is no such key without a metric
+inline constexpr std::string_view kStepKey = "rueda.step";  ///< the number of the step
+inline constexpr std::string_view kSizeKey = "rueda.size";  ///< the number of ranks that saved the checkpoint
+/// The metric; a checkpoint without a metric does not have this key.
+inline constexpr std::string_view kMetricKey = "rueda.metric";
 inline constexpr std::string_view kFilesKey = "rueda.files";  ///< the files: JSON [["model.safetensors", <bytes>], …]
-/// The key, in a file with a part of the model, of the rows that it has: JSON {"<tensor>": [first, end, whole]}.
+/// The key that says which rows a file with a part of the model has: JSON {"<tensor>": [first, end, whole]}.
 inline constexpr std::string_view kRowsKey = "rueda.rows";
 
 /// A file of the model, as the index names it.

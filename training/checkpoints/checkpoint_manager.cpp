@@ -415,7 +415,7 @@ private:
     TensorCopies copies_;                      ///< the thread reads the copies while it works
     Status outcome_;                           ///< the thread writes the outcome while it works
     std::atomic<bool> stop_{false};
-    BackgroundWork work_;  ///< is destroyed first, because its thread uses the members above
+    BackgroundWork work_;  ///< this member is destroyed first, because its thread uses the members above
 };
 
 CheckpointManager::CheckpointManager(const CheckpointManagerOptions& options)

@@ -37,7 +37,7 @@ struct DistributedOptimizer::State {
     struct Reduction {
         std::string name;         ///< the name of the allreduce
         std::int64_t passes = 0;  ///< the calls of gradient_ready() in this step
-        Handle handle;            ///< empty before the allreduce starts and after it was waited for
+        Handle handle;  ///< empty before the start of the allreduce, and after the program has waited for the allreduce
     };
 
     State(const OptimizerRule& rule, std::vector<Parameter> parameters, const DistributedOptimizerOptions& how)

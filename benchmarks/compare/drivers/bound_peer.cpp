@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Measures, without any library, the crossing bound: a lower bound for every allreduce in shared memory. When all ranks
 // have written their buffers, rank p scales its share of all buffers in place. With buffers of S bytes, each rank thus
-// reads and writes S bytes, most of which another core wrote last. Every allreduce in shared memory has to do at least
-// this.
+// reads and writes S bytes, most of which another core wrote last. Every allreduce in shared memory has to read and
+// write at least this much.
 #include <algorithm>
 #include <stdexcept>
 

@@ -33,11 +33,12 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostRanks = 64;
-/// No operation of a plan takes this long, so a rank that has not arrived after this time has died.
+/// No operation of a plan takes this long, so a rank that has not called line_up() after this time has died.
 constexpr Seconds kGivesUpAfter{120};
 
-/// One rank's place on the board, on its own cache lines. Only this rank writes `arrived` (release), and all ranks read
-/// it (acquire). So after line_up(), a rank sees everything that the other ranks wrote before their line_up().
+/// One rank's entry in the board (the shared memory of a run), on its own cache lines. Only this rank writes `arrived`
+/// (release), and all ranks read it (acquire). So after line_up(), a rank sees everything that the other ranks wrote
+/// before their line_up().
 struct Seat {
     std::atomic<std::uint64_t> arrived;
     double value;
@@ -85,7 +86,7 @@ std::span<std::byte> map_board() {
     return {static_cast<std::byte*>(memory), bytes};
 }
 
-/// Returns the board's memory, which stays mapped until the process ends.
+/// Returns the memory of the board (the shared memory of a run), which stays mapped until the process ends.
 std::span<std::byte> board_memory() {
     static const std::span<std::byte> memory = map_board();
     return memory;

@@ -147,8 +147,9 @@ def _cases(options: argparse.Namespace) -> list[list[Case]]:
 
 
 def _places(ranks: list[int], groups: list[list[Case]]) -> list[tuple[int, list[Case]]]:
-    """Returns pairs of a number of ranks and its cases. Backward passes run only with the first number of ranks,
-    because backward passes that share a core compute half as fast."""
+    """Returns pairs: a number of ranks, and the cases that are measured with this number. Backward
+    passes run only with the first number of ranks, because backward passes that share a core
+    compute half as fast."""
     return [(n, cases) for n in ranks for cases in groups if n == ranks[0] or cases[0].operation != BACKWARD]
 
 
@@ -196,7 +197,8 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Measures each library once, because all its `ways` wait in the same manner."""
+    """Measures each library only in one of its `ways` (to reduce a set of tensors), because an idle
+    or waiting rank does the same in all of them."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"

@@ -115,8 +115,8 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two ways hold each batch open for 1 or 5 ms. They imitate libraries that look for ready tensors only once
-    # in such a time (a cycle).
+    # The last two ways hold each batch open for 1 or 5 ms. They imitate libraries that look for
+    # ready tensors in cycles of 1 or 5 ms.
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),

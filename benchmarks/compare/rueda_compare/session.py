@@ -36,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Runner:
-    """A peer with one of its ways. It is a row of the report."""
+    """A peer, and one of its ways to reduce a set of tensors. Each such pair is a row of the report."""
 
     family: Family
     way: str

@@ -146,7 +146,7 @@ Status IpcConnection::take_results() {
 
 std::byte* IpcConnection::scratch() const { return pointer_of(own_->address + kSlots * slot_bytes_); }
 
-/// All members have the same records, so all refuse, for the same reason.
+/// All members have the same records, so all of them refuse CUDA IPC for the same reason.
 bool IpcConnection::refuse_if_one_does(std::span<const IpcRecord> records) {
     const auto found =
         std::find_if(records.begin(), records.end(), [](const IpcRecord& record) { return !record.refusal.empty(); });

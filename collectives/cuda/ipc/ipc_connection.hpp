@@ -82,7 +82,7 @@ private:
     Refusal refusal_;
     std::string own_failure_;            // why this member cannot share memory
     std::optional<ExportedMemory> own_;  // nothing before the first exchange, and after a refusal
-    std::vector<Peer> peers_;            // by member; this member's has no address
+    std::vector<Peer> peers_;            // by member; the entry of this member has no address
     std::array<std::vector<std::byte*>, kSlots> slots_;
     std::vector<std::uint64_t> opened_by_;  // the processes that may have opened this member's memory
     bool keeps_ = false;

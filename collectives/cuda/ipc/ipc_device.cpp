@@ -48,7 +48,7 @@ Result<ExportedMemory> IpcDevice::allocate(std::size_t bytes) {
         return device_->failure_of("cuMemAlloc", result);
     }
     if (const CudaResult result = api.ipc_get_memory_handle(&memory.handle, memory.address); result != kCudaSuccess) {
-        static_cast<void>(api.memory_free(memory.address));  // no process has a handle to it
+        static_cast<void>(api.memory_free(memory.address));  // no process has a handle to this memory
         return device_->failure_of("cuIpcGetMemHandle", result);
     }
     return memory;

@@ -39,8 +39,9 @@ struct ExportedMemory {
 /// Threads: any thread may call any function.
 class IpcDevice {
 public:
-    /// How many tokens a process tells. If a process closes more blocks of memory than this between two exchanges with
-    /// their owner, it forgets the oldest tokens, and those blocks are not used again.
+    /// How many tokens a process can tell the owner of memory in one exchange. If a process closes more blocks of
+    /// memory than this between two exchanges, it forgets the oldest tokens, and the owner never uses those blocks
+    /// again.
     static constexpr std::size_t kTokens = 48;
     using Tokens = std::array<std::uint64_t, kTokens>;
 
@@ -62,7 +63,7 @@ public:
     /// that this process has not opened the memory and will not open it.
     void close(DeviceAddress address, std::uint64_t token) noexcept;
 
-    /// The tokens of the memory that this process closed last; 0 fills the rest.
+    /// The tokens of the memory that this process closed last. The remaining entries are 0.
     [[nodiscard]] Tokens closed() const;
     /// Records that process `process` has told these tokens: it has closed the memory.
     void note_closed(std::uint64_t process, std::span<const std::uint64_t> tokens);

@@ -43,7 +43,7 @@ private:
 /// The addresses that the kernels of a piece read.
 struct IpcMemory {
     std::span<std::byte* const> slots{};  ///< the slots of the piece, by member
-    std::byte* scratch = nullptr;         ///< as large as a slot; only this member uses it
+    std::byte* scratch = nullptr;         ///< memory as large as a slot, which only this member uses
 };
 
 /// Reads the slots of all members, and writes this member's outputs. The inputs are combined in the order of the

@@ -31,7 +31,7 @@ struct IpcRecord {
 
 inline constexpr std::size_t kIpcRecordBytes = 768;
 using IpcRecordBytes = std::array<std::byte, kIpcRecordBytes>;
-/// The longest refusal that a record holds; a longer one is cut.
+/// The maximum length of a refusal in a record. A longer refusal is cut.
 inline constexpr std::size_t kMostIpcRefusal = 240;
 
 [[nodiscard]] IpcRecordBytes write_ipc_record(const IpcRecord& record);

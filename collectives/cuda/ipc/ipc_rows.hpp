@@ -12,9 +12,9 @@
 
 /// Divides an operation that moves rows (allgather, reducescatter, alltoall, gather, scatter) into pieces for CUDA IPC.
 ///
-/// Each member copies its input into its slots, one slot of bytes after the other. From each piece, a member takes the
-/// ranges that it wants. In an allgather it takes everything, and in an alltoall the rows that are for this member. In
-/// a reducescatter it takes its rows from all members at once, and reduces them.
+/// Each member copies its input into its slots piece by piece. A piece is at most as large as a slot. From each piece,
+/// a member takes the ranges that it wants. In an allgather it takes everything, and in an alltoall the rows that are
+/// for this member. In a reducescatter it takes its rows from all members at once, and reduces them.
 namespace rueda::collectives::cuda {
 
 struct IpcRows {
@@ -39,7 +39,7 @@ struct IpcRows {
 [[nodiscard]] bool moves_rows(Operation operation);
 
 /// Fills `plan` for a batch with one tensor. Returns Internal if the batch's lists are too short. All members of the
-/// set are on one host, so that the batch for the CPU has the splits between all members.
+/// set are on one host, so the batch for the CPU has the splits between all members.
 [[nodiscard]] Status plan_ipc_rows(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members,
                                    IpcRows& plan);
 

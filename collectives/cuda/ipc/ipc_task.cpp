@@ -154,7 +154,8 @@ std::span<const StagedPart> IpcTask::parts_of(std::size_t piece) const {
     return std::span(plan_.parts).subspan(plan_.pieces[piece].first, plan_.pieces[piece].parts);
 }
 
-/// Puts the work of a round into the stream. After the last meeting there is nothing to fill, and the batch is done.
+/// Puts the work of a round into the stream. The last round only combines the last piece, and fills no other piece. The
+/// batch is then done.
 Status IpcTask::submit_round() {
     auto stream = device_->stream();
     RUEDA_RETURN_IF_FAILED(stream.status());
@@ -193,7 +194,8 @@ Status IpcTask::fill(std::size_t piece, CudaStream stream) {
                                         : launch_inputs(kernels, stream, parts_of(piece), slot);
 }
 
-/// Waits, on the host, until the device has done the work of the round. Then the members meet.
+/// Waits, on the host, until the device has done the work of the round. Then the members meet, that is, wait for each
+/// other.
 Result<StepResult> IpcTask::wait_for_device() {
     const auto done = event_->is_done();
     RUEDA_RETURN_IF_FAILED(done.status());

@@ -22,11 +22,13 @@
 namespace rueda::collectives::cuda {
 
 struct IpcSizes {
-    /// Two slots and as much scratch memory are 96 MiB for each member. A smaller slot needs more rounds, and each
-    /// round costs the turns of all processes on the device: 280 to 520 µs for two processes on an H200.
+    /// Two slots and as much scratch memory are 96 MiB for each member. With smaller slots more rounds are needed. In
+    /// each round the device serves its processes one after the other, which takes 280 to 520 µs for two processes on
+    /// an H200.
     std::size_t slot = std::size_t{32} << 20;
-    /// A batch with fewer bytes is staged. On an H200 with two processes, an allreduce of 2 MiB took 395 µs staged and
-    /// 456 µs by IPC, and one of 4 MiB 706 µs staged and 523 µs by IPC.
+    /// A batch with fewer bytes than this is staged (moved through the host's memory). On an H200 with two processes,
+    /// an allreduce of 2 MiB took 395 µs staged and 456 µs by IPC. An allreduce of 4 MiB took 706 µs staged and 523 µs
+    /// by IPC.
     std::size_t least_batch = std::size_t{3} << 20;
 };
 
@@ -40,8 +42,8 @@ struct IpcSizes {
 ///
 /// Piece n uses slot n mod 2, and the numbering continues from batch to batch. In one *round* a member puts "combine
 /// piece n − 1" and "fill piece n" into the stream, and an event behind both. When the host has seen the event, the
-/// member meets the others. So after the meeting for piece n, all members have combined piece n − 1, and its slot is
-/// free for piece n + 1. One meeting for each piece suffices.
+/// member *meets* the others: it waits until all members have come to the same round. So after the meeting for piece n,
+/// all members have combined piece n − 1, and its slot is free for piece n + 1. One meeting for each piece suffices.
 ///
 /// The device never waits for another process: not for an event of another process, and not for a flag in memory. If a
 /// member dies, the others wait on the host, where the abort ends the wait.

@@ -141,9 +141,9 @@ Status Planner::plan_allreduces() {
     return {};
 }
 
-/// A member that has joined contributes neutral elements from scratch memory. The result of each tensor replaces the
-/// neutral elements of this tensor: NCCL may read its output while it works, so the outputs of different tensors must
-/// not overlap.
+/// A member that has joined contributes neutral elements from scratch memory. Each tensor has its own neutral elements,
+/// and its result is written over them. The outputs of different tensors must not overlap, because NCCL may read its
+/// output while it works.
 void Planner::plan_allreduce(const Segment& segment, NcclCall call) {
     call.count = segment.count;
     call.input = {input_of(segment)};
@@ -197,7 +197,8 @@ Status Planner::plan_reduce(const Segment& segment) {
 }
 
 /// If all members contribute the same number of rows, one allgather is enough. Otherwise every member broadcasts its
-/// rows, and all broadcasts are in one group: n broadcasts of R/n bytes move as many bytes as an allgather of R bytes.
+/// rows, and all broadcasts are in one group. With n members, n broadcasts of R/n bytes move as many bytes as an
+/// allgather of R bytes.
 Status Planner::plan_allgather() {
     const Segment& segment = batch_.segments[0];
     const auto rows = batch_.rows;

@@ -15,7 +15,7 @@
 ///
 /// The words: a *call* is one function of NCCL, for one tensor, for one pack of small tensors, or for one message to or
 /// from one member. All calls of a batch are in one group, so NCCL runs them together. Calls of zero bytes are left
-/// out; all members agree about them.
+/// out. All members leave out the same calls.
 namespace rueda::collectives::cuda {
 
 /// A place in device memory: an address, or an offset in scratch memory.
@@ -37,10 +37,11 @@ struct NcclCall {
     Place output{};
 };
 
-/// A factor with which NCCL multiplies every input before it adds. NCCL reads it in the tensors' type.
+/// A factor with which NCCL multiplies every input before it adds the inputs. NCCL reads the factor as a number of the
+/// tensors' type.
 struct NcclFactor {
     NcclType type = kNcclFloat32;
-    std::uint64_t bits = 0;  ///< the factor's value in the type `type`, in the first bytes of this number
+    std::uint64_t bits = 0;  ///< the first bytes of this number hold the factor's value in the type `type`
     friend bool operator==(const NcclFactor&, const NcclFactor&) = default;
 };
 

@@ -41,17 +41,18 @@ public:
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
     void begin(const DeviceBatch& batch);
     StepResult step() override;
-    /// Sets whether the ends of the next batches know the times of their work.
+    /// Sets whether the end events of the next batches also measure when the device does the batches' work.
     void measure(bool measures) { measures_ = measures; }
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
-    /// Whether NCCL works on nothing that this task began, so that NCCL's functions may be called.
+    /// True if NCCL has ended everything that this task began. Only then may NCCL's functions be called.
     [[nodiscard]] bool is_idle() const { return phase_ == Phase::done || phase_ == Phase::waits_for_turn; }
     [[nodiscard]] bool waits_for_turn() const { return phase_ == Phase::waits_for_turn; }
-    /// The memory that the communicator has registered. Only while is_idle().
+    /// The memory that the communicator has registered. It may be used only while is_idle() is true.
     [[nodiscard]] Registrations& registrations() { return registrations_; }
-    /// Gives the turn back if the task has it. Call this when the communicator ends.
+    /// If the task has the turn (the right to put work into the device's stream), gives it back. Call this when the
+    /// communicator ends.
     void abandon() noexcept;
 
 private:

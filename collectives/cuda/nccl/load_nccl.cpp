@@ -61,7 +61,7 @@ Result<LoadedNccl> use_library(void* library, const std::string& name) {
                        kHowToGetNccl);
     }
     loaded.path = file_of(get_version, name);
-    // The version comes first, because it explains why functions are missing.
+    // The version is checked first: if functions are missing, an old version is the reason that helps the user.
     reinterpret_cast<NcclResult (*)(int*)>(get_version)(&loaded.version);
     RUEDA_RETURN_IF_FAILED(check_nccl_version(loaded.version, loaded.path));
     RUEDA_RETURN_IF_FAILED(
@@ -89,7 +89,8 @@ Result<LoadedNccl> use_loaded(void* library, const std::string& setting) {
 }  // namespace
 
 std::string name_of_nccl_version(int version) {
-    // From 2.9 on a version is major * 10000 + minor * 100 + patch. Before it was major * 1000 (nccl.h, NCCL_VERSION).
+    // From NCCL 2.9 on, the version's number is major * 10000 + minor * 100 + patch. In older versions, the major
+    // number was multiplied by 1000 (nccl.h, NCCL_VERSION).
     return version < 10000 ? fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100)
                            : fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }

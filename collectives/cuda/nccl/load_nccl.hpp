@@ -38,7 +38,7 @@ inline constexpr int kNcclAbortsInGroup = 22200;
 [[nodiscard]] std::string known_nccl_bugs(int version);
 
 /// Fills the table. If the library lacks a function, returns Unsupported with the names of the function and of `path`.
-/// A library that lacks one of the memory functions gets none of them.
+/// If the library lacks one of the memory functions, the table gets none of them.
 [[nodiscard]] Status fill_nccl_api(NcclApi& api, const std::string& path, const FindFunction& find);
 
 /// The facts about this process that decide where load_nccl() looks for NCCL.
@@ -53,7 +53,7 @@ struct NcclSearch {
 /// Returns the names to try if no NCCL is loaded yet, in order; pure. A name without a folder is for the system's
 /// loader.
 ///
-/// 1. The setting; then nothing else is tried.
+/// 1. The path in the setting. If it is set, nothing else is tried.
 /// 2. The package nvidia-nccl of the Python installations ("site-packages") from which libraries were loaded into this
 ///    process. PyTorch and Rueda's own wheel lie there. This search needs no Python and no variable: a framework whose
 ///    tensors are on the GPU has loaded its libraries before.

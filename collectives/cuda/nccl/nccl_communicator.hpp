@@ -41,7 +41,8 @@ public:
     /// How long the destructor waits for the other members. They end their communicators at about the same time, so
     /// this limit is rarely reached. It bounds the shutdown of a job in which a rank dies at the very end.
     static constexpr std::chrono::milliseconds kEndLimit{2000};
-    /// An abort takes some milliseconds. Memory that is still in use after this time is left to the process.
+    /// How long the destructor waits for an abort, which normally takes some milliseconds. Memory that is in use after
+    /// this limit is left to the process.
     static constexpr std::chrono::milliseconds kAbortLimit{1000};
 
     /// Adds to an offer what the other members need to know about NCCL on this member.
@@ -72,7 +73,8 @@ private:
     const Result<std::shared_ptr<const LoadedNccl>> nccl_;
     const FailedMember where_;
     /// The identifier that this member has offered. Each call of ncclGetUniqueId starts a thread with a socket, which
-    /// waits for all members to connect. The members may exchange offers many times, so all offers have one identifier.
+    /// waits for all members to connect. The members may exchange offers many times. To start only one thread, all
+    /// offers of this member contain the same identifier.
     std::optional<NcclUniqueId> id_;
     NcclCommunicator communicator_ = nullptr;
     bool is_connected_ = false;

@@ -60,7 +60,7 @@ UuidKey key_of(const CudaUuid& uuid) {
     return key;
 }
 
-/// The members' offers, with their names for texts.
+/// The members' offers, and the members' names for messages.
 struct Members {
     const std::vector<Participant>& all;
     std::span<const std::int32_t> ranks;
@@ -87,7 +87,8 @@ Status check_paths(const Members& members) {
 Status check_refusals(const Members& members) {
     std::vector<std::string> reasons;
     for (const Participant& one : members.all) {
-        if (!one.refusal.empty() && reasons.size() < 4) {  // four reasons are enough to act
+        // The message lists at most four reasons, which are enough for the user to act.
+        if (!one.refusal.empty() && reasons.size() < 4) {
             reasons.push_back(fmt::format("rank {}: {}", members.rank_of(one.member), one.refusal));
         }
     }
@@ -165,15 +166,15 @@ Status check_other_sets(const Members& members) {
     return {};
 }
 
-/// Whether NCCL can connect the members, apart from their other process sets.
+/// Whether NCCL can connect the members. This function does not look at the members' other process sets.
 Status check_nccl(const Members& members) {
     RUEDA_RETURN_IF_FAILED(check_refusals(members));
     RUEDA_RETURN_IF_FAILED(check_versions(members));
     return check_devices(members);
 }
 
-/// Whether the members can share device memory by CUDA IPC, as far as their offers tell. A process cannot open its own
-/// memory (CUDA Driver API, cuIpcOpenMemHandle).
+/// Whether the members can share device memory by CUDA IPC. The answer uses only what their offers say. A process
+/// cannot open its own memory (CUDA Driver API, cuIpcOpenMemHandle).
 Status check_ipc(const Members& members) {
     if (members.all.size() < 2) {
         return failure(ErrorCode::unsupported, "the process set has one rank");
@@ -199,7 +200,7 @@ Status check_ipc(const Members& members) {
     return {};
 }
 
-/// The decision if NCCL is not used.
+/// Returns the decision for the case that NCCL is not used.
 Decision without_nccl(const Members& members, std::string reason) {
     const Status ipc = check_ipc(members);
     return {.uses_ipc = ipc.is_ok(), .reason = std::move(reason), .ipc_refusal = ipc.message()};

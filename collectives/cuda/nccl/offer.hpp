@@ -15,7 +15,7 @@
 /// whether NCCL moves their tensors, or whether the tensors move through the host's memory. Pure functions.
 namespace rueda::collectives::cuda {
 
-/// One member's part, as text and numbers of this process.
+/// What one member says in its offer, as texts and numbers.
 struct Participant {
     std::uint32_t member = 0;
     std::uint32_t members = 1;
@@ -28,7 +28,8 @@ struct Participant {
     bool has_id = false;            ///< `id` is set; only the first member has one
     CudaUuid uuid{};                ///< identifies the device, or the part of a divided device
     NcclUniqueId id{};
-    DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with `host` it has no NCCL
+    DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with the value `host`, the
+                                              ///< member does not use NCCL
     bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or will perhaps do so
     /// Another process set in which the member uses NCCL, and whose batches have no launch order (NcclSets); −1 if
     /// there is none.
@@ -43,16 +44,17 @@ struct Decision {
     bool uses_ipc = false;      ///< large tensors move through device memory that the members share by CUDA IPC
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed
-    std::string ipc_refusal{};  ///< why CUDA IPC is not used either, if the setting allows it
+    std::string ipc_refusal{};  ///< if the setting allows CUDA IPC, the reason why it is not used either
     /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
     /// exchange offers again later.
     bool may_change = false;
 };
 
-/// The most members that share device memory by CUDA IPC: a kernel reads the memory of as many members at once.
+/// The maximum number of members that share device memory by CUDA IPC. One kernel can read the memory of this number of
+/// members.
 inline constexpr std::size_t kMostIpcMembers = 16;
 
-/// The longest refusal that an offer holds; a longer one is cut.
+/// The maximum length of a refusal in an offer. A longer refusal is cut.
 inline constexpr std::size_t kMostRefusal = 256;
 
 [[nodiscard]] DeviceCommunicator::Offer write_offer(const Participant& participant);

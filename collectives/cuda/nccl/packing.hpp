@@ -61,8 +61,8 @@ class Packs {
 public:
     /// Adds a tensor that has the given call. Tensors without elements and large tensors are left out.
     void add(const NcclCall& call, const Segment& tensor);
-    /// Leaves out packs that are not worth their costs. `begin_of` returns where in scratch memory a pack of so many
-    /// bytes begins.
+    /// Leaves out packs that are not worth their costs. `begin_of(bytes)` returns where in scratch memory a pack of
+    /// this size begins.
     template <class BeginOf>
     void place(BeginOf&& begin_of) {
         choose();

@@ -17,7 +17,7 @@ constexpr double kMostFactorError = 0.01;
 
 /// The format of a floating-point type.
 struct FloatFormat {
-    int mantissa_bits;  ///< the leading one does not count
+    int mantissa_bits;  ///< without the leading one, which the format does not store
     int exponent_bits;
 };
 
@@ -88,9 +88,9 @@ RoundedFactor round_to(double value, FloatFormat format) {
         return {sign | (((std::uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits),
                 std::copysign(INFINITY, value)};
     }
-    // For a normal number, `steps` includes the leading one of the mantissa, which the format does not store. This one
-    // adds 1 to the exponent's field, which makes up for the `- 1` below. If rounding carries into the next exponent,
-    // the sum is right too, because the exponent's bits follow the mantissa's.
+    // For a normal number, `steps` includes the leading one of the mantissa, which the format does not store. The
+    // leading one adds 1 to the exponent's field, which makes up for the `- 1` below. If rounding carries into the next
+    // exponent, the sum is right too, because the exponent's bits follow the mantissa's.
     const auto field = static_cast<std::uint64_t>(std::max(0, lowest + format.mantissa_bits + bias - 1));
     return {sign | ((field << format.mantissa_bits) + static_cast<std::uint64_t>(steps)),
             std::copysign(rounded, value)};

@@ -22,9 +22,9 @@ namespace rueda::collectives::cuda {
 ///    the member's process has seen.
 /// 2. The members of the set exchange their proposals. The highest proposal is the batch's *agreed number* on all
 ///    members.
-/// 3. A device launches the batch with the lowest agreed number. It first waits until no batch is left that has a
-///    lower proposal and no agreed number yet. An agreed number is never lower than the proposal, so no later batch
-///    can come in front of a batch that was launched.
+/// 3. A device launches the batch with the lowest agreed number. It first waits until no batch is left whose proposal
+///    is lower than this number, and whose agreed number is not known yet. An agreed number is never lower than the
+///    proposal, so no later batch can come in front of a batch that was launched.
 ///
 /// Equal numbers of two sets are ordered by the numbers of the sets. Sets that have a member in common have different
 /// numbers.
@@ -40,9 +40,9 @@ public:
     [[nodiscard]] std::uint64_t enter(const void* owner, int device, std::int32_t set);
     /// Sets the batch's number: the highest proposal of all members.
     void agree(const void* owner, std::uint64_t number);
-    /// Returns the process set of a batch that must be launched before the owner's batch, or that may have to be,
-    /// because its number is not agreed yet. Returns nothing if the owner's batch may be launched now; this stays so
-    /// until leave(). The owner must have called agree().
+    /// Returns nothing if the owner's batch may be launched now; this stays so until leave(). Otherwise another batch
+    /// comes first, or may come first because its number is not agreed yet. In this case, returns the process set of
+    /// the other batch. The owner must have called agree().
     [[nodiscard]] std::optional<std::int32_t> awaited(const void* owner) const;
     /// Ends the owner's entry, because its batch was launched or will never be launched. Does nothing if the owner has
     /// no batch.

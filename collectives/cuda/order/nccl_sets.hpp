@@ -31,17 +31,17 @@ public:
     /// The part of an offer in which a rank describes its other sets to the other members of a set.
     struct Others {
         bool any = false;                             ///< whether there are any
-        std::optional<std::int32_t> without_order{};  ///< one of them that has no order
+        std::optional<std::int32_t> without_order{};  ///< one of these other sets that has no launch order
     };
 
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
-    /// begin an order. Returns facts about these other sets. Until decide(), the added set counts as a set with an
-    /// order if there are other sets or `expects_others` is true, because its members will then decide for an order or
-    /// against NCCL. Otherwise it counts as a set without an order.
+    /// begin an order. Returns facts about these other sets. If there are other sets or `expects_others` is true, the
+    /// members will decide for an order or against NCCL, so the added set counts as a set with an order until decide().
+    /// Otherwise it counts as a set without an order.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
     /// Records that the members have decided for NCCL.
     void decide(const void* owner, bool has_order);
-    /// Whether another set has asked this one for an order.
+    /// Whether another set has asked this set to begin a launch order.
     [[nodiscard]] bool is_asked(const void* owner);
     /// Records that the rank does not use NCCL in this set, or no longer uses it. Does nothing if there is no such use.
     void remove(const void* owner) noexcept;

@@ -23,8 +23,8 @@ void OrderTask::begin(std::size_t local_members, First first) {
     }
 }
 
-/// Begins the exchange: an allreduce of one number. It has the result of an allgather of the proposals, and costs less
-/// between many hosts.
+/// Begins the exchange: an allreduce that computes the highest proposal. An allgather of the proposals would give the
+/// same result, but would cost more between many hosts.
 void OrderTask::exchange(std::uint64_t own) {
     own_ = own;
     segment_ = {.dtype = DType::uint64,

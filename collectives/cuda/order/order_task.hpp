@@ -31,8 +31,8 @@ namespace rueda::collectives::cuda {
 /// Threads: one at a time.
 class OrderTask final : public Task {
 public:
-    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is the owner of the set's use of
-    /// NCCL in `sets`.
+    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is the owner under which `sets`
+    /// knows this rank's part in the set.
     OrderTask(std::shared_ptr<LaunchOrder> order, std::shared_ptr<NcclSets> sets, const void* use, Communicator& host,
               int device, std::int32_t set)
         : order_(std::move(order)), sets_(std::move(sets)), use_(use), host_(host), device_(device), set_(set) {}

@@ -59,8 +59,8 @@ Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
     Device& device = found.value()->device();
     RUEDA_RETURN_IF_FAILED(device.check_not_capturing(cuda_stream, "start an operation"));
     // At the first operation, the program's thread waits here for the driver's compiler. The thread that drives
-    // progress must not wait for so long, because it notices the death of other ranks. Without kernels, operations go
-    // on.
+    // progress must not wait for so long, because it notices the death of other ranks. If the kernels cannot be
+    // compiled, the operations work without kernels.
     static_cast<void>(device.kernels().load([this](const std::string& text) { note(text); }));
     return device.record(cuda_stream);
 }

@@ -37,9 +37,9 @@ public:
         std::function<void(const std::string& text)> warn{};
         ProcessIdentity identity{};
         std::string_view kernels = ops::cuda::kernel_image();            ///< the text of the kernels
-        std::size_t piece_bytes = StagedTask::kPieceBytes;               ///< a test takes a small size
-        IpcSizes ipc_sizes{};                                            ///< a test takes small sizes
-        std::uint32_t order_interval = SetCommunicator::kOrderInterval;  ///< a test takes a small number
+        std::size_t piece_bytes = StagedTask::kPieceBytes;               ///< tests set a small size
+        IpcSizes ipc_sizes{};                                            ///< tests set small sizes
+        std::uint32_t order_interval = SetCommunicator::kOrderInterval;  ///< tests set a small number
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
 
@@ -54,7 +54,7 @@ public:
     DeviceMemoryPtr memory_of(const std::byte* address) override { return memory_->find(address); }
 
 private:
-    /// Returns the device with what all process sets on it share.
+    /// Returns the device, together with the objects that all process sets on this device share.
     [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
     /// Returns what all process sets on the device share for CUDA IPC.
     [[nodiscard]] std::shared_ptr<IpcDevice> ipc_device(const StagingDevice& device);

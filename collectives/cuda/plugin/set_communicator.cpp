@@ -306,7 +306,7 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
                                                 parts_.nccl->check(batch.operation, batch.segments[tensor]).is_ok());
         (is_for_nccl ? for_nccl_ : for_host_).add(batch, tensor);
     }
-    // A batch without tensors also has an end, so either NCCL or `staged_` takes part in it.
+    // A batch without tensors also needs an event at its end, so either NCCL or `staged_` takes part in the batch.
     nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
     if (!uses_nccl_ && ipc_ && ipc_->takes(batch)) {
@@ -328,14 +328,15 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
     task_.ipc_ = nullptr;
     task_.staged_ = staged_took_part_ ? &staged_ : nullptr;
     task_.is_ordering_ = nccl != nullptr && begin_order(batch);
-    // The members of a batch without tensors do not meet, so after it they may still be at different batches.
+    // The members do not meet (wait for each other) before a batch without tensors. After such a batch they may still
+    // be at different batches.
     may_lag_ = staged_took_part_ || (may_lag_ && batch.segments.empty());
 }
 
 /// Begins to give the batch a place in the order of all process sets, or to ask whether it needs one. Returns whether
 /// the batch must wait for this. A batch without tensors need not wait, because NCCL has nothing to do for it. If the
 /// batch is also staged, this member has just allocated pinned memory, and the driver may have waited for the device.
-/// The members of such a batch therefore meet, too.
+/// The members therefore meet (wait for each other) before such a batch, too.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
     using First = OrderTask::First;
     if (set_.members == 1 || batch.segments.empty()) {
@@ -366,8 +367,8 @@ LaunchPhase SetCommunicator::launch_phase() const {
 }
 
 /// The tensors of a group can be in several batches, and the caller waits only for the end of the last batch. NCCL,
-/// CUDA IPC and `staged_` each have a stream of their own. This end therefore also covers the earlier work of those
-/// that did not take part in the last batch.
+/// CUDA IPC and `staged_` each have a stream of their own. If one of these three takes no part in the last batch, it
+/// may still have earlier work, so the end of the last batch covers this work, too.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

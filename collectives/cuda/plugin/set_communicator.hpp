@@ -71,7 +71,7 @@ public:
     void abort() noexcept override;
 
 private:
-    /// The tensors of a batch that take one of the two ways.
+    /// Those tensors of a batch that take the same way: through NCCL, or through the host's memory.
     struct SubBatch {
         std::vector<Segment> segments;
         std::vector<DeviceEventPtr> ready;
@@ -99,12 +99,13 @@ private:
         [[nodiscard]] StepResult step_ipc();
 
         SetCommunicator& owner_;
-        bool is_joining_ = false;       // whether the members exchange offers again, or connect
-        bool is_ordering_ = false;      // whether the order's task is not done
+        bool is_joining_ = false;  // whether the members exchange offers again, or connect
+        // Whether the task that gives the batch a place in the launch order is still in progress.
+        bool is_ordering_ = false;
         Task* nccl_ = nullptr;          // null when it is done
         IpcTask* ipc_ = nullptr;        // null when it is done
         StagedTask* staged_ = nullptr;  // null when it is done
-        DeviceBatch batch_{};           // for `staged_`, if the members cannot share memory
+        DeviceBatch batch_{};           // if the members cannot share memory, `staged_` moves this batch
     };
     /// The exchange of the offers at a later batch.
     struct OfferExchange {
@@ -138,7 +139,7 @@ private:
     /// batch, because NCCL connects, and after a batch that was staged.
     bool may_lag_ = true;
     Status refusal_;
-    std::optional<IpcTask> ipc_;     // nothing if the members cannot share memory, as far as their offers tell
+    std::optional<IpcTask> ipc_;     // empty if the members' offers show that the members cannot share memory
     bool has_said_refusal_ = false;  // whether the log has the line of say_refusal()
     StagedTask staged_;
     OrderTask order_;

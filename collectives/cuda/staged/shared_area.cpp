@@ -15,8 +15,8 @@ constexpr std::size_t kAreaPage = 4096;
 constexpr std::chrono::milliseconds kIdleLimit{1000};
 constexpr std::chrono::microseconds kIdlePause{50};
 
-/// Whether the device ends all work that Rueda has given to it, within a bounded time. Nothing wakes a thread when it
-/// has, so the thread sleeps and asks again.
+/// Waits, for a limited time, until the device has ended all work that Rueda has given to it. Returns whether the
+/// device has ended this work. Nothing wakes a thread at the end of this work, so the thread sleeps and asks again.
 bool becomes_idle(Device& device, const void* owner) {
     const auto limit = std::chrono::steady_clock::now() + kIdleLimit;
     std::vector<DeviceEventPtr> events;
@@ -69,7 +69,8 @@ bool SharedArea::unpin() const noexcept {
     return scope.error() == kCudaSuccess && device.api().host_unregister(own_) == kCudaSuccess;
 }
 
-/// If the memory is short, or if the driver cannot pin it, the pieces go through the pinned memory of the device.
+/// If there is not enough memory, or if the driver cannot pin it, the pieces go through the pinned memory of the
+/// device.
 void SharedArea::allocate() {
     if (std::exchange(was_asked_, true)) {
         return;
@@ -84,7 +85,8 @@ void SharedArea::allocate() {
     }
     own_ = block.value().memory;
     place_ = block.value().offset + 1;
-    header_of(own_).copied_in.store(0, std::memory_order_relaxed);  // the exchange of the places orders this
+    header_of(own_).copied_in.store(0, std::memory_order_relaxed);  // relaxed: the members see this value, because they
+                                                                    // exchange the places of the areas afterwards
 }
 
 void SharedArea::connect(std::span<const std::uint64_t> places) {

@@ -36,7 +36,7 @@ public:
 
     /// Allocates this member's area, once. If this member cannot have an area, own_place() says so.
     void allocate();
-    /// Returns the place that the other members must know.
+    /// Returns where this member's area is. The other members need this number for connect().
     [[nodiscard]] std::uint64_t own_place() const { return place_; }
     /// Takes the places of all members. They come from other processes, so they are checked.
     void connect(std::span<const std::uint64_t> places);
@@ -81,7 +81,8 @@ private:
     std::uint64_t place_ = 0;  // the offset of the area, plus 1; 0: this member has none
     bool is_connected_ = false;
     bool is_left_ = false;
-    std::vector<std::byte*> areas_;  // of all members, in this rank's mapping; empty: nobody uses the areas
+    // The areas of all members, in this rank's mapping; empty if the members use no areas.
+    std::vector<std::byte*> areas_;
 };
 
 }  // namespace rueda::collectives::cuda

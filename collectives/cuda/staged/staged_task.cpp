@@ -123,7 +123,7 @@ Result<StepResult> StagedTask::connect_area() {
 }
 
 /// Whether the CPU reduces the piece in place, in the memory that the members share. The answer is the same on all
-/// members, because it depends only on what is the same.
+/// members, because it depends only on facts that are the same on all members.
 bool StagedTask::uses_area(const StagedPiece& piece) const {
     return area_ != nullptr && area_->is_usable() && piece.bytes <= area_->block_bytes() &&
            batch_.operation == Operation::allreduce && parts_of(piece).front().segment.reduce_op != ReduceOp::adasum;
@@ -310,7 +310,7 @@ bool StagedTask::are_members_ready() {
         return true;
     }
     if (!waits_for_members_) {
-        area_->publish(number);  // only once, because the other members read the counter meanwhile
+        area_->publish(number);  // this member publishes a piece only once, because the other members read the counter
     }
     waits_for_members_ = !area_->is_ready(number);
     return !waits_for_members_;
@@ -383,8 +383,8 @@ Status StagedTask::finish() {
     return {};
 }
 
-/// Whether the device has done all copies. Nothing wakes a thread when it has, so the thread sleeps and asks again.
-/// After an error of the device, the answer never becomes "done", so the wait ends.
+/// Whether the device has done all copies. Nothing wakes a thread when the copies are done, so the thread sleeps and
+/// asks again. After an error of the device, the answer never becomes "done", so the wait ends.
 bool StagedTask::wait_for_copies() noexcept {
     const auto limit = std::chrono::steady_clock::now() + kEndLimit;
     const std::array<DeviceEventPtr, 2> last{stages_.empty() ? nullptr : stages_.back().copied_in,

@@ -49,8 +49,8 @@ public:
     /// How long the destructor of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
-    /// A piece in shared memory has gaps between its tensors. The gaps may make it longer than a piece's size by this
-    /// number of bytes.
+    /// The maximum number of bytes that the gaps between a piece's tensors take in shared memory, in addition to the
+    /// maximum size of the piece's data.
     static constexpr std::size_t kGapBytes = std::size_t{64} << 10;
 
     /// `host` must outlive the task. `shared` is null if the members are on several hosts. Otherwise allreduces go
@@ -136,7 +136,7 @@ private:
     std::deque<Leaving> leaving_;
     std::vector<PinnedBlock> reserved_;  // the blocks that the batch reserved and that are not in use
     bool is_reserved_ = false;           // whether reserve() was called for the batch
-    Task* inner_ = nullptr;              // the CPU's task for the first of the stages
+    Task* inner_ = nullptr;              // the CPU's task for the first piece in the list of stages
     bool is_done_ = true;
     // the batch of the CPU's communicator
     std::vector<Segment> segments_;

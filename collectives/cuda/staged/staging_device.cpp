@@ -31,7 +31,8 @@ Result<PinnedBlock> StagingDevice::take(std::size_t bytes) {
     const std::size_t wanted = size_of_block(bytes);
     {
         const std::scoped_lock lock(mutex_);
-        // A small operation does not take a block that a large one left behind and may need again.
+        // A small operation does not take a large block that a large operation has given back, because a large
+        // operation may need this block again.
         for (const std::size_t size : {wanted, 2 * wanted}) {
             if (const auto free = free_.find(size); free != free_.end() && !free->second.empty()) {
                 const PinnedBlock block{free->second.back(), size};

@@ -62,7 +62,8 @@ private:
     [[nodiscard]] bool is_in_block(const std::byte* address);
 
     const std::shared_ptr<Device> device_;
-    std::mutex order_;  // copy() holds it, so that one copy's waits in a stream never come before another copy's work
+    std::mutex order_;  // copy() holds this lock while it puts a copy and its waits into a stream, so that no other
+                        // copy comes between them
     std::mutex mutex_;  // guards the next three members
     std::array<CudaStream, 3> streams_{};
     std::map<std::size_t, std::vector<std::byte*>> free_;  // by size

@@ -73,8 +73,8 @@ Status StagingPlanner::plan() {
     return failure(ErrorCode::internal, "the operation {} moves no tensors on GPUs", name_of(batch_.operation));
 }
 
-/// Adds the part to the last piece, or to a new one. On the CPU, a batch of another operation than allreduce has one
-/// tensor, and a batch has either only tensors with Adasum or none.
+/// Adds the part to the last piece, or to a new one. A batch for the CPU can have several tensors only if it is an
+/// allreduce. Either all tensors of the batch use Adasum, or none.
 void StagingPlanner::add(StagedPart part, bool in_new_piece) {
     if (in_new_piece || plan_.pieces.empty()) {
         plan_.pieces.push_back({.first = plan_.parts.size()});
@@ -114,7 +114,8 @@ void StagingPlanner::plan_elements_of(std::size_t tensor, std::uint64_t most) {
     }
 }
 
-/// The CPU works in place, so that a part needs one copy in each direction, and memory for one.
+/// The CPU works in place, so that a part needs one copy in each direction, and the same memory for its input and its
+/// output.
 StagedPart StagingPlanner::part_of(std::size_t tensor, std::uint64_t first, std::uint64_t count) const {
     const Segment& segment = batch_.segments[tensor];
     const bool is_root = member_ == segment.root;

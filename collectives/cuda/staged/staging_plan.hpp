@@ -17,7 +17,7 @@
 /// communicator for the CPU executes. Each piece has one block of pinned memory.
 ///
 /// Allreduces, broadcasts and reduces are divided at any element, so that the copies of one piece overlap with the
-/// CPU's work on another one. Adasum needs whole tensors. The other operations have one piece.
+/// CPU's work on another one. Adasum needs whole tensors. Every other operation is one piece, whatever its size is.
 namespace rueda::collectives::cuda {
 
 struct StagedPart {

@@ -12,8 +12,8 @@ namespace rueda::collectives {
 /// A rendezvous such as "@job-17-*" has a random part: rank 0 replaces the '*' by 32 random hexadecimal digits, and the
 /// other ranks look for the socket. So no other user can take the name before rank 0 does.
 ///
-/// The name need not stay secret once rank 0 listens. A process of another user may listen at a name of the same form;
-/// ranks pass over it, because the kernel tells them its user.
+/// The name need not stay secret once rank 0 listens. A process of another user may listen at a name of the same form.
+/// The kernel tells the ranks the process's user, so they skip this name.
 [[nodiscard]] bool has_random_part(const std::string& rendezvous);
 
 /// The number of bytes by which rank 0's name is longer than the rendezvous.

@@ -69,8 +69,8 @@ struct HostSet {
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
 
     /// Stores a progress counter of this rank, and wakes ranks that sleep. reached() on the other ranks loads the
-    /// counter. The store is seq_cst because a rank that goes to sleep first writes its attention word and then reads
-    /// the counters.
+    /// counter. The store is seq_cst because a rank that goes to sleep first stores in its attention word that it
+    /// sleeps, and then reads the counters.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
         counter.store(value, std::memory_order_seq_cst);
         wake_sleepers();

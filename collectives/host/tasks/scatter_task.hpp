@@ -59,8 +59,8 @@ private:
 
     HostSet& set_;
     Batch batch_;
-    Parts to_{};    // indexed by member: the part for this member, as a range in this rank's input
-    Parts from_{};  // indexed by member: the part for this rank, as a range in this member's input
+    Parts to_{};    // indexed by member: the part for that member, as a range in this rank's input
+    Parts from_{};  // indexed by member: the part for this rank, as a range in that member's input
     std::uint64_t piece_bytes_ = 0;
     std::uint64_t chunk_count_ = 0;
     std::uint64_t staged_chunks_ = 0;

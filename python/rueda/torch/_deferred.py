@@ -26,8 +26,9 @@ _pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weak
 
 
 def check_name(process_set: int, name: str) -> None:
-    """Raises DuplicateName if an operation with this name is pending. Rueda itself would not notice this in time: the
-    exchange of the sizes is started first, and it has another name, which is free before the operation's own name is.
+    """Raises DuplicateName if an operation with this name is pending. Rueda itself would notice this too late. The
+    exchange of the sizes is started first and has another name. This other name can be free although the operation's
+    own name is still in use.
     """
     earlier = _pending.get((process_set, name))
     if earlier is not None and not earlier.is_launched():
@@ -78,7 +79,8 @@ class DeferredOperation:
                     raise
 
     def is_launched(self) -> bool:
-        """Returns True if the GPU has got the work, or if the operation has failed. In both cases its name is free."""
+        """Returns True if the GPU has got the work, or if the operation has failed. In both cases the operation's name
+        is free."""
         with self._starting:
             if self._start is not None:
                 return False
@@ -94,8 +96,8 @@ class DeferredOperation:
         return all(handle.poll() for handle in self._handles)
 
     def _torch_result(self, timeout: float | None) -> Any:
-        """Waits until the GPU has got the work of the operation. The current stream waits for its end. Returns the
-        result.
+        """Waits until the GPU has got the work of the operation. Makes the current stream wait for the end of the
+        operation. Returns the result.
         """
         self._sizes.wait(timeout)
         self._start_once()

@@ -42,7 +42,7 @@ def on_stream(stream: Any) -> Iterator[None]:
 
 @functools.cache
 def side_stream(index: int, _purpose: str) -> Any:
-    """Returns a stream for work that belongs to no stream of the program. There is one for each purpose."""
+    """Returns a stream for work that belongs to no stream of the program. There is one such stream for each purpose."""
     return torch.cuda.Stream(device=index)
 
 

@@ -56,7 +56,7 @@ class ResidentStorage:
         are not initialised. The first call makes the places of all parameters.
 
         Returns None in three cases: there is no memory left, the gradient has no elements, or something still refers to
-        the earlier tensor in this place.
+        the tensor that an earlier call made in this place.
         """
         if parameter.numel() == 0:
             return None

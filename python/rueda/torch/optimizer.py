@@ -366,8 +366,8 @@ class _DistributedOptimizer(_Common):
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
-        # The division by the number of ranks consists of two factors: one is applied before the sum, the other after
-        # it.
+        # An average is divided by the number of ranks. The division is done by two factors: one is applied before the
+        # sum, the other after the sum.
         self._factors = (1.0 / gradient_predivide_factor, gradient_predivide_factor) if op == Average else (1.0, 1.0)
         self._synchronized = False
         self._should_synchronize = True
@@ -732,8 +732,8 @@ class _DistributedOptimizer(_Common):
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Moves gradients that become zeros to memory that the ranks of a host share, where autograd will add to them.
-        A gradient is not moved if something else refers to it.
+        """Replaces gradients that are about to be set to zero by zeros in memory that the ranks of a host share.
+        Autograd then adds to these zeros. A gradient is not replaced if something else refers to it.
         """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
@@ -852,8 +852,8 @@ class _DistributedAdasumOptimizer(_Common):
 
 
 # The step() methods of these classes call the step() of the optimizer's own class, which PyTorch has already wrapped to
-# run the users' hooks. The mark keeps PyTorch from wrapping these methods too when a state is loaded. Otherwise the
-# hooks would run twice.
+# run the users' hooks. The attribute `hooked` keeps PyTorch from wrapping these methods, too, when a state is loaded.
+# Otherwise the hooks would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -911,11 +911,11 @@ _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
     """Makes a hook that tells the optimizer, as long as the optimizer exists, that a backward pass has written the
-    parameter's ``.grad``. The hook exists as long as the returned object.
+    parameter's ``.grad``. The hook is removed when the returned object is deleted.
 
     If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
-    the earlier optimizer. If this optimizer still had a hook, it would start every reduction a second time. If the
-    program still calls step() of the earlier optimizer, this step() reduces the gradients.
+    the earlier optimizer. If the earlier optimizer still had a hook, the hook would start every reduction a second
+    time. If the program still calls step() of the earlier optimizer, this step() reduces the gradients.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:

@@ -153,10 +153,10 @@ class BackupAndRestore:
     def complete(self, step: int) -> None:
         """Says that a step is complete, for programs with a loop of their own. Saves a checkpoint if one is due."""
         if _lifecycle.rank() != 0:
-            return  # rank 0 alone writes, and its clock decides
+            return  # only rank 0 writes checkpoints, and its clock decides when
         if step + 1 == self._steps:
             with _lifecycle.busy("writing the last checkpoint"):  # the other ranks may already wait for this one
-                self.manager.wait()  # otherwise the last checkpoint could be skipped, because another is being written
+                self.manager.wait()  # without this wait, the last checkpoint is skipped if another one is being written
                 self._save(step + 1)
                 self.manager.wait()
         elif self.manager.is_due(step + 1):

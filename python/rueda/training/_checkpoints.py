@@ -31,9 +31,9 @@ _logger = logging.getLogger("rueda.training")
 class CheckpointInfo:
     """A complete checkpoint.
 
-    ``path`` is its folder, ``step`` the number of completed steps, and ``size`` the number of ranks that saved it.
-    ``metric`` is None if it has none. ``values`` are the texts of the program. ``state`` is the restored state, also
-    the values that no object took; it is empty in a list of checkpoints.
+    ``path`` is the checkpoint's folder, ``step`` the number of completed steps, and ``size`` the number of ranks that
+    saved the checkpoint. ``metric`` is None if the checkpoint has no metric. ``values`` are the texts of the program.
+    ``state`` is the restored state, also the values that no object took; it is empty in a list of checkpoints.
 
     Example::
 
@@ -69,8 +69,8 @@ class CheckpointManager:
 
     Args:
         folder: the folder of all checkpoints. It is created if it does not exist. Only rank 0 needs it.
-        every_steps: save_when_due() saves after every n-th step; 0 means not by steps.
-        every_seconds: save_when_due() saves if this time has passed since the last save; 0 means never.
+        every_steps: save_when_due() saves each time this number of steps was completed; 0 means never.
+        every_seconds: save_when_due() also saves if this time has passed since the last save; 0 means never.
         max_to_keep: the number of newest checkpoints that are kept.
         better: "lower" or "higher": which metric is better. The checkpoint with the best metric is kept in addition.
         when_busy: what save() does while the previous checkpoint is still being written. "skip" saves nothing and
@@ -364,9 +364,8 @@ class CheckpointManager:
                 leave_out(str(error))
                 continue
             entry = json.loads(_native.checkpoint_describe(checkpoint))
-            _native.checkpoint_check_model(
-                checkpoint, _trees.views_of(model)
-            )  # an error of this call is for the program
+            # An error of this call is raised in the program.
+            _native.checkpoint_check_model(checkpoint, _trees.views_of(model))
             try:
                 structure = _structure_of(entry)
                 state = _new_tensors(entry["state"], structure)

@@ -51,8 +51,8 @@ class _ExactSum:
 class Mean:
     """The mean of numbers over all ranks, for example of the losses or of the right answers of all samples.
 
-    The sums are kept without rounding. The result therefore has the same bits at any number of ranks, however the samples
-    are divided. It is the mean over all samples, and not the mean of the ranks' means.
+    The sums are kept without rounding. The result therefore has the same bits at any number of ranks, however the
+    samples are divided. The result is the mean over all samples, and not the mean of the ranks' means.
 
     Example::
 

@@ -294,8 +294,8 @@ def momentum_correction(previous_rate: float, rate: float) -> float:
 class Plateau:
     """Lowers the rate when a metric stops improving. Multiply the rate by ``factor``.
 
-    It does what torch.optim.lr_scheduler.ReduceLROnPlateau does with a relative threshold. All ranks must observe the
-    same metric, so average it over the ranks first. Otherwise the rates of the ranks would differ.
+    A Plateau does what torch.optim.lr_scheduler.ReduceLROnPlateau does with a relative threshold. All ranks must
+    observe the same metric, so average it over the ranks first. Otherwise the rates of the ranks would differ.
 
     Args:
         factor: the rate is multiplied by this number; above 0 and below 1.

@@ -35,8 +35,8 @@ def predict(
         ranks other than the root.
 
     Raises:
-        If ``function`` fails on some ranks, these raise its exception. The others raise Internal, which names the first of
-            these ranks and its error.
+        If ``function`` fails on some ranks, these ranks raise its exception. The other ranks raise Internal, which
+        names the first rank that failed and its error.
         InvalidArgument: an argument is out of its range, or an output has another number of rows than its batch.
         Mismatch: the ranks' outputs have different dtypes or shapes of rows. All ranks raise it.
 

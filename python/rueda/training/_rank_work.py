@@ -46,8 +46,8 @@ def on_rank_zero(
         The result of ``body`` on rank 0, and on all ranks with ``share``. Otherwise None.
 
     Raises:
-        The exception of ``body``, on rank 0. With ``share``, the other ranks raise it, too; InvalidArgument if pickle cannot
-        send it.
+        The exception of ``body``, on rank 0. With ``share``, the other ranks raise the same exception, or
+        InvalidArgument if pickle cannot send it.
 
     Example::
 
@@ -152,7 +152,7 @@ class _Watch:
         ended: int = now.ended - self._before.ended
         if ended > 0:
             # An operation that waited may have ended before this thread saw it wait. So the mean wait of the operations
-            # that have ended counts, too.
+            # that have ended is considered, too.
             self._longest = max(self._longest, (now.waited - self._before.waited) / ended)
         return ended > 0
 
@@ -171,8 +171,8 @@ def on_all_ranks(what: str, body: Callable[[], T]) -> list[T]:
         The results of all ranks, in the order of the ranks. They must be objects that pickle can send.
 
     Raises:
-        If ``body`` fails on some ranks, these raise its exception. The others raise Internal, which names the first of
-        these ranks and its error.
+        If ``body`` fails on some ranks, these ranks raise its exception. The other ranks raise Internal, which names
+        the first rank that failed and its error.
 
     Example::
 

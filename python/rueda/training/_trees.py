@@ -85,7 +85,7 @@ def divide(value: Any, prefix: str) -> tuple[list[tuple[str, Tensor]], Any]:
 
 
 def put_together(description: Any, tensor: Callable[[str], Tensor]) -> Any:
-    """Makes the value again. ``tensor`` returns the tensor with a name."""
+    """Rebuilds the value from its description. ``tensor`` returns the tensor with a name."""
     if isinstance(description, list):
         return [put_together(each, tensor) for each in description]
     if not isinstance(description, dict):
@@ -200,7 +200,8 @@ class Copies:
         self._memory: dict[tuple[str, str], Tensor] = {}
 
     def copy(self, group: str, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-        """Returns the tensors' names with copies. The copies are valid until the next call with this group."""
+        """Returns copies of the tensors, with the tensors' names. The copies are valid until the next call with this
+        group."""
         copies = []
         for name, tensor in tensors:
             memory = self._memory.get((group, name))

@@ -42,7 +42,7 @@ std::vector<std::uint32_t> others_than(const std::vector<std::uint32_t>& joined,
     return others;
 }
 
-/// Gives the tensor memory with this member's values, and an output.
+/// Allocates memory for the tensor and for its output, and writes this member's values to the tensor.
 void place(Member& member, Segment& segment, std::size_t shift, bool in_place) {
     const std::size_t begin = shift * size_of(segment.dtype);
     std::vector<std::byte> bytes(begin, std::byte{0x77});

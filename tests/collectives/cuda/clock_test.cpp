@@ -81,8 +81,8 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     CHECK(failing.device->begin_timed(failing.stream).event == nullptr);
     CHECK(gpu::live_events() == events);
 
-    // The event that takes the time of the end cannot be recorded. So the work is not measured, but its end is known by
-    // the second event, which has no time.
+    // The end of the work is normally an event with a time. If this event cannot be recorded, the work is not measured.
+    // A second event, without a time, still shows that the work has ended.
     cuda::TimedBegin begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 1, cuda::kCudaInvalidValue);
     const auto unmeasured = failing.device->end_timed(begin, failing.stream);
@@ -90,7 +90,7 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     CHECK_FALSE(unmeasured.value()->times().has_value());
     CHECK(gpu::live_events() == events);
 
-    // The second event cannot be recorded either way, so the end of the work is not known.
+    // The second event cannot be recorded, with or without a time, so the end of the work is not known.
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());

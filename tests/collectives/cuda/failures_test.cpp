@@ -29,7 +29,7 @@ void expect(bool is_true, const std::string& what) {
 }
 bool has(const Status& status, const std::string& part) { return status.message().find(part) != std::string::npos; }
 
-/// A tensor of 1000 float32 elements with the member's number + 1, and room for the result.
+/// A tensor of 1000 float32 elements, all of which are the member's number + 1, and memory for the result.
 Segment ones(Member& member) {
     const std::vector<double> values(1000, member.number() + 1.0);
     return {.count = values.size(),

@@ -218,7 +218,7 @@ private:
 
     std::mt19937_64 random_;
     const Count count_;
-    std::deque<LaunchOrder> orders_;  // one for each process, or one for each device of each process
+    std::deque<LaunchOrder> orders_;  // one order for each process, or one for each device of each process
     const std::size_t devices_;
     std::vector<Set> sets_;
     std::map<std::pair<std::size_t, std::size_t>, std::deque<Launched>> queues_;  // by process and device

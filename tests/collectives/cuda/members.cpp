@@ -95,7 +95,7 @@ Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int dev
     cuda::CudaDevice handle = 0;
     check(cuda().device_get(&handle, device_), "cuDeviceGet");
     check(cuda().primary_context_retain(&context_, handle), "cuDevicePrimaryCtxRetain");
-    // The program's thread has its device's context, as a thread has in PyTorch.
+    // The context of the member's device is current on the program's thread, as in a program that uses PyTorch.
     check(cuda().context_push(context_), "cuCtxPushCurrent");
     check(cuda().stream_create_with_priority(&stream_, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
 }

@@ -73,12 +73,13 @@ public:
     [[nodiscard]] const cuda::CudaApi& cuda() const { return tables_.cuda; }
     [[nodiscard]] DeviceRuntime& runtime() { return *runtime_; }
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
-    /// Leaves device memory allocated at the end. A test needs this if its batch fails after NCCL has begun to use the
-    /// memory. In this case there is no event that shows when the memory may be freed.
+    /// Leaves the member's device memory allocated when the member ends. A test needs this if its batch fails after
+    /// NCCL has begun to use the memory. In this case there is no event that shows when the memory may be freed.
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
-    /// In these tests, a set that has no launch order asks for one after this number of batches (SetCommunicator).
+    /// A set without a launch order asks from time to time whether it needs one. In these tests it asks after this
+    /// number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
     /// Plants a defect: in the communicators that are made from here on, each member takes its own proposal as the
     /// number of a batch, and not the highest proposal of all members.
@@ -93,9 +94,9 @@ public:
     [[nodiscard]] Status make(std::unique_ptr<DeviceCommunicator>& communicator);
     /// Makes and connects a communicator of all members. Throws if this fails.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
-    /// Makes and connects a communicator of the given members, which are in ascending order. All members must call it.
-    /// Returns null on the others. Communicators with the same number `id` count as one process set, so the members
-    /// agree on no launch order between them.
+    /// Makes and connects a communicator of the given members, which are in ascending order. All members must call this
+    /// function. Returns null on members that are not in the list. Communicators with the same number `id` count as one
+    /// process set, so the members agree on no launch order between them.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set,
                                                               std::int32_t id = 0);
     /// Makes the communicators that are created from here on expect other process sets on this member's device.
@@ -158,7 +159,7 @@ private:
 /// found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,
                  const GpuTables* tables = nullptr, std::size_t piece_bytes = cuda::StagedTask::kPieceBytes);
-/// Like the function above, but returns the complaints of the stand-in and of the bodies, and requires nothing.
+/// Like run_members(), but returns the complaints of the stand-in and of the bodies, and requires nothing.
 [[nodiscard]] std::vector<std::string> complaints_of_members(std::uint32_t members, int devices, std::uint64_t seed,
                                                              const std::function<void(Member&)>& body,
                                                              const GpuTables& tables,

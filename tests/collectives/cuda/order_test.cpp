@@ -26,9 +26,10 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Sets = std::vector<Meeting::Set>;
 
-/// Sets of which many pairs have two members in common.
+/// Process sets that overlap: many pairs of these sets have two members in common.
 const Sets kOverlapping{{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2, 3}, {2, 3}, {3}};
-/// Sets of which each pair has one member in common. They form a cycle.
+/// Process sets that form a cycle: each set has one member in common with the next set, and the last set has one in
+/// common with the first.
 const Sets kTriangle{{0, 1}, {1, 2}, {0, 2}};
 const Sets kSquare{{0, 1}, {1, 2}, {2, 3}, {0, 3}};
 
@@ -46,7 +47,7 @@ enum class Tensors : std::uint8_t {
     none_first    ///< the first batch has no tensors, and the others are for NCCL
 };
 
-/// One member's part in one process set: its batches, of which one at a time is in progress.
+/// One member's part in one process set: its batches. One batch at a time is in progress.
 class OrderedSet {
 public:
     OrderedSet(Member& member, const Meeting::Set& set, std::int32_t number, std::unique_ptr<DeviceCommunicator> made,
@@ -166,7 +167,8 @@ enum class Numbers : std::uint8_t { different, equal };
 
 /// The time that the devices may take for all batches. After this time they count as blocked.
 constexpr auto kPatience = 60s;
-/// The same limit in tests that expect a deadlock. If a device is only slow, such a test may take this for a deadlock.
+/// The time limit for all batches in tests that expect a deadlock. If a device is only slow, such a test may take this
+/// for a deadlock.
 constexpr auto kShortPatience = 300ms;
 
 /// Returns whether all devices end all of their work within this time.
@@ -331,9 +333,9 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
     }
 }
 
-/// The members of a set must meet before its first batch and before a batch that follows a staged one, because a member
-/// may be late if its device is busy. In a batch without tensors the members do not meet, so they must still meet
-/// before the next batch.
+/// The members of a set must meet (wait for each other) before its first batch, and before a batch that follows a
+/// staged batch, because a member may be late if its device is busy. Before a batch without tensors the members do not
+/// meet, so they must meet before the next batch.
 TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
     for (const Tensors tensors : {Tensors::for_nccl, Tensors::alternating, Tensors::none_first}) {
         run_members(2, 2, 82, [tensors](Member& member) {
@@ -442,7 +444,7 @@ TEST_CASE("an abort in the middle ends the batches of all sets", "[gpu][order]")
     }
 }
 
-/// Returns whether one of the seeds leads to a deadlock. Checks that no other complaint comes before it.
+/// Returns whether one of the seeds leads to a deadlock. Checks that no other complaint comes before the deadlock.
 bool is_deadlock_found(const Sets& sets, Numbers numbers, bool agree) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
         const auto complaints = complaints_of_members(

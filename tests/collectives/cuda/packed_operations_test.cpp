@@ -31,7 +31,8 @@ GpuTables with_kernels() {
 
 std::vector<Segment> many(std::size_t number, Segment segment) { return std::vector<Segment>(number, segment); }
 
-/// 300 float32 tensors and 5 int32 tensors are packed. One large tensor and the only tensor of its type are not.
+/// 300 float32 tensors and 5 int32 tensors are packed. One large tensor is not packed, and a tensor that is the only
+/// one of its type is not packed either.
 std::vector<Segment> mixed_batch() {
     std::vector<Segment> segments = many(300, {.reduce_op = ReduceOp::sum, .count = 3});
     for (std::size_t i = 0; i < segments.size(); ++i) {

@@ -285,8 +285,8 @@ private:
 
     std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
     std::vector<Other> others_;
-    /// The number of the others' attempt. It counts down from 0, whereas the numbers of this rank's own attempts count
-    /// up.
+    /// The number of the other members' attempt. This number counts down from 0, whereas the numbers of this rank's own
+    /// attempts count up.
     std::int32_t others_attempt_ = 0;
     std::map<int, UnderWay> under_way_;
     int last_ = 0;

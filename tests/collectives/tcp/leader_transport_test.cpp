@@ -32,7 +32,8 @@ Bytes bytes_of(const std::string& text) {
     return {bytes.begin(), bytes.end()};
 }
 
-/// Two ranks in one thread. Their leaders' connection is a pair of sockets, and the inner transport is that of threads.
+/// Two ranks in one thread. The connection of these two leaders is a pair of sockets. The inner transport is the one
+/// for ranks that are threads.
 struct TwoLeaders {
     TwoLeaders() {
         LinkedPair pair(kMostBytes);

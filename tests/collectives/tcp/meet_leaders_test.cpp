@@ -144,8 +144,8 @@ TEST_CASE("addresses that refuse or are silent delay nothing", "[threads]") {
 }
 
 TEST_CASE("an address of another leader of the same job is passed over", "[threads]") {
-    // Ranks 0 and 2 listen. The list of each begins with the address of the other, as if both were 127.0.0.1 at the
-    // same port on two hosts.
+    // Ranks 0 and 2 listen. The list of addresses of each rank begins with the address of the other rank, as if both
+    // ranks listened at 127.0.0.1 and the same port, on two hosts.
     LeaderListener of_zero = listener_at({});
     LeaderListener of_two = listener_at({});
     const std::string zero = of_zero.endpoints.front();
@@ -181,7 +181,7 @@ TEST_CASE("an address of another leader of the same job is passed over", "[threa
 TEST_CASE("if one leader cannot connect, no rank keeps a connection, and all know why", "[threads]") {
     const auto options = [](int rank) {
         MeetingOptions with = patient(rank);
-        with.time = rank == 0 ? 300ms : 60s;  // the others end as soon as their connection is refused
+        with.time = rank == 0 ? 300ms : 60s;  // the other ranks end as soon as their connection is refused
         with.listen = [rank] {
             LeaderListener listener = rank == 0 ? listener_at({}) : LeaderListener();
             if (rank == 0) {

@@ -33,7 +33,7 @@ struct Watched {
         char byte = 0;
         REQUIRE(::read(own.value(), &byte, 1) == 1);
     }
-    /// Waits until the watch has rung: its thread then releases the semaphore.
+    /// Waits until the watch has woken the rank. In this test, the watch then releases the semaphore `rings`.
     void expect_ring() { REQUIRE(rings.try_acquire_for(std::chrono::seconds(60))); }
 
     base::UniqueFd own;
@@ -51,7 +51,7 @@ TEST_CASE("an armed watch rings once for what arrives", "[threads]") {
         socket.expect_ring();
         socket.read();
     }
-    socket.watch->stop();  // after this call, the watch cannot ring any more
+    socket.watch->stop();  // after this call, the watch wakes the rank no more
     CHECK_FALSE(socket.rings.try_acquire());
 }
 
@@ -70,8 +70,8 @@ TEST_CASE("a watch that is not armed does not ring", "[threads]") {
     socket.watch->disarm();
     socket.write();
     SECTION("not at all") {
-        // The watch reports the events of its sockets in one queue. So a ring for a second watch proves nothing, but
-        // after stop() no ring can come.
+        // The watch reports the events of its sockets in one queue. So a wake-up for another socket would not show that
+        // this socket's event was reported. After stop(), no wake-up can follow.
         socket.watch->stop();
         CHECK_FALSE(socket.rings.try_acquire());
     }

@@ -65,7 +65,7 @@ public:
     Status deallocate(void* memory) override { return host_.deallocate(memory); }
     Status shutdown() override { return host_.shutdown(); }
 
-    /// The number of operations that this object has started on its GPU.
+    /// Returns the number of operations that this object has started on its GPU.
     [[nodiscard]] std::size_t on_device() const { return on_device_; }
 
 private:

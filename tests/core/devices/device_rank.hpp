@@ -47,7 +47,8 @@ public:
     [[nodiscard]] float* put(std::span<const float> values);
     /// Allocates device memory, and lets the stream fill it with bytes that cannot be mistaken for a result.
     [[nodiscard]] float* garbage(std::size_t count);
-    /// Allocates device memory with Rueda, and lets the stream write `values` into it. The test gives it back.
+    /// Allocates device memory with Rueda, and lets the stream write `values` into it. The test must pass the
+    /// memory to deallocate().
     [[nodiscard]] float* allocate_with_rueda(std::span<const float> values);
     void deallocate(float* memory);
     /// Lets the stream write `values` into memory that exists, without waiting.
@@ -76,7 +77,7 @@ public:
     /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device. All ranks
     /// must call this function.
     void connect_and_hold(int device, float* data);
-    /// Connects the ranks and holds back the device's work as the function above does. Then starts another allreduce,
+    /// Connects the ranks and holds back the device's work, like connect_and_hold(). Then starts another allreduce,
     /// which is launched and cannot end.
     void launch_while_held(int device, float* data, core::Completion& completion);
     /// Waits until all ranks have entered this phase.
@@ -120,7 +121,7 @@ void begin_devices();
 void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body,
                     const base::Config& config = DeviceRank::settings());
 
-/// Like the function above, but all ranks share one simulated device.
+/// Like run_on_devices(), but all ranks share one simulated device.
 void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body);
 
 /// Requires that all ranks returned, and that neither Rueda nor NCCL's communicators were left behind.

@@ -423,8 +423,8 @@ int dies_with_shared_memory(Gpu& gpu) {
 
 }  // namespace
 
-/// The first argument is "share" if all ranks use one device; with a second argument, a rank then dies. With "killed",
-/// a rank dies while its device works, and with "killed-ipc" while the ranks use GPU memory that they share.
+/// The first argument is "share" if all ranks use one device. If there is a second argument, one rank then dies. With
+/// "killed", a rank dies while its device works, and with "killed-ipc" while the ranks use GPU memory that they share.
 int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);

@@ -164,7 +164,7 @@ TEST_CASE("a send that waits for its tensor holds back no send with another tag 
         const std::array<int, 2> members{0, 1};
         const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
         added.status().throw_if_failed();
-        if (rank.rank() == 2) {  // without this rank, the set would be the world
+        if (rank.rank() == 2) {  // this rank is not in the set, so that the set differs from the world
             rank.meet("the other messages have arrived");
             return;
         }

@@ -141,7 +141,7 @@ TEST_CASE("a process set that comes after a set that was alone moves its tensors
     run_on_devices(2, [](DeviceRank& rank) {
         std::vector<RankSet> sets{world_of(rank)};
         sum_in_random_order(rank, sets, 1, 1);
-        // A set of all ranks is refused, so this one is made by its members alone.
+        // A set of all ranks cannot be made by add(), so the members make this set by add_among().
         const std::array<int, 2> ranks{0, 1};
         const auto id = rank.runtime().process_sets().add_among(ranks);
         id.status().throw_if_failed();
@@ -206,7 +206,8 @@ TEST_CASE("a rank that has joined takes part in the order of several process set
     });
 }
 
-/// Device memory that is never freed. After an abort, nothing orders the end of an operation and the end of its memory.
+/// Device memory that is never freed. After an abort, nothing ensures that an operation ends before its memory is
+/// freed.
 float* put_for_ever(DeviceRank& rank) {
     collectives::cuda::DeviceAddress address = 0;
     RUEDA_RANK_CHECK(rank.cuda().memory_allocate(&address, kCount * sizeof(float)) == collectives::cuda::kCudaSuccess);

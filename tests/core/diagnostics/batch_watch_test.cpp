@@ -167,7 +167,7 @@ TEST_CASE("the report has the stacks of the ranks that are behind, and comes whe
     job.finish(0);
     job.finish(1);
     CHECK(job.asked.size() == 7);
-    CHECK_FALSE(look(10'001));  // the batch is done, so the watch takes its question back
+    CHECK_FALSE(look(10'001));  // the batch is done, so the watch withdraws its question for the ranks' stacks
     CHECK(job.asked.size() == 8);
     CHECK(job.asked.back().empty());
 }
@@ -247,12 +247,12 @@ TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
         return job.look(watch, seconds * kSecond);
     };
     CHECK_FALSE(look(1));
-    for (std::int64_t now = 2; now <= 100; ++now) {  // one step a second is progress
+    for (std::int64_t now = 2; now <= 100; ++now) {  // a rank that does one step a second makes progress
         job.moved[0] += 1;
         const auto found = look(now);
         CHECK_FALSE((found && found->shut_down));
     }
-    job.moved[1] = 98;  // rank 1 is one step behind rank 0, which has done 99
+    job.moved[1] = 98;  // rank 1 is one step behind rank 0, which has done 99 steps
     CHECK_FALSE(look(101));
     for (std::int64_t now = 102; now < 131; ++now) {
         const auto found = look(now);

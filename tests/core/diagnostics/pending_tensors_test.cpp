@@ -157,7 +157,8 @@ TEST_CASE("a member that went directly, and does not count as the others do, is 
     CHECK(pending[0].since_ns == 300);
 }
 
-/// The two members exchange their places with each operation, so each place soon contains stamps of both members.
+/// The two members exchange their places (the memory for their announcements) with each operation, so each place soon
+/// contains stamps of both members.
 TEST_CASE("if two members change places, the missing member is named") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
@@ -190,7 +191,8 @@ TEST_CASE(
     const std::uint32_t other = set.bind("other", allreduce_of({3}));
     for (std::uint64_t generation = 1; generation <= 6; ++generation) {
         const auto at_ns = 100 * static_cast<std::int64_t>(generation);
-        if (generation % 3 == 0) {  // the arrivals of all members are counted in every third generation
+        // In every third generation (use of the slot), the announcements of all members are counted.
+        if (generation % 3 == 0) {
             set.announce_directly(0, slot, generation, at_ns);
             REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
         } else {

@@ -207,7 +207,7 @@ TEST_CASE("an operation that is being executed") {
     report.missing_ranks[2].steps_behind = 4;
     const StallPattern pattern = only_pattern(report);
     CHECK(pattern.kind == Kind::undelivered);
-    CHECK(pattern.ranks == Ranks{2});  // rank 0, one step behind, may only be waiting for rank 2
+    CHECK(pattern.ranks == Ranks{2});  // rank 0 is one step behind, perhaps only because it waits for rank 2
     CHECK(pattern.text == "rank 2 has not delivered its part: 4 steps behind the rank that has done most");
 }
 

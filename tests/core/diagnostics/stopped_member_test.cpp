@@ -133,7 +133,7 @@ struct Job {
     }
 };
 
-/// Announces the next use of a bound slot with the same steps as ProcessSet.
+/// Announces the next use of a bound slot (a slot with a name), with the same steps as ProcessSet.
 template <class TheseAtomics>
 void announce_counted(const NegotiationMemory<TheseAtomics>& memory, std::uint32_t member, std::uint32_t slot,
                       std::uint64_t generation, const Metadata* changed = nullptr) {
@@ -287,8 +287,8 @@ TEST_CASE("a last arriver that is stopped between its announcement and the call 
         },
         [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
     CHECK(seen.missing > 0);
-    // The member can stop before it counts its arrival, before it claims a log position, and before it publishes the
-    // entry.
+    // The member can stop before it counts its announcement, before it claims a position in the log, and before it
+    // publishes the entry.
     CHECK(seen.unfinished >= 4);
     CHECK(seen.answered > 0);
 }
@@ -328,7 +328,8 @@ TEST_CASE("a registrar that is stopped while it handles the last announcement of
     CHECK(seen.answered > 0);
 }
 
-/// A registrar that is stopped keeps the role, so the other members leave the processing of their announcements to it.
+/// If the registrar (the member that processes announcements) is stopped, it keeps this role. The other members
+/// therefore leave their announcements to the stopped member.
 TEST_CASE("a registrar that is stopped while others announce is named, once all have announced") {
     const Seen seen = stop_everywhere(
         [](Job&) {}, [](const auto& memory) { announce_in_full(memory, kStopped, "weight", allreduce_of({3})); },
@@ -387,8 +388,8 @@ TEST_CASE("a member that is stopped while it posts its shutdown is named, with w
             note_end_announced(job.set.memory(), other);
             REQUIRE(job.set.shut_down(other).is_ok());
         }
-        // The child does the same as ProcessSet. But the child writes the note with ordinary atomics, at which it
-        // cannot stop.
+        // The child takes the same steps as ProcessSet, with one difference: it uses ordinary atomics to note that it
+        // waits in shutdown(). It cannot stop at these accesses.
         const StoppedMember member(job, accesses, [&](const auto& memory) {
             Registrar<StoppingAtomics> registrar(memory, kStopped, {});
             begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);

@@ -6,8 +6,8 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Ranks announce a bound slot. Each announcement must be counted once, and each operation must be called once. No
-/// place may change while a rank reads it.
+/// Ranks announce an operation whose name has a slot (a bound slot). Each announcement must be counted once, and each
+/// operation must be called once. The memory of an announcement (its place) must not change while a rank reads it.
 namespace rueda::core::test {
 namespace {
 
@@ -27,8 +27,8 @@ struct Announcing : ExploredSet {
     std::array<std::uint32_t, 4> called_by_last{};
 };
 
-/// Each rank announces all generations one after another. It announces the next generation as soon as the log contains
-/// the call of the previous one.
+/// Each rank announces all generations (uses of the slot) one after another. It announces the next generation as soon
+/// as the log contains the call of the previous one.
 template <std::uint32_t members>
 Exploration announce(std::uint64_t generations, std::uint64_t parity_mask, const Options& options) {
     using State = Announcing<members>;
@@ -83,7 +83,7 @@ TEST_CASE("three ranks announce two generations in the same way", "[unit]") {
     INFO(result.report);
     CHECK(result.passed());
     REQUIRE(result.exhausted);
-    CHECK(result.schedules >= 36);  // three arrivals have six orders, in each of two generations
+    CHECK(result.schedules >= 36);  // three announcements can arrive in six orders, in each of two generations
 }
 
 TEST_CASE("with one place, a fast rank would write what a slow one reads", "[unit]") {

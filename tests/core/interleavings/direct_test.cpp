@@ -71,8 +71,9 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
     }
 }
 
-/// Two members alternate between a slot's places. A member's third announcement uses the place of the other member's
-/// first one, and its fifth announcement uses the place of its own first one.
+/// Two members use the places of a slot (the memory for its announcements) in turn. A member's third announcement uses
+/// the place of the other member's first announcement. A member's fifth announcement uses the place of its own first
+/// announcement.
 TEST_CASE("all ranks announce directly while they use each other's places", "[unit]") {
     constexpr std::uint32_t kOperations = 6;
     const auto often = [](std::uint32_t rank) {

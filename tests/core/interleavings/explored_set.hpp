@@ -101,8 +101,9 @@ private:
 public:
     NegotiationMemory<ExploredAtomics> memory;
     const Log<ExploredAtomics> log;  ///< used only for reading; each thread that appends has its own Log
-    /// Stands for the content of an announcement in its place. The race detector cannot see the plain members of a
-    /// place, so the tests access this variable whenever the shipped code accesses those members.
+    /// Stands for the content of an announcement in its place (the memory of this announcement). The race detector
+    /// cannot see the plain members of a place, so the tests access this variable whenever the shipped code accesses
+    /// those members.
     [[nodiscard]] ExploredPlain<std::uint32_t>& placed(std::uint32_t slot, std::uint32_t rank,
                                                        std::uint64_t generation) {
         return placed_[static_cast<std::size_t>(&memory.place(slot, rank, generation) - &memory.place(0, 0, 0))];
@@ -224,7 +225,7 @@ public:
     std::vector<Event> events;  ///< the events in the order of the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
-    std::uint32_t sent_away = 0;  ///< arrivals at a slot that was already retired
+    std::uint32_t sent_away = 0;  ///< announcements that came to a slot after the slot was retired (taken back)
     std::uint32_t direct = 0;     ///< operations that all members announced directly
     std::uint32_t withdrawn = 0;  ///< direct announcements that were withdrawn and then counted
     std::uint32_t waited = 0;     ///< calls of turn() during which an announcement waited for a slot number
@@ -278,7 +279,8 @@ private:
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
         // The memory order is seq_cst if members may have announced directly, because such members look for this stamp
-        // before they sleep. AnnouncementWriter::publish() uses the same memory order.
+        // (the sign that the announcement was written) before they sleep. AnnouncementWriter::publish() uses the same
+        // memory order.
         place.stamp.store(generation + 1, order);
     }
 

@@ -143,7 +143,7 @@ public:
         ring_readers_of_log(1, 1, /*own_background=*/false, attention_of());
         ring_if_sleeping(attention_);
     }
-    /// Publishes an entry that ends none of this rank's operations, rings this rank, and waits until this rank has read
+    /// Publishes an entry that ends none of this rank's operations, wakes this rank, and waits until this rank has read
     /// the entry.
     void wait_for_reader() {
         const std::uint32_t position = publish(kNoOperation);
@@ -266,7 +266,7 @@ private:
     Word stopping_;
     Word change_;   ///< stands for Engine::has_changes_
     Word changed_;  ///< whether the change was made
-    Word message_;  ///< whether a message waits for a turn
+    Word message_;  ///< whether a message waits to be sent by the next turn (pass of the engine)
     Word tail_;
     Word cursor_;  ///< a copy of next_ for other threads
     std::array<Word, kOperations> submitted_;

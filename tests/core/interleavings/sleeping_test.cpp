@@ -25,7 +25,8 @@ struct Way {
     std::memory_order state = std::memory_order_seq_cst;
     bool looks_after_state = true;
     bool ticket_first = true;
-    bool unrung_after_ticket = true;  ///< if false, the sleeper resets the bell before it takes the futex ticket
+    bool unrung_after_ticket = true;  ///< if false, the sleeping thread resets the bell (the word by which it is woken)
+                                      ///< before it takes the futex ticket
 };
 
 struct Sleeping : ExploredSet {
@@ -119,8 +120,8 @@ TEST_CASE("weaker ways to sleep are found as deadlocks", "[unit]") {
     CHECK(deadlocks({.ticket_first = false}, Orders::sequentially_consistent));
 }
 
-/// Two threads publish, and one thread sleeps until both have published. A publisher does not ring the bell if the bell
-/// was already rung since the sleeping thread's last check.
+/// Two threads publish, and one thread sleeps until both have published. A publisher need not ring the bell (wake the
+/// sleeping thread) if the bell was already rung since the sleeping thread's last check.
 Exploration sleep_with_one_ring(const Way& way, Orders memory) {
     const auto publish = [=](Sleeping& s) {
         s.weak_sequence.fetch_add(1, std::memory_order_seq_cst);

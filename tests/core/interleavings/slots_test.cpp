@@ -34,8 +34,8 @@ TEST_CASE("an arrival during a reclaim is either counted or sent away, never bot
             RUEDA_EXPLORER_REQUIRE(ArrivalCount::is_retired(word) == (state == SlotState::retired));
             RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::retire) == (ArrivalCount::is_retired(word) ? 1U : 0U));
             RUEDA_EXPLORER_REQUIRE(s.memory.header().requests.load() == 0);
-            // An arrival is refused only if the slot was retired before the arrival. The name then gets a new slot
-            // number.
+            // An announcement in a slot is refused only if the slot was retired (taken back) before the announcement.
+            // The name then gets a new slot number.
             RUEDA_EXPLORER_REQUIRE(s.ranks[0].sent_away == (ArrivalCount::is_retired(word) ? 1U : 0U));
             int waiting = 0;
             for (std::uint32_t slot = kSlotOfA + 1; slot < 24; ++slot) {

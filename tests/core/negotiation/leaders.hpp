@@ -49,7 +49,8 @@ public:
     [[nodiscard]] std::uint32_t ranks() const { return setting_.hosts * setting_.ranks_per_host; }
     [[nodiscard]] const TreeShape& shape() const { return shape_; }
 
-    /// Returns the claim of a host whose ranks all have the same metadata.
+    /// Returns the claim (the announced metadata) of a host whose ranks all have the same
+    /// metadata.
     [[nodiscard]] Claim claim_of(std::uint32_t host, const Metadata& metadata) const {
         const auto first = static_cast<std::int32_t>(host * setting_.ranks_per_host);
         return {metadata, {{first, first + static_cast<std::int32_t>(setting_.ranks_per_host) - 1}}};

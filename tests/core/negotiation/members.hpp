@@ -76,8 +76,9 @@ public:
         write(record->place, 0, at_ns, &metadata);
         return registrar(member).post();
     }
-    /// Writes an announcement into the member's place of the slot, and counts the arrival. For a named slot, `metadata`
-    /// means that the metadata have changed. Announcements in unnamed slots always contain metadata.
+    /// Writes an announcement into the memory that the slot has for this member (the member's place), and counts the
+    /// announcement in the slot. For a named slot, `metadata` means that the metadata have changed. Announcements in
+    /// unnamed slots always contain metadata.
     Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
                       const Metadata* metadata = nullptr) {
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
@@ -93,7 +94,8 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
-        // Every generation is counted, because these members make no direct announcements.
+        // The announcements of every generation (use of the slot) are counted, because these members make no direct
+        // announcements.
         record->counted = generation;
         return registrar(member).post();
     }
@@ -140,7 +142,8 @@ public:
         REQUIRE(last.kind == EntryKind::first_call);
         return last.slot;
     }
-    /// Announces the next generation of a bound slot on all members. The last member to arrive calls the operation.
+    /// Lets all members announce the next generation of a bound slot. Then appends the call of the operation to the
+    /// log, as the member that announces last does.
     void call(std::uint32_t slot, std::uint64_t generation) {
         for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
@@ -148,12 +151,13 @@ public:
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
         append_call(slot, generation);
     }
-    /// Appends the call to the log, as the last member to arrive does.
+    /// Appends the call of the operation to the log, as the member that announces last does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
         Log<Atomics> log(memory());
         core::append_call(memory(), log, {EntryKind::call, slot}, generation * extent().members);
     }
-    /// Moves the member's cursor to the end of the log, as if the member had executed all entries.
+    /// Moves the member's cursor (its position in the log) to the end of the log, as if the member had executed all
+    /// entries.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
     void catch_up() {
         for (std::uint32_t member = 0; member < extent().members; ++member) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs random jobs. The metadata of tensors change and disagree; hosts release ids; messages are delayed at random, but
-// stay in order on each edge; the root executes slowly; ranks join again and again. All hosts must always get the same
-// decisions in the same order. When all ranks have announced a tensor, exactly one correct decision must follow. The
-// root may ask a host only for the next operation on a tensor.
+// Runs random jobs. In these jobs, the metadata of tensors change and disagree. Hosts release ids, and ranks join again
+// and again. The root executes slowly. Messages are delayed at random, but stay in order on each edge of the tree. All
+// hosts must always get the same decisions in the same order. When all ranks have announced a tensor, exactly one
+// correct decision must follow. The root may ask a host only for the next operation on a tensor.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>

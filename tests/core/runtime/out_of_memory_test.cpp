@@ -25,8 +25,8 @@ core::Request allreduce_of(float* value, std::int64_t elements) {
     return request;
 }
 
-/// Repeats the start until it succeeds. In each attempt the failing allocation is one later. Returns the number of
-/// failed attempts.
+/// Repeats the start until it succeeds. In each attempt, one more allocation succeeds than in the attempt before.
+/// Returns the number of failed attempts.
 template <class Start>
 std::uint64_t start_at_last(Start&& start) {
     for (std::uint64_t successes = 0;; ++successes) {
@@ -204,7 +204,8 @@ TEST_CASE("a rank that has no memory for the first process sets keeps nobody wai
     std::uint64_t failures = 0;
     for (std::uint64_t before = 1; before <= 200; before += before < 20 ? 1 : 20) {
         const RanksResult result = run(allocations - before);
-        const bool is_over = result.ranks[0].value("again") != "0";  // the job was aborted while the ranks created it
+        // The first job was aborted, so the ranks cannot begin another job.
+        const bool is_over = result.ranks[0].value("again") != "0";
         CHECK(result.ranks[1].value("again") == result.ranks[0].value("again"));
         CHECK(result.ranks[2].value("again") == result.ranks[0].value("again"));
         CHECK((result.ranks[0].value("status") == "0" ||

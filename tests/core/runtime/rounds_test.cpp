@@ -120,7 +120,8 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
         2,
         [](RankContext& context) {
             constexpr int kRounds = kSanitized ? 40 : 300;
-            constexpr int kFirst = 50;  // after 50 jobs, the libraries keep memory and allocate no more of it
+            // After 50 jobs, the libraries reuse the memory that they keep, and allocate no more.
+            constexpr int kFirst = 50;
             ::setenv("RUEDA_RESIDENT_LIMIT", kSanitized ? "16G" : "4096G", 1);
             rueda::TensorSlot slot("slot");
             std::optional<Footprint> before;

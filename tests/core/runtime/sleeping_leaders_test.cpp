@@ -32,8 +32,9 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
     check_allreduce(tensor, {ReduceOp::sum}, client.size(), round, name);
 }
 
-/// Returns how late one rank is in a round. 30 ms are longer than a waiting thread spins. For one second after a batch,
-/// a leader also wakes up to let MPI send. After the longer pause, only a message of another host wakes it.
+/// Returns how late one rank is in a round. Usually it is 30 ms late, which is longer than a waiting thread spins. For
+/// one second after a batch, a leader also wakes up by itself to let MPI send. So in one round the rank is more than a
+/// second late, and then only a message of another host wakes the leader.
 std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
 
 /// In each round, one rank comes later than the others, which sleep by then.

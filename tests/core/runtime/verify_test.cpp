@@ -250,7 +250,7 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
                 // Every third call of the set is repeated in the world. The world compares the results of every second
-                // one of its own calls.
+                // call in the world.
                 if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }

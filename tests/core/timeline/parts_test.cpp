@@ -140,7 +140,8 @@ TEST_CASE("messages narrow the difference of two clocks", "[unit]") {
     interval.note_sent(600, 1'000 + 630);      // the message took 30 ns
     CHECK(interval.middle_ns() == 975);        // the difference is between 920 and 1030
     CHECK(interval.half_width_ns() == 55);
-    interval.note_received(1'000 + 700, 790);  // this message was slower, so it does not narrow the interval
+    // This message was slower than the earlier ones, so it does not narrow the interval.
+    interval.note_received(1'000 + 700, 790);
     interval.note_sent(800, 1'000 + 990);
     CHECK(interval.half_width_ns() == 55);
     interval.note_received(1'000 + 900, 910);

@@ -30,7 +30,8 @@ class Stacks(top.WithJob):
 
     def start_loop(self, **settings):
         self.start("loop", **settings)
-        # Rank 1 may need some time to reach its loop, while rank 0 already trains. Rank 0 may still end the step before.
+        # Rank 1 may need some time to reach its loop, while rank 0 already trains. Rank 0 may still be in the previous
+        # step.
         text = self.stacks(self.pids[0])
         while FUNCTION not in text or "in step 2" in text:
             text = self.stacks(self.pids[0])

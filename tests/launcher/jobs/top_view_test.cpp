@@ -318,7 +318,7 @@ TEST_CASE("samples are taken from the memory of a job") {
     std::vector<std::vector<Look>> looks;
     const auto look = [&] { look_at_activities(job.value(), take_sample(job.value()).ranks, looks); };
     look();
-    CHECK(looks.at(0).empty());  // this rank does not record yet, so it has no looks
+    CHECK(looks.at(0).empty());  // this rank does not record yet, so there are no looks (samples of what the rank does)
     writer.begin();
     writer.note_set(0, "ranks 5, 6");
     look();

@@ -83,7 +83,7 @@ TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     CHECK(division.place_of_single(3) == 23);
     CHECK(division.place_of_single(4) == 24);
     // Adds a second pointer, which has the same distance to an aligned address, and a third pointer, whose elements are
-    // wider.
+    // wider than those of the first.
     division.include(memory + 20, 4);
     CHECK(division.vectors() == 5);
     division.include(memory + 8, 8);

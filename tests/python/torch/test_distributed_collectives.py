@@ -753,8 +753,8 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_who_waits_again_goes_on(self):
-        """A rank that starts another operation after a timeout cannot repair the order: the other ranks have executed
-        operations that this rank has not."""
+        """If a rank starts another operation after a timeout, the group refuses operations for good: the other ranks
+        have executed operations that this rank has not."""
         group = self.late_group()
         for starts_more in (False, True):
             tensor = torch.ones(1)

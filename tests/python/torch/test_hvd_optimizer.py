@@ -75,8 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that nothing but the parameter refers to a gradient. The optimizer may move
-#: a gradient without other references.
+#: Whether this version of PyTorch can tell that nothing but the parameter refers to a gradient. The optimizer moves
+#: only such gradients.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 

@@ -25,9 +25,9 @@ using collectives::cuda::DeviceAddress;
 using collectives::cuda::NcclCommunicator;
 using collectives::cuda::NcclResult;
 
-/// Begins anew: drops all queued work, streams, events, memory, kernels, errors, injected failures and violations, and
-/// makes `devices` simulated devices (1 to 8). No other thread may be inside the driver or NCCL. Real programs have no
-/// such function: errors such as an illegal address persist until the process ends.
+/// Begins anew: drops everything that earlier calls left (such as queued work, memory, injected failures and
+/// violations), and makes `devices` simulated devices (1 to 8). No other thread may be inside the driver or NCCL. Real
+/// programs have no such function: errors such as an illegal address persist until the process ends.
 void reset(std::uint64_t seed, int devices);
 
 /// Returns the misuses that were found, each as one text. A test asserts that the list is empty. A race is found only
@@ -86,7 +86,7 @@ void break_device(int device, CudaResult error);
 /// reports this access as a race, unless a synchronisation or a successful query orders all conflicting operations
 /// before it. After this call, the program may access the memory directly.
 void host_access(DeviceAddress address, std::size_t bytes, bool write);
-/// Like the function above, but for a pointer, for example to pinned memory.
+/// The same for a pointer, for example to pinned memory.
 inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }

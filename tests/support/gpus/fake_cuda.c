@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /*
- * Stands in for libcuda.so.1 in tests that no code of Rueda loads CUDA. When this library is loaded, and when cuInit is
- * called, it adds a line to the file that FAKE_CUDA_MARK names.
+ * Stands in for libcuda.so.1 in tests which check that no code of Rueda loads CUDA. When this library is loaded, and
+ * when cuInit is called, it adds a line to the file that FAKE_CUDA_MARK names.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ SKIPPED = 77  # CTest reports this exit status as "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
 LOOK = 0.1  # seconds between two checks for Ctrl-C
-PATIENCE = 15  # a command has this many seconds to end after Ctrl-C
+PATIENCE = 15  # the number of seconds that a command has to end after Ctrl-C
 
 # Keeps a host's namespaces alive until the script's standard input ends. This happens at the latest when the process
 # that created the host ends. Then the script ends all processes on the host and removes the folder. $3 is the machine's

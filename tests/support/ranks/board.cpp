@@ -122,7 +122,8 @@ std::string Board::phase_of(int rank) const {
     check_rank(rank);
     const Line& line = shared_->lines[static_cast<std::size_t>(rank)];
     Words words{};
-    // The version stays odd if the rank was killed while it wrote. The reader therefore gives up after some attempts.
+    // If the rank was killed while it wrote, the version stays odd. A reader, which waits for an even version,
+    // therefore gives up after some attempts.
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const std::uint32_t before = line.version.load(std::memory_order_acquire);
         for (std::size_t i = 0; i < kWords; ++i) {

@@ -47,8 +47,9 @@ constexpr auto kLookEvery = std::chrono::milliseconds(10);
     return found;
 }
 
-/// Returns the names of Rueda in /dev/shm. Open MPI's segments have the host's name in theirs. They belong to another
-/// test: the ranks of these tests are in processes without MPI, and simulated hosts are called rueda-h0, rueda-h1, ….
+/// Returns the names of Rueda's objects in /dev/shm. Segments of Open MPI are left out, although their names can
+/// contain "rueda": they contain the host's name, and simulated hosts are called rueda-h0, rueda-h1, …. Such segments
+/// belong to another test, because the ranks of these tests do not use MPI.
 [[nodiscard]] std::set<std::string> shared_memory_of_rueda() {
     std::set<std::string> found;
     std::error_code ignored;

@@ -98,8 +98,8 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Records that a callback has raised `error`. A Timeout breaks the order of operations permanently, because the
-        same callback may start more operations on other ranks.
+        """Records that a callback has raised `error`. A Timeout breaks the order of operations permanently: this rank
+        skips the rest of the callback, but on other ranks, the same callback may start more operations.
         """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
@@ -119,7 +119,7 @@ class Callbacks:
         return self._closes is not None
 
     def _run(self) -> None:
-        # Callbacks that C++ code has added to these futures also run on this thread, in no particular order.
+        # Callbacks that C++ code has added to the group's futures also run on this thread, in no particular order.
         _futures.mark_thread()
         while True:
             following = self._next()

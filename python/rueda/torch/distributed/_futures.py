@@ -33,8 +33,8 @@ class Watched(Protocol):
     """An operation to wait for."""
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Blocks for at most this number of seconds, and makes progress during this time. Returns True if the operation
-        has ended.
+        """Blocks for at most this number of seconds, and drives operations forward during this time. Returns True if
+        the operation has ended.
         """
 
     def has_ended(self) -> bool: ...

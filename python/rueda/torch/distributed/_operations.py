@@ -626,7 +626,7 @@ class Operations:
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("send", tensors, self.send, tensors, dst, tag)
         tensor = check(only(tensors, "send"), "send").contiguous()
-        tensor = tensor.cpu()  # messages go through the CPU's memory; a tensor that is there is not copied
+        tensor = tensor.cpu()  # messages go through the CPU's memory; a tensor in the CPU's memory is not copied
         self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
@@ -709,7 +709,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # sends to all members, because a member that calls late still gets the answer
+        for peer in arrivals:  # also to members that have not called yet: they get the answer when they call
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))

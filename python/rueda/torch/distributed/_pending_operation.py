@@ -39,7 +39,7 @@ class Order:
         self.group = group
         self._changing = threading.Lock()
         self._given_up: dict[object, str] = {}  # for each operation, by its key: a text that says how the wait ended
-        self._is_broken = False  # if True, another wait cannot repair the order
+        self._is_broken = False  # if True, the group refuses operations for good, even if another wait succeeds
 
     def check(self) -> None:
         """Checks that this rank may start an operation of the group. Call it before each operation.

@@ -57,10 +57,11 @@ public:
     [[nodiscard]] DeviceStream stream() const { return {device_, stream_}; }
     /// Returns the lines that the plugin wrote to the log.
     [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
-    /// Waits until all members are here. Throws if a member has failed.
+    /// Waits until all members have called this function. Throws if a member has failed.
     void meet();
 
-    /// In these tests, a set that has no launch order asks for one after this number of batches (SetCommunicator).
+    /// A set without a launch order asks from time to time whether it needs one. In these tests it asks after this
+    /// number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
     /// Makes and connects a communicator of all members. The n-th calls of all members make one communicator.
     /// Communicators with different numbers `id` are different process sets.

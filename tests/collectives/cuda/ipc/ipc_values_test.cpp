@@ -22,7 +22,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-constexpr std::size_t kGuard = 32;  ///< bytes around an output that must stay as they are
+constexpr std::size_t kGuard = 32;  ///< bytes around an output, which must not change
 constexpr std::byte kGuardByte{0x5a};
 
 std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t bytes) {
@@ -84,8 +84,8 @@ Case random_case(Random& random, std::uint32_t members, std::size_t slot) {
         made.operation != Operation::allreduce ? 1 : 1 + random() % (random() % 4 == 0 ? 400 : 5);
     for (std::size_t i = 0; i < tensors; ++i) {
         made.shapes.push_back(random_shape(random, members, tensors > 5 ? 200 : 5 * slot));
-        // Neighbouring tensors with the same dtype and reduction are reduced together, so most tensors get those of the
-        // tensor before.
+        // Neighbouring tensors with the same dtype and reduction are reduced together, so most tensors get the dtype
+        // and the reduction of the tensor before them.
         if (i > 0 && random() % 3 != 0) {
             const Segment& last = made.shapes[i - 1].segment;
             Segment& segment = made.shapes[i].segment;

@@ -92,7 +92,7 @@ int attribute_of(const Device& device, int attribute) {
             return 1 + device.ordinal;
         case kDeviceComputeMajor:
             return 9;
-        // the value 0: for the PCI domain and device, for the minor compute capability, and for unknown attributes
+        // The PCI domain and device, the minor compute capability, and unknown attributes have the value 0.
         default:
             return 0;
     }

@@ -52,7 +52,7 @@ struct Event {
     Device* device = nullptr;
     unsigned flags = 0;
     CompletionPtr recorded{};  ///< null: never recorded
-    bool is_captured = false;  ///< true if it was last recorded in a capturing stream
+    bool is_captured = false;  ///< true if the event was last recorded in a capturing stream
     int capture_mode = 0;
     std::thread::id capture_thread{};
     std::shared_ptr<class SharedEvent> shared{};  ///< for events between processes

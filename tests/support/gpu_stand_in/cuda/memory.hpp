@@ -31,7 +31,7 @@ struct Allocation {
     // For memory of another process:
     bool is_imported = false;
     int importing_device = kPinnedHost;
-    unsigned opened = 0;  ///< the number of times that it was opened and not closed
+    unsigned opened = 0;  ///< the number of times that the memory was opened and not closed
     std::uint64_t inode = 0;
 
     [[nodiscard]] bool is_reachable_by(int other) const {
@@ -64,8 +64,8 @@ public:
     [[nodiscard]] Allocation* find(DeviceAddress address);
     void free(Allocation& allocation);
     [[nodiscard]] std::size_t device_bytes() const;
-    /// Exchanges clocks with all processes that share memory with this one: each host program comes after everything
-    /// that the others know to have ended.
+    /// Exchanges clocks with all processes that share memory with this one: the next step of each host program then
+    /// counts as later than everything that the other host programs know to have ended.
     void exchange(Clock& host);
     void set_exported(Allocation& allocation) { shared_[allocation.base] = &allocation; }
     [[nodiscard]] std::map<DeviceAddress, std::unique_ptr<Allocation>>& all() { return allocations_; }

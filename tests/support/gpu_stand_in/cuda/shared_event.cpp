@@ -57,8 +57,8 @@ SharedEvent::~SharedEvent() {
     ::close(file_);
 }
 
-// Relaxed suffices for the numbers of records: the program orders a record before a wait in another process by its own
-// messages.
+// Relaxed suffices for the numbers of records: if a wait in another process must come after a record, the program
+// itself sends a message from one process to the other.
 std::uint64_t SharedEvent::record() { return page_->recorded.fetch_add(1, std::memory_order_relaxed) + 1; }
 std::uint64_t SharedEvent::last_record() const { return page_->recorded.load(std::memory_order_relaxed); }
 

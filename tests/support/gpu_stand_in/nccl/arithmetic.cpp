@@ -147,7 +147,7 @@ std::uint16_t to_half(float value) {
     // The distance of neighbouring halfs near the magnitude is 2^step. std::nearbyint() rounds to even.
     const int step = std::max(exponent - 11, -24);
     const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -step)));
-    // The bits of a subnormal number are the number of units. In the other case, a carry of the fraction correctly
+    // For a subnormal number, the bits are the number of units. For a normal number, a carry of the fraction correctly
     // increases the exponent.
     const std::uint32_t bits = step == -24 ? units : (static_cast<std::uint32_t>(step + 25) << 10U) + (units - 1024U);
     return static_cast<std::uint16_t>(sign | bits);

@@ -34,7 +34,7 @@ struct Communicator {
     bool is_blocking = true;
     bool is_connected = false;
     bool is_finalized = false;
-    /// Ends the waiting kernels. An abort stores it with release; the kernels load it with acquire.
+    /// Tells the waiting kernels to end. An abort stores this flag with release; the kernels load it with acquire.
     std::atomic<bool> aborted{false};
     NcclResult error = 0;  ///< asynchronous
     std::string last_error{};
@@ -95,8 +95,8 @@ public:
     [[nodiscard]] CommunicatorPtr find(collectives::cuda::NcclCommunicator handle);
     /// Returns the communicator if it can take a new operation. Otherwise sets error().
     [[nodiscard]] CommunicatorPtr find_ready(collectives::cuda::NcclCommunicator handle);
-    /// Waits until `is_over` returns true, while other threads and processes drive the communicator. Meanwhile the
-    /// caller counts as inside NCCL.
+    /// Waits until `is_over` returns true. Meanwhile other threads and processes advance the communicator, and the
+    /// caller counts as a thread inside NCCL.
     void wait(Communicator& communicator, const std::function<bool()>& is_over);
     void report(const std::string& what);
 

@@ -63,8 +63,8 @@ private:
         std::uint64_t inode;
         std::uint64_t bytes;
     };
-    std::atomic<std::uint64_t> posted_;  ///< post() stores it with release; has() loads it with acquire
-    /// consume() stores it with release; is_consumed() loads it with acquire
+    std::atomic<std::uint64_t> posted_;  ///< post() stores this number with release; has() loads it with acquire
+    /// consume() stores these numbers with release; is_consumed() loads them with acquire
     std::atomic<std::uint64_t> consumed_[kMostRanks];
     Slot slots_[kSlots];
 };
@@ -74,7 +74,7 @@ private:
 struct Region {
     enum class State : std::int32_t { absent, joined, finalized, aborted, lost };
     struct Member {
-        std::atomic<State> state;  ///< the member stores it with release; the others load it with acquire
+        std::atomic<State> state;  ///< the member stores its state with release; the other members load it with acquire
         std::int32_t process;
         std::int32_t device;
         std::uint64_t host;
