@@ -86,7 +86,7 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.keep();  // the callback may release the handle and still read its text
+        handle.keep();  // the callback may release the handle, and read the handle's text afterwards
         handle.call();
     }
     return {};

@@ -20,12 +20,12 @@
 namespace rueda::core {
 namespace {
 
-/// How long a report waits until the thread that drives progress has said which chunks the batch has. If this thread
-/// itself is stuck, it never answers.
+/// How long a report waits until the thread that drives progress has said which chunks the batch has. If the thread
+/// that drives progress is itself stuck, it never answers.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
-/// The part that a rank has not delivered, although another rank has delivered its part of this chunk or of a later
-/// chunk.
+/// Returns the part of a chunk that a rank has not delivered, although another rank has delivered its own part of the
+/// same chunk or of a later chunk. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -105,7 +105,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         const bool has_parts = add_parts(made, now_ns, source);
         const bool has_stacks = add_stacks(made, source);
         if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
-            // the report is not complete yet; the next call makes it again, and looks whether the answers have come
+            // the report still waits for stacks or chunks; the next call makes the report again, and checks whether
+            // they have arrived
             return std::nullopt;
         }
         stop_asking(source);

@@ -84,7 +84,7 @@ private:
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: no batch is stuck
     std::int64_t next_report_ns_ = 0;
-    std::uint64_t steps_ = 0;    ///< the steps that all members of this host together had done at the last look
+    std::uint64_t steps_ = 0;  ///< the steps that all members of this host together had done at the last call of look()
     std::int64_t moved_ns_ = 0;  ///< when `steps_` was last seen to change, or when the call was first seen
     bool asks_for_stacks_ = false;
     std::int64_t due_ns_ = 0;  ///< the time since which a report has waited for stacks and chunks; 0: no report waits

@@ -128,7 +128,7 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    // the notifications of `heard_` that are about members; each request fills it again
+    // the notifications of `heard_` that are about members; each request makes this list again
     std::vector<HeardNotification> members_heard_;
     std::vector<int> members_;
     std::int32_t rank_ = 0;

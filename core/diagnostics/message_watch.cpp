@@ -36,7 +36,7 @@ std::string name_of_message(const MessageOperation& operation) {
                : fmt::format("{} (waits for the work of GPU {})", name, operation.waits_for_gpu);
 }
 
-/// Notes in each send whether this rank also has a pending receive from the same peer, or from any rank.
+/// Sets a flag in the entry of each send if this rank also has a pending receive from the same peer, or from any rank.
 void note_receives(std::vector<MessageWatch::Late>& all) {
     for (MessageWatch::Late& late : all) {
         StallReport::Message& message = *late.tensor.message;
@@ -47,8 +47,8 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
-/// The oldest message, with the names of the other late messages. A rank publishes only one message, so the name of
-/// this message must also mention the other late messages.
+/// The oldest message, with the names of the other late messages. A rank can publish only one message. So the text that
+/// names this message also mentions the other late messages.
 StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
     constexpr std::size_t kNamed = 3;
     constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103

@@ -70,7 +70,7 @@ template <class RankOf>
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
 /// entry, "join()"; the time of this entry is the time of the last announcement of any tensor. If ranks wait for the
-/// end of the set, this is another entry (pending_end.hpp). Reads only words that any thread may read at any time. A
+/// end of the set, this is another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. A
 /// slot that changes while it is read is left out, because it is not stalled.
 ///
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:

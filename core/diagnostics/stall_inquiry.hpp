@@ -25,8 +25,8 @@ struct HostAccount {
     std::uint32_t host = 0;
     /// In each tensor, `ready` lists the host's ranks that have announced it, and `missing` is empty.
     std::vector<StallReport::Tensor> tensors;
-    /// If true, the account was cut: it does not contain tensors that come after the last of `tensors` in the order by
-    /// name and call.
+    /// If true, the end of the account was cut off: the account lacks the tensors that come after the last element of
+    /// `tensors` in the order by name and call.
     bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };
@@ -41,7 +41,7 @@ struct StallMessage {
     HostAccount account = {};
     /// For a question: the ranks whose stacks the accounts are to contain.
     std::vector<std::int32_t> stacks_of = {};
-    std::string reason = {};  ///< in a record message: the reason for the files
+    std::string reason = {};  ///< in a record message: the reason why the flight recorders are written to files
 };
 
 /// The length of the longest message, in bytes. An account contains as much as fits into it.
@@ -134,7 +134,7 @@ private:
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
-    /// A question for stacks that this host has not answered yet.
+    /// A question of the root for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
     // on hosts other than the root's: the reason in the last record message; "" if there was none
     std::string record_because_;

@@ -68,7 +68,7 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
         StallReport made = make_report(tensors, messages, now_ns);
         if (due.report && !add_stacks(made.missing_ranks, now_ns) &&
             settings_.has_time_for_stacks(pending.front().since_ns, now_ns)) {
-            return std::nullopt;  // the next tick makes the report again, and looks whether the answers have come
+            return std::nullopt;  // the next tick makes the report again, and checks whether the stacks have arrived
         }
         data = std::make_shared<const StallReport>(std::move(made));
     }

@@ -15,7 +15,7 @@ namespace rueda::core {
 
 /// All data of a stall report.
 struct StallReport {
-    /// Facts about a send or a receive that Tensor::name does not contain.
+    /// Facts about a send or a receive. Tensor::name does not contain these facts.
     struct Message {
         bool sends = false;
         bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
@@ -124,7 +124,8 @@ struct StallReport {
 struct AwaitedTensor {
     std::string name = {};   ///< empty for an unnamed operation
     std::uint64_t call = 0;  ///< number of an unnamed operation
-    /// this rank has not announced this tensor, because this earlier unnamed call is pending
+    /// the number of an earlier unnamed call that is pending; this rank announces this tensor only after that call; 0:
+    /// there is none
     std::uint64_t waits_behind = 0;
     bool is_group = false;         ///< this entry is the operation in which the ranks compare the group's number of
                                    ///< members; it has the group's name

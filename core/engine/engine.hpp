@@ -274,7 +274,8 @@ private:
     Status failed_with_;  // written once, before failed_
     // Allocated in advance: an abort must be reported even if memory has run out.
     PreparedFailure room_for_reason_;   // the text of the reason
-    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason with additions
+    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason, and a sentence that is added if another
+                                        // rank may still write
     std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;

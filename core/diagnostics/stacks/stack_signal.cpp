@@ -33,7 +33,7 @@ struct HandlerState {
         /// the signal; 0: the handler does nothing. The thread that installs the handler stores it with release; the
         /// handler loads it with acquire.
         0};
-    /// the process that installed the handler. Relaxed, because it is written before `number`
+    /// the process that installed the handler. Relaxed, because the process id is written before `number`
     std::atomic<pid_t> pid{0};
     /// The number of the capture that the handler has to make; 0: none. The capturing thread stores it with release.
     /// The handler that exchanges it for 0 makes the capture.
@@ -110,7 +110,8 @@ bool is_from_this_process(const siginfo_t* info) {
     return info != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid();
 }
 
-/// Runs in the main thread for a capture, and in any thread for a signal that this process has not sent itself.
+/// The handler. If this process has sent the signal for a capture, the handler runs in the main thread. If another
+/// process has sent the signal, the handler may run in any thread.
 void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
     const int saved_errno = errno;
     if (handler_state.number.load(std::memory_order_acquire) == number &&
