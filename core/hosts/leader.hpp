@@ -179,7 +179,7 @@ private:
     std::unordered_map<std::uint32_t, Awaited> awaited_;  // for each slot: its operation
     /// the calls of the root's current batch, until the batch is complete
     std::vector<Registrar<Atomics>::Call> batch_;
-    // for each attachment: it is in use until all members have read the log up to this position
+    // for each attachment: the attachment is in use until all members have read the log up to this position
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
     std::uint64_t executed_ = 0;  // root only: the number of executed batches

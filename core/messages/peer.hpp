@@ -72,7 +72,7 @@ struct MessagePeer {
     bool has_unread = false;  ///< more frames have arrived than one step handles
     bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
     bool holds_job = false;   ///< true while unsent replies to this peer count as one pending operation of this rank
-    bool is_leaving = false;  ///< the peer has shut down; what it wrote before must still be read
+    bool is_leaving = false;  ///< the peer has shut down; this rank must still read what the peer wrote before
     bool is_gone = false;
     bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down
     bool asks = false;       ///< this rank asked the peer to tell it when the peer shuts down

@@ -20,8 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// How often this rank looks for messages of other hosts while it waits for none. The sender of such a message may wait
-/// until it learns that this rank keeps the message.
+/// How often this rank checks for messages of other hosts while it waits for no such message. The sender of such a
+/// message may wait until it learns that this rank keeps the message.
 constexpr std::int64_t kProbeNs = 5'000'000;
 /// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
 /// it shuts down.
@@ -91,8 +91,8 @@ Status Messenger::hear_knocks() {
 
 /// Handles the ranks of this host that have shut down since the last call of this function.
 Status Messenger::hear_departures() {
-    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first announces the sleep
-    // and then reads this count.
+    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first stores that it
+    // sleeps and then reads this count.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
@@ -204,7 +204,8 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // a peer on the same host learns this from the door, so it needs no frame
+            reply(peer, FrameKind::gone, 0);  // a peer on the same host learns from the flag in this rank's door that
+                                              // this rank has shut down, so it needs no frame
         }
         return {};
     }
@@ -316,7 +317,7 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     switch (kind) {
         case FrameKind::dropped:
             message.state = SendingMessage::State::dropped;  // the operation stays in this state until this rank learns
-                                                             // the reason
+                                                             // why its send must end
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;

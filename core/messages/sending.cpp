@@ -18,7 +18,8 @@ constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond this
 /// limit are offered instead: the sender keeps their bytes until the receiver asks for them.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// The approximate memory, in bytes, that a kept message needs in addition to its content.
+/// A message that the receiver keeps until its receive is called needs about this many bytes of memory in addition to
+/// its content.
 constexpr std::uint64_t kLeastCharge = 128;
 
 /// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.

@@ -6,8 +6,8 @@
 
 namespace rueda::core {
 
-/// What a member of a process set does with its GPU at present, in the word Cursor::device. Stall reports of all ranks
-/// of the host read the word.
+/// What a member of a process set does with its GPU at present. The member stores this in Cursor::device, and the stall
+/// reports of all ranks of the host read it.
 struct DeviceState {
     /// The phases of a batch. Up to `launching`, the member has begun the batch and not launched it; the later phases
     /// are those of the launched work.
@@ -22,10 +22,10 @@ struct DeviceState {
         waits_for_inputs,  ///< the GPU has not done the program's work before the call
         copies,            ///< the GPU copies tensors between its memory and the host's
         on_cpu,            ///< the CPU exchanges the tensors' data with the other members
-        in_peer_memory,    ///< the GPU works on a part of the tensors in GPU memory that the members share
-        meets_peers,       ///< did its share of a part there, and waits for the other members
+        in_peer_memory,    ///< the GPU works on a part of the tensors, in memory of GPUs that the members share
+        meets_peers,       ///< the GPU did its share of such a part, and waits for the other members
     };
-    /// Whether the inputs of the oldest launched batch are ready. This is looked up only for a batch that takes long.
+    /// Whether the inputs of the oldest launched batch are ready. This is checked only if a batch takes long.
     enum class Inputs : std::uint8_t { unknown, awaited, ready };
 
     Phase phase = Phase::idle;

@@ -41,8 +41,8 @@ struct NegotiationExtent {
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    /// per slot: the number of refused names that the table of refusals can remember. Names are refused only after all
-    /// slots were taken, and only then the table uses memory.
+    /// the number of refused names that the table of refusals can remember for each slot. A name is refused only if all
+    /// slots are taken, and the table uses memory only then.
     std::uint32_t refusals_per_slot = 4;
     /// The number of slots, from the first one on, that have a payload buffer for tensors larger than kInlineBytes.
     std::uint32_t payload_slots = 0;
@@ -72,7 +72,7 @@ struct NegotiationExtent {
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
-/// Counts the announcements in a slot, in one 64-bit word. The word only grows until the slot is retired.
+/// Counts the announcements in a slot, in one 64-bit word. The word never gets smaller until the slot is retired.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
     /// added together with kOne if the rank's metadata differs from the slot's
@@ -84,8 +84,8 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
 };
 
-/// A copy, outside of shared memory, of a Place (the data of an announcement). A mailbox record carries this copy if
-/// the rank does not know the tensor's slot yet.
+/// A copy, outside of shared memory, of a Place (the data of an announcement). If the rank does not know the tensor's
+/// slot yet, it sends this copy in a record of its mailbox.
 struct PlaceContent {
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -100,8 +100,8 @@ struct PlaceContent {
 };
 
 /// The data of one rank's announcement. The rank writes it before it counts the announcement. Members read it after
-/// they have read the call in the log; for a direct announcement, as soon as they see `stamp`. The stall monitor reads
-/// `stamp` and `announced_ns` at any time.
+/// they have read the call in the log. If the announcement is direct, members read it as soon as they see `stamp`. The
+/// stall monitor reads `stamp` and `announced_ns` at any time.
 template <class Atomics>
 struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
@@ -115,7 +115,7 @@ struct alignas(base::kCacheLine) Place {
         kUncounted = 64,  ///< an average does not count this rank; this flag is set only together with kJoined
     };
 
-    /// generation + 1 of the last announcement here; the generation numbers the uses of the slot
+    /// the generation of the last announcement here, plus 1; the generation is the number of a use of the slot
     typename Atomics::template Atomic<std::uint64_t> stamp{0};
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
