@@ -61,7 +61,7 @@ public:
         return true;
     }
 
-    /// Forgets all names. Call this at the end of a join, when every announced operation has ended.
+    /// Forgets all names. Call this when a join ends, because every announced operation has ended then.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {

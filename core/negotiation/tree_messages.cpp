@@ -207,7 +207,8 @@ void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
     out.number(static_cast<std::uint8_t>(MessageKind::heartbeat));
 }
 
-/// Parses a message. Lists grow as their elements are read, so a false length cannot cause a large allocation.
+/// Parses a message. Each list gets memory only for the elements that were read, so a false length cannot cause a large
+/// allocation.
 class Parser {
 public:
     Parser(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts)

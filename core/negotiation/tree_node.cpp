@@ -65,7 +65,7 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // this constructor has copied what the node needs
+    options_.host_of = {};  // the node needs this no longer: the constructor has copied what the node uses
 }
 
 /// Assigns every host of the subtree to this host or to one of its children. A host below a child belongs to the same
@@ -292,9 +292,10 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks joined contributors to announce a tensor that other contributors have announced. The joined contributors get
-/// the request after all decisions that were made so far, because the other contributors knew these decisions when they
-/// announced the tensor. The request comes before the decision about the tensor.
+/// A contributor is this host, or a child with its subtree. Asks the contributors that have joined to announce a tensor
+/// that other contributors have announced. The joined contributors get the request after all decisions that were made
+/// so far, because the other contributors knew these decisions when they announced the tensor. The request comes before
+/// the decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -312,8 +313,8 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // If a host announced the tensor by its id, that host uses the id. The root keeps an id that a host uses, so
-        // every contributor knows the id.
+        // If a host announced the tensor by its id, that host uses the id. The root keeps an id as long as a host uses
+        // it, so every contributor (this host, or a child with its subtree) knows the id.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -431,8 +432,8 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // An announcement without claims stands for the metadata of the last call. If other announcements have claims, such
-    // an announcement must be turned into a claim too.
+    // An announcement without claims stands for the metadata of the last call. If other announcements of the tensor
+    // have claims, this announcement must be turned into a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));

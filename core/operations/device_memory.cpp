@@ -38,7 +38,7 @@ std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     return std::max(number, kInNcclMemory);
 }
 
-/// An address that is null is not used, so it does not count.
+/// If an address is null, the operation does not use it, so it is ignored.
 std::uint64_t place_of(const Request& request, const DeviceMemoryPtr& input, const DeviceMemoryPtr& output) {
     const auto is_in_nccl_memory = [](const DeviceMemoryPtr& memory) {
         return memory != nullptr && memory->is_from_nccl;

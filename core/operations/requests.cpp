@@ -259,7 +259,7 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
 }
 
 /// Fills in the caller's output for rows from all ranks. Its rows must have the shape of the input's rows. The number
-/// of rows is checked later, when all ranks have announced theirs.
+/// of rows is checked later, when all ranks have announced their numbers of rows.
 Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {

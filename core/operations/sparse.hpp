@@ -29,7 +29,7 @@ public:
     static constexpr std::size_t kMembers = 3;
     static constexpr std::size_t kResults = 2;  ///< the positions and the values
 
-    /// Creates the object. Finds every mistake that this rank can find alone.
+    /// Creates the object. Finds every mistake that this rank can find without the other ranks.
     [[nodiscard]] static Result<std::unique_ptr<SparseAllreduce>> make(const rueda_tensor& indices,
                                                                        const rueda_tensor& values,
                                                                        std::span<const std::int64_t> shape,

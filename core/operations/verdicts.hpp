@@ -13,8 +13,8 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/types.hpp"
 
-/// What the ranks found when they checked an operation (docs/design/0009-verify.md), and the conclusion from their
-/// findings. Pure functions.
+/// The findings of the ranks when they checked the data of an operation (docs/design/0009-verify.md), and the error
+/// that follows from these findings. Pure functions.
 namespace rueda::core {
 
 /// The finding of one rank.

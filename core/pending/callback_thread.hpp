@@ -24,7 +24,8 @@ public:
 
 private:
     friend class CallbackThread;
-    // the link to the next call of the queue; written before the push, read by the thread that takes the queue
+    // the link to the next call of the queue; the pushing thread writes the link before the push, and the thread that
+    // takes the queue reads it
     QueuedCall* next_ = nullptr;
 };
 
@@ -55,11 +56,12 @@ private:
     [[nodiscard]] bool close_if_empty();
 
     /// A list of calls, the newest first. A closed queue holds only the closed mark. seq_cst: a thread pushes a call
-    /// and then checks for a sleeper; the callback thread announces its sleep (LocalEvent) and then reads the list.
-    /// Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the content of
-    /// the call, and the exchange in run() acquires it.
+    /// and then checks for a sleeper; the callback thread first stores that it sleeps (LocalEvent) and then reads the
+    /// list. Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the
+    /// content of the call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
-    std::atomic<bool> stopping_{false};  // seq_cst like newest_: stop() stores this and then notifies
+    std::atomic<bool> stopping_{
+        false};  // seq_cst, for the same reason as newest_: stop() stores this and then checks for a sleeping thread
     base::LocalEvent event_;
     std::mutex mutex_;  // protects the next two members; a thread that holds it takes no other lock and does not wait
     bool stopped_ = false;

@@ -52,11 +52,11 @@ public:
         if (!status.is_ok()) {
             fail(status);
         }
-        // `on_done_` is read before the count is decremented: without a callback, a waiting thread may destroy the
+        // `on_done_` is read before the count is decremented. If there is no callback, a waiting thread may destroy the
         // object as soon as the count is 0.
         const OnDone on_done = on_done_;
-        // seq_cst: a waiting thread announces its sleep (LocalEvent) and then reads the count in done(). Either that
-        // thread sees the count, or this thread wakes it.
+        // seq_cst: a waiting thread first stores that it sleeps (LocalEvent) and then reads the count in done(). Either
+        // that thread sees the count, or this thread wakes it.
         if (remaining_.fetch_sub(1, std::memory_order_seq_cst) == 1 && on_done != nullptr) {
             on_done(*this);
         }
@@ -71,15 +71,16 @@ public:
     }
     /// Whether expect_launches() was called.
     [[nodiscard]] bool is_on_device() const { return is_on_device_; }
-    /// Call this when the work of a member has been given to the device. `end` is the event after this work. The last
-    /// event covers all members, also those of earlier batches (DeviceCommunicator::end()). If the member has failed
-    /// before its launch, `end` is null; fail() must have been called in this case.
+    /// Call this when the work of a member has been given to the device. `end` is the event after this work. The event
+    /// of the last member comes after the work of all members, also of those in earlier batches
+    /// (DeviceCommunicator::end()). If the member has failed before its launch, `end` is null; fail() must have been
+    /// called in this case.
     void launched(const collectives::DeviceEventPtr& end) {
         if (end != nullptr) {
             device_end_ = end;
         }
-        // seq_cst, as in complete_one(): is_launched() is what a thread in wait_on_stream() waits for. The decrement
-        // also publishes the event and the failure.
+        // seq_cst, for the same reason as in complete_one(): a thread in wait_on_stream() waits until is_launched() is
+        // true. The decrement also publishes the event and the failure.
         unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
     }
     /// Whether the work of all members has been given to the device, or has failed. Only for an operation on a device.

@@ -25,8 +25,8 @@ public:
     /// false if the operation has ended and the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
         // seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one() decrements the
-        // count and then reads the state in take_at_end(). At least one of the threads sees the store of the other. If
-        // both do, the exchange decides which of them makes the call.
+        // count and then reads the state in take_at_end(). So at least one of the two threads sees what the other has
+        // stored. If both see it, the exchange decides which of them makes the call.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
