@@ -30,8 +30,8 @@ public:
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
-    /// Returns true if the completing thread must hand over the call. Without a registered callback, this is a single
-    /// load.
+    /// Returns true if the completing thread must hand over the call. If no callback is registered, this function needs
+    /// only a single load.
     [[nodiscard]] bool take_at_end() {
         return state_.load(std::memory_order_seq_cst) == State::armed &&
                state_.exchange(State::taken, std::memory_order_acq_rel) == State::armed;
@@ -40,7 +40,7 @@ public:
 private:
     enum class State : std::uint8_t { idle, armed, taken };
     std::atomic<State> state_{State::idle};
-    std::atomic<bool> claimed_{false};  // relaxed: it only decides which thread may write
+    std::atomic<bool> claimed_{false};  // relaxed: the exchange only decides which thread may write
 };
 
 }  // namespace rueda::core

@@ -79,7 +79,7 @@ void TensorTable::release() {
         std::vector<std::uint32_t>().swap(free_tickets_);
         return;
     }
-    for (auto& [name, entry] : by_name_) {  // these entries stay, with their tickets; only their slots are taken away
+    for (auto& [name, entry] : by_name_) {  // pinned entries stay, with their tickets; they lose only their slots
         entry->slot = kNoSlot;
     }
 }

@@ -16,8 +16,8 @@ using collectives::Operation;
 namespace {
 
 /// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place.
-/// Each rank must then wait for the other ranks' shares, but fewer cache lines move, which saves more time than the
-/// wait costs.
+/// Each rank must then wait for the shares that the other ranks combine. But fewer cache lines move between the cores,
+/// which saves more time than the wait costs.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace

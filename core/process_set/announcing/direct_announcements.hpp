@@ -76,8 +76,9 @@ public:
     /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
     /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. Returns
-    /// true if the operation has ended. The completion is then marked as done only if it holds a part of the result
-    /// (for an operation of variable size). Returns false if the operation is pending like any other.
+    /// true if the operation has ended. In that case, the completion is marked as done only if it holds a part of the
+    /// result (for an operation of variable size). Returns false if the operation has not ended; it is then pending
+    /// like any other operation.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:

@@ -19,8 +19,8 @@ using collectives::StepWork;
 
 namespace {
 
-/// The interval at which this rank checks whether the inputs of a long batch are ready. A check costs one call of the
-/// driver for each input, and only stall reports need its result.
+/// If a batch takes long, this rank checks at this interval whether the inputs of the batch are ready. A check costs
+/// one call of the driver for each input, and only stall reports need its result.
 constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
@@ -351,7 +351,7 @@ void DeviceBatches::publish(DeviceState::Phase phase) {
     state_.phase = phase;
     state_.device = device_;
     state_.set = phase == DeviceState::Phase::waits_for_set ? communicator_->awaited_set() : -1;
-    // Relaxed, also in publish_oldest(): stall reports read these words seconds later.
+    // Relaxed, also in publish_oldest(): stall reports read these values only seconds later.
     view_.memory.cursor(view_.rank).device.store(state_.word(), std::memory_order_relaxed);
 }
 
@@ -416,8 +416,8 @@ void DeviceBatches::note_times(const Launched& batch) {
     }
 }
 
-/// Ends the operations of the batch that was launched first. The batch stays counted until they have ended, so that the
-/// program's shutdown waits for their ends.
+/// Ends the operations of the batch that was launched first. The batch stays counted until its operations have ended,
+/// because the program's shutdown must wait for these ends.
 void DeviceBatches::end_first(const Status& status) {
     const Launched batch = std::move(launched_.front());
     launched_.pop_front();

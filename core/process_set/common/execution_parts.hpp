@@ -33,7 +33,7 @@ public:
 private:
     using Part = base::RecorderWriter::Part;
 
-    /// Adds a step to the open part, or begins a new part if the open one is of another kind.
+    /// Adds a step to the open part, or begins a new part if the open part is of another kind.
     void extend(base::PartKind kind, std::uint64_t begin, std::uint64_t end);
     void close(std::uint64_t next_begin);
     void finish(std::uint64_t end);

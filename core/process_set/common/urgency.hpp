@@ -4,7 +4,7 @@
 
 namespace rueda::core {
 
-/// Which thread will execute the operations that an announcement completes.
+/// Which thread will execute the operations that become ready by an announcement.
 enum class Urgency {
     background,  ///< no thread waits yet; whichever thread drives progress when the log calls the operations will
                  ///< execute them

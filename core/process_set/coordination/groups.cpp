@@ -167,7 +167,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     // mismatch replaces the error of that member.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        // the members were held back until all ranks had announced the number, so no rank has announced a member
+        // the members were held back until all ranks had announced the group's number of members, so no rank has
+        // announced a member
         announcer_.end_held(entry, mismatch);
         return {};
     }
@@ -185,8 +186,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that every number of members is possible. A larger number than this rank's own leads to longer member names,
-/// which this rank has not checked.
+/// Checks that every number of members is possible. If another rank's number is larger than this rank's, the names of
+/// its members are longer, and this rank has not checked them.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
@@ -204,8 +205,9 @@ Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_
     return {};
 }
 
-/// Announces a group of 0 members under each member name of a group of `count` members. No caller can start such a
-/// group, so the announcement cannot match. `entry` is still pending, so callers of this rank cannot use these names.
+/// Announces a group of 0 members under each member name of a group of `count` members. No caller can start a group of
+/// 0 members, so the announcement matches no other rank's. `entry` is still pending, so callers of this rank cannot use
+/// these names.
 void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, view_.identity.id, nothing);

@@ -32,7 +32,8 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        announcer_.turn_direct();  // before its shutdown, a rank may have announced the operation directly
+        announcer_
+            .turn_direct();  // a rank that has shut down may have announced the operation directly before its shutdown
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
     if (!follow(entry)) {
@@ -101,7 +102,7 @@ bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slo
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        waking_.ring_behind(position + 1);  // the other members may be asleep, without a pending operation
+        waking_.ring_behind(position + 1);  // the other members may be asleep, because they have no pending operation
     }
     return true;
 }
@@ -118,8 +119,9 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 }
 
 /// Moves the cursor past `position`, after which this rank announces nothing more in one slot or in any slot. Wakes
-/// members that wait for an announcement of this rank, because it will not come. Whether a direct announcement of this
-/// rank can be completed may depend on members that have not read this entry, so those members are woken too.
+/// members that wait for an announcement of this rank, because this rank will not make that announcement. Whether a
+/// direct announcement of this rank can be completed may depend on members that have not read this entry, so those
+/// members are woken too.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -160,8 +162,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads the metadata that each member has announced, except members that have joined. If some metadata is such that no
-/// correct rank announces it, ends the job and returns false.
+/// Reads the metadata that each member has announced, except members that have joined. If a member's metadata are such
+/// that no correct rank announces them, ends the job and returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -276,7 +278,7 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // no rank can complete it directly, because another rank counted its announcement
+        direct_.forget();  // no rank can complete the operation directly, because another rank counted its announcement
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
@@ -333,7 +335,7 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
 }
 
 /// Handles the refusal of one member's announcement by name. That member ends its operation. Every other member only
-/// wakes it.
+/// wakes that member.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {
