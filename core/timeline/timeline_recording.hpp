@@ -59,7 +59,7 @@ private:
     using Nanoseconds = std::chrono::nanoseconds;
 
     Status record();
-    /// Looks once at the rings of all ranks. For each ring, computes which part of its records was new (from 0 to 1).
+    /// Reads the rings of all ranks once. For each ring, computes which share of its records was new (from 0 to 1).
     /// Returns the largest of these values.
     Result<double> round();
     Status finish(std::int64_t stopped_ns);
