@@ -40,7 +40,8 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
 /// If a stall caused an abort, the reason of the abort contains this text. ruedarun searches for the text in the
-/// reasons that ranks report. A separate flag is not possible, because reasons pass through other hosts as text.
+/// reasons that ranks report. A separate flag is not possible, because the reason of an abort is sent to other hosts
+/// only as a text.
 inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (";
 /// Whether `reason` says that a stall ended the job.
 [[nodiscard]] inline bool is_reason_of_stall(std::string_view reason) {

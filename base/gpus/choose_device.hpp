@@ -12,7 +12,7 @@
 
 namespace rueda::base {
 
-/// The facts that decide which GPU a rank uses, besides the visible GPUs.
+/// The facts that, together with the visible GPUs, decide which GPU a rank uses.
 struct DeviceRequest {
     int local_rank = 0;
     int local_size = 1;
@@ -48,7 +48,7 @@ struct DeviceRequest {
 
 /// Returns the number of GPUs that Slurm gives to each task, either through CUDA_VISIBLE_DEVICES or by hiding the other
 /// GPUs. Returns 0 if Slurm gives none, or if srun has not started this process as one of at least `job_size` tasks.
-/// (mpirun uses srun to start one process on each host, and the ranks inherit that process's variables.)
+/// (If mpirun uses srun to start one process on each host, the ranks only inherit Slurm's variables from that process.)
 [[nodiscard]] int gpus_per_slurm_task(const EnvironmentLookup& environment, int job_size);
 
 }  // namespace rueda::base

@@ -44,14 +44,14 @@ public:
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
         // The version changes by an acq_rel read-modify-write instead of a fence, because ThreadSanitizer does not know
-        // standalone fences. The function read() loads the version before and after it loads the text.
+        // standalone fences. read() loads the version both before and after it loads the text.
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);
         }
         version_.store(version + 2, std::memory_order_release);
     }
-    /// Returns an empty text if the writer does not finish in time, for example because it died.
+    /// Returns an empty text if the writer does not finish in time, for example because the writer died.
     [[nodiscard]] std::string read() const {
         Copy copy;
         return std::string(read(copy));
