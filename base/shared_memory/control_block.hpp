@@ -102,8 +102,8 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
 
-    // The pending send or receive in which a caller of this rank has waited longest. It is written only if this wait is
-    // already long. Other ranks of the host read it for their reports.
+    // The pending send or receive in which a caller of this rank has waited longest. The rank writes this only if the
+    // wait is already long. Other ranks of the host read it for their reports.
     alignas(kCacheLine) SharedText<104> message;
     std::atomic<std::int64_t> message_since_ns{0};
     std::atomic<std::uint64_t> message_kind{0};  ///< see core/diagnostics/awaited_message.hpp; 0: no such message
@@ -159,8 +159,8 @@ struct alignas(4096) ControlBlock {
     [[nodiscard]] StackBlock& stack_of(std::uint32_t member) {
         return *reinterpret_cast<StackBlock*>(stacks + member * sizeof(StackBlock));
     }
-    /// The StackBlocks, stored as plain bytes so that the constructor does not write to this memory, which few jobs
-    /// use. New shared memory consists of zeros, and zeros are a valid initial state.
+    /// The StackBlocks, stored as plain bytes. The constructor therefore does not write to this memory, which only few
+    /// jobs use. New shared memory consists of zeros, and zeros are a valid initial state.
     alignas(kCacheLine) std::byte stacks[kMaxLocalRanks * sizeof(StackBlock)];
 };
 

@@ -20,7 +20,7 @@ using OperationGroup = std::vector<TimelineOperation>;
 /// when all ranks of the operation have added their records. The number of operations in the object is limited.
 class OperationGroups {
 public:
-    /// If the object holds more than `most_operations` operations, it releases the oldest.
+    /// If the object holds more than `most_operations` operations, it releases the groups of the oldest operations.
     explicit OperationGroups(std::size_t most_operations) : most_operations_(most_operations) {}
 
     /// Adds an operation of one rank. `members` is the number of ranks that take part in it. Appends to `ready` every
