@@ -533,17 +533,17 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
                            const rueda_options* options);
 
 /*
- * Messages from one rank to another. They are independent of all other operations: nothing is negotiated, and no third
- * rank takes part. A message is matched with a receive that the other rank has started with the same tag and process
- * set. Messages with the same sender, receiver, tag and set arrive in the order of the calls. A peer is given as its
- * rank in the job; a rank may send to itself. Dtype and number of bytes must be the same on both sides, otherwise both
- * sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no name and needs
- * no slot.
+ * Messages from one rank to another rank. They are independent of all other operations: nothing is negotiated, and no
+ * third rank takes part. A message is matched with a receive that the other rank has started with the same tag and
+ * process set. Messages with the same sender, receiver, tag and set arrive in the order of the calls. A peer is given
+ * as its rank in the job; a rank may send to itself. Dtype and number of bytes must be the same on both sides,
+ * otherwise both sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no
+ * name and needs no slot.
  *
  * A send completes when its message was received. A send of up to 8 KiB may complete earlier: when the message has
- * arrived while the receiver waits or polls in Rueda for something else. With such small messages, both sides may send
- * first and receive afterwards. (If the later receive does not fit the message, the sender gets a line in its log
- * instead of RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
+ * arrived while the receiver waits or polls in Rueda for something else. So if two ranks exchange such small messages,
+ * both may send first and receive afterwards. (If the send has completed earlier and the receive does not fit the
+ * message, the sender gets a line in its log instead of RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
@@ -573,9 +573,9 @@ enum rueda_join_average {
 };
 
 /**
- * For a rank that has fewer batches than other ranks. After this call, the rank announces no more operations. The call
- * blocks until every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that
- * joined last, which is the same on all ranks.
+ * Call this on a rank that has fewer batches than other ranks and will start no more operations. The call blocks until
+ * every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that joined last,
+ * which is the same on all ranks.
  *
  * Until all ranks have joined, allreduces and barriers of the other ranks work without this rank, in the world and in
  * all process sets that it belongs to. Operations that need data of every rank (broadcast, allgather, alltoall,
@@ -603,11 +603,11 @@ RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /**
  * Waits until all ranks have called an operation on a GPU and all its work has been given to the GPU. Does not wait
- * until the GPU has done the work. Makes the work that the caller puts into `stream` from now on wait for the
- * operation's end. The host can therefore go on while the operation runs. If the tensors move through the host's memory
- * (docs/gpu.md), and for a send, this function also waits until the ranks have done their part on the host. Returns the
- * operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an operation in the CPU's
- * memory, this function does the same as rueda_wait.
+ * until the GPU has done the work. Work that the caller puts into `stream` from now on waits for the operation's end.
+ * The host can therefore go on while the operation runs. This function waits longer in two cases: if the tensors move
+ * through the host's memory (docs/gpu.md), and for a send. It then also waits until the ranks have done their part on
+ * the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an
+ * operation in the CPU's memory, this function does the same as rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
@@ -634,9 +634,9 @@ typedef void (*rueda_callback)(int status, const char* message, void* data);
 /**
  * Calls `callback` once, when the operation has completed. If the operation has already completed, the calling thread
  * calls `callback` before this function returns. Otherwise a thread of Rueda calls it later. The callback must not
- * delay the thread that calls it: the callback may start operations, but must not wait for one. A handle has at most
- * one callback; a second one is refused with RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is
- * called.
+ * delay the thread that calls it: the callback may start operations, but must not wait for an operation. A handle has
+ * at most one callback; a second callback is refused with RUEDA_INVALID_ARGUMENT. The handle may be released before the
+ * callback is called.
  */
 RUEDA_API int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 /** Releases the handle. A pending operation continues, and still uses its input and output. NULL is allowed. */
@@ -652,8 +652,9 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 /**
  * Allocates memory of a device. `device_type` must be RUEDA_CUDA, and `device_index` is the device's number among those
  * that the process sees. If NCCL can allocate memory (2.19 and newer), the memory comes from NCCL, and Rueda registers
- * it: if all ranks of a process set on one host pass such memory for a tensor, NCCL reads and writes it without copies
- * of its own. Otherwise the memory comes from NVIDIA's driver. docs/gpu.md has the details.
+ * it. If all ranks of a process set on one host pass such memory for a tensor, NCCL reads and writes the tensor without
+ * copies of its own. If NCCL cannot allocate memory, the memory comes from NVIDIA's driver. docs/gpu.md has the
+ * details.
  *
  * The contents are undefined. The call may wait for work of the device. Returns RUEDA_RESOURCE_EXHAUSTED if the device
  * has not enough memory, and RUEDA_UNSUPPORTED if the process can use no GPU. The memory stays valid after
@@ -662,9 +663,9 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
 /**
  * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may still use
- * memory of rueda_allocate. An operation may still use memory of a device: it is then freed after the operation. The
- * program's own work on the device that uses the memory must have ended. The driver may let the call wait for other
- * work of the device, as cudaFree does.
+ * memory of rueda_allocate. A pending operation may still use memory of a device; this memory is freed after the
+ * operation. The program's own work on the device that uses the memory must have ended. The call may have to wait for
+ * other work of the device, like cudaFree.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 
@@ -696,9 +697,10 @@ RUEDA_API int rueda_busy_end(void);
  * Writes counts of what this rank has done, as a JSON object:
  * {"rank":0,…,"rueda_batches_total":12,"rueda_operations_total":{"allreduce":24,…}}. docs/metrics.md explains the
  * members. Writes the size of the text, with the terminating zero, to `bytes`. If `capacity` is smaller, `text` gets an
- * empty text. If `capacity` is 0, `text` may be NULL. A number may have one more digit at the next call, so repeat the
- * call until the text fits. The function does not communicate or wait, takes tens of microseconds, and also works after
- * an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after rueda_shutdown.
+ * empty text. If `capacity` is 0, `text` may be NULL. At the next call the text may be longer, because a number may
+ * have one more digit. So repeat the call until the text fits. The function does not communicate or wait, takes tens of
+ * microseconds, and also works after an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after
+ * rueda_shutdown.
  */
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 
@@ -734,10 +736,10 @@ RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
  */
 RUEDA_API int rueda_stack_signal(int32_t* number);
 /**
- * Makes stall reports also show the frames of an interpreter. The binding of the interpreter's language calls this
- * function after rueda_init. Before this call, the binding must have installed a handler for rueda_stack_signal()
- * without SA_SIGINFO, as Python's faulthandler.register does. This handler must write the traceback of the interrupted
- * thread to the file `descriptor`.
+ * After this call, stall reports also show the frames of an interpreter, such as Python's. The binding of the
+ * interpreter's language calls this function after rueda_init. Before this call, the binding must have installed a
+ * handler for rueda_stack_signal() without SA_SIGINFO, as Python's faulthandler.register does. This handler must write
+ * the traceback of the interrupted thread to the file `descriptor`.
  *
  * This function installs Rueda's own handler again, and Rueda's handler calls the interpreter's handler. For each
  * stack, Rueda reads the file and empties it, so the file must allow ftruncate and pread. The descriptor and the
