@@ -41,7 +41,7 @@ inline constexpr std::array<std::string_view, 9> kTorchVariables = {
     "RANK",      "WORLD_SIZE",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "GROUP_RANK",
     "NODE_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/// Returns the names of those variables in an environment which torchrun or ruedarun may have set: kTorchVariables,
+/// Returns the names of variables of an environment that torchrun or ruedarun may have set: kTorchVariables,
 /// TORCHELASTIC_*, and three names that begin with ROLE_. If a rank of another job starts this job, these variables
 /// describe the other job and must be removed. For example, TORCHELASTIC_USE_AGENT_STORE says that torchrun itself
 /// listens at MASTER_PORT.

@@ -15,10 +15,10 @@
 
 namespace rueda::launcher {
 
-/// Ranks that mpirun starts, on this host or on several. Each rank has a supervisor as its parent (supervisor.hpp),
-/// which reports to ruedarun over a FrameLink. If all ranks are on this host, the link is a Unix socket. Over this
-/// socket, each rank gets ruedarun's descriptors for its output, for example the terminal. If there are several hosts,
-/// the link is a TCP connection, and the supervisor sends the rank's output over it.
+/// Ranks that mpirun starts, on one or several hosts. Each rank has a supervisor as its parent (supervisor.hpp), which
+/// reports to ruedarun over a FrameLink. If all ranks are on this host, the link is a Unix socket. Over this socket,
+/// each rank gets ruedarun's descriptors for its output, for example the terminal. If there are several hosts, the link
+/// is a TCP connection, and the supervisor sends the rank's output over it.
 class MpiRanks final : public RankGroup {
 public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
