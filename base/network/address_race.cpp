@@ -90,8 +90,8 @@ private:
         if (!nonce.is_ok()) {
             return give_up(nonce.status().message());
         }
-        ::fcntl(connecting_.value(), F_SETFL,
-                O_NONBLOCK);  // until now, the descriptor of a Unix socket was in blocking mode
+        // until now, the descriptor of a Unix socket was in blocking mode
+        ::fcntl(connecting_.value(), F_SETFL, O_NONBLOCK);
         proving_.emplace(std::move(connecting_), HandshakeSide::connecting, secret_, purpose_, nonce.value());
         deadline_ = std::chrono::steady_clock::now() + times_.proof;
         advance();

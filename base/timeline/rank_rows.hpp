@@ -24,8 +24,8 @@ public:
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
     static constexpr std::int32_t kBatches = 4;
-    static constexpr std::int32_t kMessages =
-        5;  ///< this row and some rows after it are for messages, because several messages may be pending at one time
+    /// this row and some rows after it are for messages, because several messages may be pending at one time
+    static constexpr std::int32_t kMessages = 5;
     /// this row and up to three rows after it are for the rank's GPUs; a rank rarely uses more than one GPU
     static constexpr std::int32_t kGpus = 13;
     static constexpr std::int32_t kFirstName = 16;

@@ -734,8 +734,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
     }
     lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
         const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-        if (const auto hold_until_ns =
-                sets_.hold_until_ns()) {  // another process set may have begun to hold a batch open
+        // another process set may have begun to hold a batch open
+        if (const auto hold_until_ns = sets_.hold_until_ns()) {
             timeout = std::min(timeout, until(*hold_until_ns));
         }
         // A result that differs from `last` need not mean new work: this rank may only have begun to hold a batch open.

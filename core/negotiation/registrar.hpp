@@ -1078,8 +1078,8 @@ private:
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
-    std::uint64_t answered_before_ =
-        0;  // the log position after the entry that answers the request that is being handled
+    // the log position after the entry that answers the request that is being handled
+    std::uint64_t answered_before_ = 0;
 };
 
 }  // namespace rueda::core

@@ -60,8 +60,8 @@ private:
     /// list. Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the
     /// content of the call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
-    std::atomic<bool> stopping_{
-        false};  // seq_cst, for the same reason as newest_: stop() stores this and then checks for a sleeping thread
+    // seq_cst, for the same reason as newest_: stop() stores this and then checks for a sleeping thread
+    std::atomic<bool> stopping_{false};
     base::LocalEvent event_;
     std::mutex mutex_;  // protects the next two members; a thread that holds it takes no other lock and does not wait
     bool stopped_ = false;

@@ -83,8 +83,8 @@ struct TensorEntry {
     std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
     /// identifies the announcements by this name in the log; valid while this rank knows the name
     std::uint32_t ticket = 0;
-    bool known_to_agree =
-        false;  ///< `request` was found equal to `agreed`, and neither of the two has changed since then
+    /// `request` was found equal to `agreed`, and neither of the two has changed since then
+    bool known_to_agree = false;
     /// This rank has joined and contributes nothing to the pending operation, which another rank started.
     bool stands_in = false;
     bool is_counted = true;  ///< if `stands_in`: averages count this rank

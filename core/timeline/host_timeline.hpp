@@ -69,8 +69,8 @@ private:
     std::thread thread_;
     std::vector<std::string> written_;  // timelines that have ended; only in a job on several hosts
     bool has_ended_ = false;
-    std::vector<std::weak_ptr<TimelineRecording>>
-        left_behind_;  // recordings that were given up, and that only their own threads keep alive
+    // recordings that were given up, and that only their own threads keep alive
+    std::vector<std::weak_ptr<TimelineRecording>> left_behind_;
 };
 
 }  // namespace rueda::core

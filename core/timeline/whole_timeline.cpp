@@ -46,8 +46,8 @@ std::string part_path(const std::string& path, std::int32_t host_index) {
 }
 
 std::string merge_command(const std::string& path, std::int32_t host_count) {
-    constexpr std::int32_t kNamed =
-        3;  // only the first paths are listed, because nobody would read a line with many paths
+    // only the first paths are listed, because nobody would read a line with many paths
+    constexpr std::int32_t kNamed = 3;
     std::string command = "rueda timeline";
     for (std::int32_t host = 0; host < std::min(host_count, kNamed); ++host) {
         command += " " + part_path(path, host);

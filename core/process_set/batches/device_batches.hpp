@@ -99,8 +99,8 @@ private:
         std::vector<collectives::TensorMemory> memory{};    // what the device uses until `end`
         std::int64_t looked_ns = 0;            // when this rank last checked `inputs`, or when the batch was launched
         std::vector<std::uint64_t> records{};  // the numbers of the operations in the flight recorder
-        std::vector<Completion*>
-            completions{};  // the operations' completions; an operation for which no caller waits has none
+        // the operations' completions; an operation for which no caller waits has none
+        std::vector<Completion*> completions{};
     };
 
     [[nodiscard]] Status begin_exchange(collectives::Communicator& host);
@@ -155,8 +155,8 @@ private:
     DeviceState state_;                           // what the other ranks see in their stall reports
     mutable std::mutex oldest_mutex_;             // guards oldest_; a thread that holds it takes no other lock
     std::optional<LaunchedBatch> oldest_;         // describes the first of launched_, for stall reports
-    bool is_refused_for_good_ =
-        false;  // the members cannot execute batches on devices together, and all members know this
+    // the members cannot execute batches on devices together, and all members know this
+    bool is_refused_for_good_ = false;
 };
 
 }  // namespace rueda::core

@@ -236,8 +236,8 @@ bool Join::will_announce(std::string_view name) {
 /// Announces an operation without knowing its metadata. take_called() sets the metadata when the operation is called.
 void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    entry.known_to_agree =
-        true;  // because of this flag, announce() does not send the empty metadata as changed metadata
+    // because of this flag, announce() does not send the empty metadata as changed metadata
+    entry.known_to_agree = true;
     entry.completion = nullptr;
     entry.stands_in = true;
     entry.recorded = base::RecorderWriter::kNone;

@@ -32,8 +32,8 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        announcer_
-            .turn_direct();  // a rank that has shut down may have announced the operation directly before its shutdown
+        // a rank that has shut down may have announced the operation directly before its shutdown
+        announcer_.turn_direct();
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
     if (!follow(entry)) {
