@@ -27,8 +27,8 @@ struct DeviceRequest {
 ///
 /// 1. No GPU is visible: Unsupported.
 /// 2. The launcher gives each rank `gpus_per_rank` GPUs, and this number is visible: device 0, the first of the rank's
-///    own. If more are visible, nobody has divided the GPUs, and the rank takes the first GPU of its part of the list.
-///    If fewer are visible, InvalidArgument.
+///    own. If more GPUs are visible, nobody has divided the GPUs, and the rank takes the first GPU of its part of the
+///    list. If fewer GPUs are visible: InvalidArgument.
 /// 3. There are at least as many GPUs as ranks on the host: the rank with local rank k uses device k.
 /// 4. CUDA_VISIBLE_DEVICES lists exactly the indices that this local rank gets if each rank gets equally many: device
 /// 0.

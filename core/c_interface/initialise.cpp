@@ -328,11 +328,10 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false,
-    // and `question` then does nothing, because from that time the engine watches the other ranks. `starting` is also
-    // false until the members of a communicator are known, because a rank that ends before that time may not be a
-    // member. Relaxed: the flag is read by this thread, or later by a thread that shuts down; both hold the process
-    // mutex.
+    // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
+    // From that time `question` does nothing, because the engine watches the other ranks. `starting` is also false
+    // until the members of a communicator are known, because a rank that ends before that time may not be a member.
+    // Relaxed: the flag is read by this thread, or later by a thread that shuts down; both hold the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();

@@ -24,9 +24,10 @@ namespace rueda::core {
 
 /// The state of a rank at the time when it learns that another rank has ended.
 enum class Standing : std::uint8_t {
-    joining,        ///< the rank is in init and waits for the others
+    joining,        ///< the rank is in init and waits for the other ranks
     running,        ///< the rank has not announced its shutdown
-    shutting_down,  ///< the rank has announced its shutdown; it serves the others until all ranks have announced theirs
+    shutting_down,  ///< the rank has announced its shutdown; it serves the other ranks until all ranks have announced
+                    ///< their shutdown
     closed,         ///< all ranks have announced their shutdown
 };
 

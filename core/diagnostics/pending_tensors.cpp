@@ -151,7 +151,7 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
 
 /// Returns the last generation that any member has announced. The stamps (the generation that each member writes with
 /// its announcement) are read, because the slot's counter does not include direct announcements. 0: no member has
-/// announced any generation, or only the first one was announced.
+/// announced any generation, or only the first generation was announced.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -221,7 +221,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // usually no generation can be pending, and the label need not be read
+        return std::nullopt;  // usually no generation can be pending; in this case the slot's label (its state and
+                              // name) need not be read
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();

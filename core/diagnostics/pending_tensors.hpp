@@ -16,7 +16,7 @@ namespace rueda::core {
 /// A tensor that some members have announced and others have not. A tensor that all members have announced is also
 /// pending while the log has no call of it, because a member is stopped in the middle of a step of the negotiation.
 struct PendingTensor {
-    /// Distinguishes this pending operation from earlier and later ones in the same slot.
+    /// Distinguishes this pending operation from earlier and later operations in the same slot.
     struct Id {
         std::uint32_t slot = 0;  ///< kNoSlot: the announcements are in mailboxes, or this is a join
         std::uint32_t use = 0;   ///< how often the slot was given a name; if there is no slot, a hash of the name
@@ -31,7 +31,7 @@ struct PendingTensor {
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
     /// CLOCK_MONOTONIC: if all members are ready, the time of the last announcement; otherwise the time of the first
-    /// one
+    /// announcement
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
     /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.

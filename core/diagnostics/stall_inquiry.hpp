@@ -64,7 +64,7 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 /// Threads: only the thread that holds the leader's progress lock.
 class StallInquiry {
 public:
-    /// A leader next to this one in the tree.
+    /// A leader that is the parent or a child of this leader in the tree.
     struct Neighbour {
         std::uint32_t host = 0;
         int rank = 0;

@@ -86,7 +86,7 @@ public:
     /// a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
     /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch). That report may be due
-    /// at another time. A call without ranks ends the question, and the next call begins a new one.
+    /// at another time. A call without ranks ends the question, and the next call begins a new question.
     [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:

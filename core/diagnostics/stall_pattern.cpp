@@ -272,7 +272,7 @@ std::optional<StallPattern> undelivered(const StallReport& report) {
     for (const Rank& rank : report.missing_ranks) {
         most = std::max(most, rank.steps_behind);
     }
-    Ranks behind;  // the ranks that are furthest behind; the others perhaps only wait for them
+    Ranks behind;  // the ranks that are furthest behind; the other ranks perhaps only wait for these ranks
     for (const Rank& rank : report.missing_ranks) {
         if (most > 0 && rank.steps_behind == most) {
             behind.push_back(rank.rank);

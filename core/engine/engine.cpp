@@ -595,8 +595,8 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
 }
 
 /// Call this after a submit. The caller holds the progress lock. Returns true if the operation ended at once;
-/// `completion` is then done if the operation has a result. Otherwise drives progress until the operation has ended,
-/// and returns false.
+/// in this case `completion` is done if the operation has a result. Otherwise drives progress until the operation has
+/// ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.

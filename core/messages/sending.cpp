@@ -55,7 +55,7 @@ Status Messenger::send_to(MessagePeer& peer, bool& moved) {
     return {};
 }
 
-/// Sends the replies. Returns true if all of them were sent; there may then be space for other frames.
+/// Sends the replies. Returns true if all replies were sent. In this case there may be space for other frames.
 Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
     while (!peer.replies.empty()) {
         Result<bool> sent = peer.link->send(peer.replies.front(), {});

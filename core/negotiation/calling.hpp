@@ -60,10 +60,11 @@ struct Counting {
 /// The result of a counted announcement.
 enum class Counted {
     waiting,     ///< other members have not arrived yet
-    called,      ///< this rank was the last one and has appended the call
-    unresolved,  ///< this rank was the last one, but the metadata must be compared: ask the registrar to do so
-    retired,     ///< not counted, because the slot no longer belongs to the name: announce with the name
-    log_full,    ///< the log had no free entry, which cannot happen if all ranks are correct
+    called,      ///< this rank announced last, and has appended the call
+    unresolved,  ///< this rank announced last, but the metadata must be compared: the caller must ask the registrar to
+                 ///< do so
+    retired,   ///< not counted, because the slot no longer belongs to the name: the caller must announce with the name
+    log_full,  ///< the log had no free entry, which cannot happen if all ranks are correct
 };
 
 /// A call that may be appended to the log at once.

@@ -44,7 +44,7 @@ struct NegotiationExtent {
     /// the number of refused names that the table of refusals can remember for each slot. A name is refused only if all
     /// slots are taken, and the table uses memory only then.
     std::uint32_t refusals_per_slot = 4;
-    /// The number of slots, from the first one on, that have a payload buffer for tensors larger than kInlineBytes.
+    /// The first slots have payload buffers for tensors larger than kInlineBytes. This is the number of these slots.
     std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< the size of a payload buffer, in bytes; a multiple of the cache line
     std::uint32_t attachments = 0;    ///< buffers for data that log entries refer to; 0 in a set on one host
@@ -204,8 +204,8 @@ struct alignas(base::kCacheLine) ArrivalWord {
 
 enum class EntryKind : std::uint32_t {
     call = 1,  ///< all members have announced the tensor of `slot`: execute the operation
-    first_call =
-        2,  ///< like an entry of kind `call`; in addition, `slot` is now bound to the name in the slot's record
+    /// like an entry of kind `call`; in addition, `slot` is now bound to the name in the slot's record
+    first_call = 2,
     /// like an entry of kind `call`, but the operation has the metadata that the members announced this time; `slot` is
     /// retired
     changed_call = 3,
@@ -213,9 +213,10 @@ enum class EntryKind : std::uint32_t {
     mismatch = 4,
     failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
     retire = 6,   ///< `slot` no longer belongs to its name
-    refused = 7,  ///< `rank`'s announcement by name, with this `ticket`, came after a shutdown
+    refused = 7,  ///< `rank`'s announcement by name came after a shutdown; `ticket` identifies the announcement
     closed = 8,   ///< all members have shut down; the last entry
-    /// no slot was free for `rank`'s announcement by name, with this `ticket`; `bytes` holds the number of slots
+    /// no slot was free for `rank`'s announcement by name; `ticket` identifies the announcement, and `bytes` holds the
+    /// number of slots
     exhausted = 9,
     closing = 10,    ///< a rank has shut down: a member that has read this entry announces nothing more
     disagreed = 11,  ///< like `mismatch`, for a set on several hosts: the attachment holds the reason, and `rank` holds
@@ -429,9 +430,12 @@ struct MailboxHeader {
     /// member does not wait for a free record. The field is not part of the protocol that the interleaving tests
     /// explore: only the stall monitor reads it. It is therefore a plain number that is accessed by atomic_ref.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first deferred announcement was made
-    SlotLabel<Atomics> deferred;  ///< the name of the first deferred announcement, if the state is first_sight
-    /// The number of deferred announcements. Other members can see only the first one's name.
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{
+        0};                       ///< when the first announcement that waits in the member's own memory was made
+    SlotLabel<Atomics> deferred;  ///< if `state` is first_sight: the name of the first announcement that waits in the
+                                  ///< member's own memory
+    /// The number of announcements that wait in the member's own memory. Other members can see only the name of the
+    /// first of them.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
 };
 
@@ -612,8 +616,8 @@ public:
     [[nodiscard]] SiteLine<Atomics>& join_site(std::uint32_t rank) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, rank);
     }
-    /// The data that a log entry refers to. The leader writes the attachment before the entry; members read it after
-    /// the entry.
+    /// Returns the attachment, the data that a log entry refers to. The leader writes the attachment before the entry;
+    /// members read it after the entry.
     [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
         return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
     }

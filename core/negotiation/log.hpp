@@ -59,9 +59,9 @@ public:
             place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes
                                                                        // `end`
         }
-        // seq_cst: a thread that is about to sleep stores its attention word, then reads `sequence` in is_published(),
-        // and only then sleeps. This rank reads the attention word after this store. So either the thread sees this
-        // entry, or this rank sees that it must wake the thread.
+        // seq_cst: a thread that is about to sleep first stores in its attention word that it sleeps. Then it reads
+        // `sequence` in is_published(). Only after that does it sleep. This rank reads the attention word after this
+        // store. So either the thread sees this entry, or this rank sees that it must wake the thread.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }

@@ -193,20 +193,21 @@ public:
         }
         return position + 1;
     }
-    /// Asks the members to announce the operation that the attachment names. Other hosts have announced this operation,
-    /// and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot. Returns the
-    /// log position after the entry.
+    /// Asks the members to announce the operation whose name is in the attachment (the data that the log entry refers
+    /// to). Other hosts have announced this operation, and all members of this host have joined. `slot` is the slot of
+    /// an unnamed operation, or kNoSlot. Returns the log position after the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// Ends the joins. All ranks of the set have joined (`last` was the last one), and all announced operations have
-    /// been called. Returns the log position after the entry.
+    /// Ends the joins. All ranks of the set have joined, `last` as the last one, and all announced operations have been
+    /// called. Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
         // relaxed: a member joins again only after it has read the entry below
         header.last_joined.store(0, std::memory_order_relaxed);
         // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
-        // must announce the operation too. Announcements after this store belong to the time after the join.
+        // must announce the operation too. Members treat an announcement after this store as an announcement after the
+        // join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
@@ -819,7 +820,8 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // The numbers become free in the order of their retirement, so the oldest one comes first.
+        // The slots become free in the order in which they were retired, so the slot that was retired first comes
+        // first.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -1069,7 +1071,7 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    bool leader_serves_;  // true if requests wait for the leader; the posting member then does not handle them
+    bool leader_serves_;  // true if requests wait for the leader; in this case the posting member does not handle them
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // scratch space of append_calls()
     Status no_memory_;                                 // the failure for lack of memory, allocated in advance

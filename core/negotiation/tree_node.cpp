@@ -65,7 +65,7 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // the node needs this no longer: the constructor has copied what the node uses
+    options_.host_of = {};  // the node no longer needs this list, because the constructor has copied what the node uses
 }
 
 /// Assigns every host of the subtree to this host or to one of its children. A host below a child belongs to the same

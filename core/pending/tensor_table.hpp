@@ -92,7 +92,7 @@ struct TensorEntry {
     /// announced it.
     bool asked_for = false;
     bool in_full = false;         ///< true while the operation is announced by name and the log has not answered
-    TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
+    TensorEntry* next = nullptr;  ///< the next entry in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
     /// the operation is a member of a group, and waits until the log has called the operation that announces the number
     /// of members
@@ -180,7 +180,8 @@ public:
     /// Finds or creates the entry of a name. If this throws std::bad_alloc, nothing has changed. The other functions
     /// allocate no memory.
     TensorEntry& entry(std::string_view name);
-    /// Returns the entry whose announcement by name has this ticket; null if there is none.
+    /// Returns the entry whose announcement by name has this ticket (the number that identifies the announcement in the
+    /// log). Returns null if there is none.
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
@@ -194,7 +195,7 @@ public:
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
     /// Takes the slot from the entry. Also forgets the name if it is not needed any more.
     void unbind(TensorEntry& entry);
-    /// Forgets the name if it has no slot, no pending operation and no pin.
+    /// Forgets the name if it has no slot, and no pending operation, and if no TensorSlot holds it.
     void forget_if_unused(TensorEntry& entry);
     /// Frees everything except pinned entries (those that a TensorSlot holds). The pinned entries lose their slots.
     /// Call this when no operation is pending and none will follow. Afterwards unnamed() must not be called.

@@ -166,8 +166,8 @@ public:
     /// and the other threads wait for this thread.
     Status shutdown() { return shutdown_within(-1); }
     /// Like shutdown(), but waits for other ranks only for this time (negative: no limit). Returns Timeout if some
-    /// ranks have not called shutdown by then. This rank then starts no more operations, but still serves the others. A
-    /// later call continues the wait.
+    /// ranks have not called shutdown by then. After a Timeout, this rank starts no more operations, but still serves
+    /// the other ranks. A later call continues the wait.
     Status shutdown_within(double timeout_seconds);
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Whether shutdown_within() has begun and is not complete. Relaxed: the caller reads it after the shutdown has

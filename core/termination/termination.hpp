@@ -24,7 +24,7 @@ namespace rueda::core {
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host = {});
 /// Restores the previous handler, unless other code has installed a handler since. That handler may still call this
-/// file's handler, which then only passes the signal on.
+/// file's handler. In this case this file's handler only passes the signal on.
 void unwatch_termination();
 
 }  // namespace rueda::core

@@ -52,7 +52,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;  // the end of run() notifies
-    std::vector<std::string> left_;    // under mutex_, as the rest
+    std::vector<std::string> left_;    // protected by mutex_, as the other members
     std::string reason_;
     bool is_done_ = false;
 };

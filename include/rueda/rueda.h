@@ -605,9 +605,9 @@ RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t si
  * Waits until all ranks have called an operation on a GPU and all its work has been given to the GPU. Does not wait
  * until the GPU has done the work. Work that the caller puts into `stream` from now on waits for the operation's end.
  * The host can therefore go on while the operation runs. This function waits longer in two cases: if the tensors move
- * through the host's memory (docs/gpu.md), and for a send. It then also waits until the ranks have done their part on
- * the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an
- * operation in the CPU's memory, this function does the same as rueda_wait.
+ * through the host's memory (docs/gpu.md), and for a send. In these cases it also waits until the ranks have done their
+ * part on the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For
+ * an operation in the CPU's memory, this function does the same as rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */

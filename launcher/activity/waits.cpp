@@ -118,8 +118,8 @@ private:
     }
 
     /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
-    /// order and without overlaps. If the rank calls Rueda while it is in such a message, then another thread of the
-    /// rank waits for the message. From this call on, the message does not block the rank.
+    /// order and without overlaps. If the rank calls Rueda while it is in such a message, the thread that waits for the
+    /// message is another thread of the rank. From this call on, the message does not block the rank.
     [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
         std::vector<WaitSpan> spans;
         std::int64_t next_call_ns = to_ns_;

@@ -25,8 +25,8 @@ struct TorchPlace {
 /// The value of MASTER_ADDR for a job whose ranks are all on one host.
 inline constexpr const char* kMasterOfOneHost = "127.0.0.1";
 
-/// The address at which rank 0 listens for the other ranks. Port 0 means that there is no address; MASTER_ADDR and
-/// MASTER_PORT are then not set.
+/// The address at which rank 0 listens for the other ranks. Port 0 means that there is no address. In this case
+/// MASTER_ADDR and MASTER_PORT are not set.
 struct MasterAddress {
     std::string host;
     std::uint16_t port = 0;

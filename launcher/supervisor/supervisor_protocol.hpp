@@ -18,7 +18,7 @@ enum class FrameKind : std::uint32_t {
                        ///< (torch_variables.hpp)
     started = 3,       ///< from the supervisor; value: the program's pid
     start_failed = 4,  ///< from the supervisor, as its last frame; value: the errno of the failed start
-    ended = 5,         ///< from the supervisor; value: the program's wait status, payload: the rest of its RankEnd
+    ended = 5,         ///< from the supervisor; value: the program's wait status, payload: from encode_report()
     deliver = 6,       ///< from ruedarun: send the signal `value` to the program
     leave = 7,         ///< from ruedarun: all ranks have ended, so the supervisor must exit
     rank_ended = 8,    ///< from ruedarun: another rank has ended; payload: the notification for the program

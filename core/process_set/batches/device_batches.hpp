@@ -42,10 +42,10 @@ public:
     DeviceBatches(const SetView& view, OperationEnds& ends, collectives::DevicePath path)
         : view_(view), ends_(ends), path_(path), task_(*this) {}
 
-    /// Starts the batch. The task is done when the batch is launched or refused; then the caller must call finish().
-    /// `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`: the members have
-    /// exchanged their splits, and `host` executes a scatter as an alltoall. If a step of the task fails, failed() has
-    /// the reason.
+    /// Starts the batch. The task is done when the batch is launched or refused. When the task is done, the caller must
+    /// call finish(). `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`: the
+    /// members have exchanged their splits, and `host` executes a scatter as an alltoall. If a step of the task fails,
+    /// failed() has the reason.
     [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host,
                                            bool after_splits);
     /// Takes over the operations of the batch that start() has launched. The callers may then submit their names again.

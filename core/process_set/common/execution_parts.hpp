@@ -12,7 +12,7 @@ namespace rueda::core {
 
 /// Records the parts of the execution of a batch, while a timeline is on (docs/design/0017-timeline.md). A part is a
 /// wait, or a sequence of steps that did the same kind of work. A task of many chunks has many parts, so only the first
-/// kMostParts are recorded one by one; the others are recorded as one part.
+/// kMostParts parts are recorded one by one; the remaining parts are recorded together as one part.
 ///
 /// Threads: the thread that drives progress.
 class ExecutionParts {

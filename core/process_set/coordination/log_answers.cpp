@@ -214,7 +214,8 @@ Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call
                      : mismatch_of(name, std::move(by_rank), ranks);
 }
 
-/// Ends an operation that the root of the tree refused. The attachment holds the root's text.
+/// Ends an operation that the root of the tree refused. The attachment (the data that the log entry refers to) holds
+/// the root's text.
 void LogAnswers::follow_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
@@ -237,7 +238,8 @@ std::string LogAnswers::text_of(std::uint32_t attachment) const {
     return {text, strnlen(text, view_.extent().attachment_bytes)};
 }
 
-/// Reads the sizes of groups, which Leader::apply_refusal() writes after the text of the attachment.
+/// Reads the sizes of groups from an attachment (the data that a log entry refers to). Leader::apply_refusal() wrote
+/// them after the attachment's text.
 Groups::RanksOfCount LogAnswers::groups_of(std::uint32_t attachment) const {
     const std::size_t bytes = view_.extent().attachment_bytes;
     const std::byte* const room = view_.memory.attachment(attachment - 1);
@@ -292,7 +294,7 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
 }
 
 /// Ends an operation that needs data of ranks that have joined. All ranks give the same text. On several hosts, the
-/// attachment holds the text of the root.
+/// attachment (the data that the log entry refers to) holds the text of the root.
 void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment != 0) {
         follow_disagreement(slot, attachment, ErrorCode::invalid_argument);
@@ -318,7 +320,7 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
 }
 
 /// Announces an operation that other hosts have announced, because all ranks of this host have joined. The attachment
-/// holds the operation's name, or the number of an operation without a name.
+/// (the data that the log entry refers to) holds the operation's name, or the number of an operation without a name.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,

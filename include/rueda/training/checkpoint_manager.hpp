@@ -40,7 +40,7 @@ struct CheckpointManagerOptions {
     std::chrono::seconds every{0};  ///< save_when_due() saves if this time has passed since the last save; 0: never
     int max_to_keep = 3;            ///< number of newest complete checkpoints that are kept; ≥ 1
     BetterMetric better = BetterMetric::lower;  ///< which metric is the best; the checkpoint with the best metric is
-                                                ///< kept in addition to the newest ones
+                                                ///< kept in addition to the newest checkpoints
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
     /// The manager calls this function with one line of text if a checkpoint was not saved, or was damaged and left
@@ -125,7 +125,8 @@ public:
     /// decision in each call.
     bool save_parts_when_due(std::span<const TensorPart> parts, const Snapshot& snapshot);
 
-    /// Waits until the thread of this rank has written its checkpoint. On rank 0, the checkpoint is then complete.
+    /// Waits until the thread of this rank has written its checkpoint. When this function returns on rank 0, the
+    /// checkpoint is complete.
     void wait();
     /// Waits as wait() does. Returns why the last save of this rank failed. Returns an empty text if this save
     /// succeeded.
