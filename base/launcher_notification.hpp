@@ -19,8 +19,8 @@ struct LauncherNotification {
         failed = 2,      ///< to a rank: another rank ended in any other way
         aborted = 3,     ///< from a rank: the reason why the job was aborted; if the rank ends later, ruedarun reports
                          ///< this reason
-        steps = 4,       ///< to a rank: carries the descriptor of a file, in which the rank stores its current training
-                         ///< step (base/shared_memory/step_page.hpp)
+        steps = 4,       ///< to a rank: carries the descriptor of the file for the rank's current training step
+                         ///< (base/shared_memory/step_page.hpp)
     };
 
     Kind kind = Kind::failed;

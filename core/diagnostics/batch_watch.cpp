@@ -117,7 +117,7 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     return finding;
 }
 
-/// Adds to the report, for each rank that is behind, which part of which chunk that rank has not delivered. Returns
+/// For each rank that is behind, adds to the report which part the rank has not delivered, and of which chunk. Returns
 /// true if the chunks are known or the time to wait for them is over, so that the report need not wait any more.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {

@@ -444,7 +444,7 @@ private:
     }
 
     const Memory& memory_;
-    const bool is_one_of_hosts_;  // true if the set has members on other hosts, for which this host may have to wait
+    const bool is_one_of_hosts_;  // true if the set has members on other hosts; this host may have to wait for them
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;

@@ -97,9 +97,9 @@ struct StallReport {
     /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
     /// have not finished them.
     bool executing = false;
-    /// If true (only together with `executing`, for tensors in GPUs' memory), either some ranks have not launched the
-    /// operation, or all have launched it and some GPUs do not end it. In the first case, `ready` are the ranks that
-    /// have launched the operation; in the second case, the ranks whose GPUs have ended it.
+    /// True only together with `executing`, for tensors in GPUs' memory. There are two cases. If some ranks have not
+    /// launched the operation, `ready` are the ranks that have launched it. If all ranks have launched the operation
+    /// and some GPUs do not end it, `ready` are the ranks whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
     /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.

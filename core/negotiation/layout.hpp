@@ -430,10 +430,10 @@ struct MailboxHeader {
     /// member does not wait for a free record. The field is not part of the protocol that the interleaving tests
     /// explore: only the stall monitor reads it. It is therefore a plain number that is accessed by atomic_ref.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{
-        0};                       ///< when the first announcement that waits in the member's own memory was made
-    SlotLabel<Atomics> deferred;  ///< if `state` is first_sight: the name of the first announcement that waits in the
-                                  ///< member's own memory
+    /// when the first announcement that waits in the member's own memory was made
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};
+    /// if its state is first_sight: the name of the first announcement that waits in the member's own memory
+    SlotLabel<Atomics> deferred;
     /// The number of announcements that wait in the member's own memory. Other members can see only the name of the
     /// first of them.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};

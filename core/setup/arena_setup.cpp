@@ -32,8 +32,8 @@ constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// The number of attachments, which exist only on several hosts. An attachment is a buffer for a text or for first
-/// dimensions, to which a log entry refers.
+/// The number of attachments, which exist only on several hosts. A log entry can refer to an attachment, which is a
+/// buffer for a text or for first dimensions.
 constexpr std::uint32_t kAttachments = 64;
 /// The number of records (requests to the registrar) in a mailbox on several hosts. The number is larger than on one
 /// host, because on several hosts a rank posts a record whenever it is the last rank of its host to announce a tensor.

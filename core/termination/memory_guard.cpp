@@ -131,9 +131,9 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
     if (has_handler_of_program(number)) {
-        // The program may have its own handler of the signal, which may repair the fault so that the process continues
-        // (for example, to track which pages have changed). If the process ends instead, other ranks report this text
-        // as its end reason.
+        // The program may have its own handler of the signal. That handler may repair the fault, so that the process
+        // continues: for example, some programs find out by such faults which pages have changed. If the process ends
+        // instead, other ranks report this text as its end reason.
         watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
         return;
     }

@@ -103,8 +103,8 @@ struct DoctorFacts {
 /// Returns the line that `ruedarun --doctor-echo` prints on another host: a mark, the time, and the version.
 [[nodiscard]] std::string doctor_echo();
 
-/// Finds the line of doctor_echo() in the output of mpirun. `before` and `after` are the times, in seconds of this
-/// host's clock, at which mpirun was started and at which it answered.
+/// Finds the line of doctor_echo() in the output of mpirun. `before` is the time when mpirun was started, `after` the
+/// time when it answered, both in seconds of this host's clock.
 [[nodiscard]] HostProbe read_doctor_echo(const std::string& name, const std::string& text, double before, double after);
 
 inline constexpr const char* kDoctorEchoOption = "--doctor-echo";

@@ -96,8 +96,8 @@ struct LaunchPlan {
 /// The hidden option by which mpirun starts ruedarun as the supervisor (parent process) of a rank.
 inline constexpr const char* kSupervisorOption = "--rank-supervisor";
 
-/// The variable that tells supervisors (parents of ranks) at which address ruedarun listens, and the secret by which
-/// they identify themselves (control_address.hpp).
+/// The variable that gives the supervisors (the parents of ranks) two things: the addresses at which ruedarun listens,
+/// and the secret of the job (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 
 /// The variable that tells `rueda top` the hosts of a job on several hosts. Its value consists of a token that no other

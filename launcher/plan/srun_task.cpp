@@ -208,8 +208,8 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         return std::optional<SrunTask>();
     }
     if (is_in_shell_of_srun(environment)) {
-        // `srun --pty` connects only task 0 to the terminal. In task 0, srun runs a shell, in which the user may type
-        // ruedarun. In any other task, srun has started ruedarun directly, which is an error.
+        // `srun --pty` connects only task 0 to the terminal. In task 0, srun runs a shell, and the user may type
+        // ruedarun in this shell. In any other task, srun has started ruedarun directly, which is an error.
         if (*rank != 0) {
             return failure(ErrorCode::invalid_argument,
                            "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "
