@@ -176,7 +176,8 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The tensor whose call is the log entry at the cursor. A batch may have several tensors, which all end together.
+/// The tensor whose operation is called by the log entry at the cursor. A batch may have several tensors, which all end
+/// together.
 StallReport::Tensor BatchWatch::tensor() const {
     StallReport::Tensor tensor;
     const auto entry = log_.peek(position_);

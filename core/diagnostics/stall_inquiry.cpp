@@ -628,7 +628,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     const auto data = std::make_shared<const StallReport>(merge(accounts_, host_of_, settings_.warning_seconds));
     const StallReport& report = *data;
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    // The schedule is replaced only after the texts exist, as in StallMonitor::tick().
+    // The schedule is replaced only after the texts exist. So if there is no memory for the texts, the report is not
+    // lost.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     if (due.report && !asked_for_stacks_ && source.stacks && !report.missing_ranks.empty()) {

@@ -68,7 +68,8 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// Which operations may share a batch: operations with the same value, except those with `alone`.
+/// Says which operations may share a batch. Operations with the same value may share one, but an operation with `alone`
+/// shares its batch with no other operation.
 enum class Fusion : std::uint32_t {
     alone = 0,
     allreduces = 1,         ///< allreduces without adasum
