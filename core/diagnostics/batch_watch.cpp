@@ -45,8 +45,9 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
     return input ? input : chunk(Kind::share, counts.reduced, most.reduced);
 }
 
-/// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks respond and have
-/// done the same, another host holds up the batch; if there is no other host, any rank may be the one that holds it up.
+/// Returns the ranks that may hold up the batch: the ranks that have done least, and the ranks that do not respond. If
+/// all ranks respond and have done the same, another host holds up the batch; if there is no other host, any rank may
+/// hold it up.
 std::vector<std::int32_t> suspects(const StallReport& report) {
     std::uint64_t most = 0;
     for (const StallReport::Rank& rank : report.missing_ranks) {

@@ -112,7 +112,8 @@ GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 }
 
 void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t now_ns) {
-    // the flight recorder counts a launched operation as finished, so this line would mislead here
+    // the report does not show the last finished operation: the flight recorder counts a launched operation as
+    // finished, which would mislead the reader
     rank.finished.reset();
     switch (state.stage) {
         case GpuState::Stage::not_begun:

@@ -60,7 +60,7 @@ class LauncherLine {
 public:
     /// How long to wait for the launcher's notification about a failure that this rank has noticed in another way.
     /// ruedarun learns of an end on the same host within a millisecond, and of an end on another host after the time of
-    /// one message. If more threads wanted to run than there are cores, 100 ms were too short in about one of thirty
+    /// one message. In measurements with more runnable threads than cores, 100 ms were too short in about one of thirty
     /// deaths.
     static constexpr std::chrono::milliseconds kMoment{200};
 
@@ -107,8 +107,8 @@ public:
     [[nodiscard]] std::optional<std::string> notification_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not report the end of this
-    /// process as the cause. The launcher uses the last message. If the new message only repeats the same reason for
-    /// another tensor, it is not sent. After a few messages no more are sent.
+    /// process as the cause. The launcher uses the last message. If a new message only repeats the same reason for
+    /// another tensor, it is not sent. After a few messages, no further message is sent.
     void report_abort(std::string_view reason);
     /// After this call, report_abort() sends nothing: this rank ends the job, so its end is the cause.
     void become_the_cause();

@@ -14,8 +14,8 @@
 namespace rueda::core {
 namespace {
 
-/// The ranks that have not made the call on the other side of the message. For a receive from any rank, these are all
-/// other ranks of the set. If the message waits for this rank's GPU, there is no such rank.
+/// Returns the ranks that have not made the matching call, on the other side of the message. For a receive from any
+/// rank, these are all other ranks of the set. If the message waits for this rank's GPU, there is no such rank.
 std::vector<std::int32_t> awaited_by(const MessageOperation& operation, std::int32_t own) {
     const MessageRequest& request = operation.request;
     if (operation.waits_for_gpu >= 0) {
@@ -106,8 +106,8 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
         const StallReport::Tensor published = with_other_names(all);
         publish_awaited_message(block_, &published, all.front().pending.since_ns);
     }
-    // The schedule is replaced only after the texts exist, so that a failure to make them loses no report, as in
-    // StallMonitor::tick().
+    // The schedule is replaced only after the texts exist. So if there is no memory for the texts, the report is not
+    // lost.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);

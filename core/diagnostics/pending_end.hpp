@@ -28,8 +28,9 @@ void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 /// registrar, in the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Returns nothing while no member waits. If all members have announced the end and some member still waits, the end is
-/// still pending: a member may be stopped in its post or in the registrar's work. That member is listed as unfinished.
+/// Returns nothing while no member waits. The end may be pending even if all members have announced it: while some
+/// member waits, another member may be stopped in its post or in the registrar's work. The stopped member is listed as
+/// unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// Returns a text for the line about this member. The text says what keeps the member from ending, for example "has

@@ -345,8 +345,8 @@ public:
         if (awaited == 0) {
             return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
         }
-        // The registrar has given up its role until all members have read the log up to `awaited`. After that, the last
-        // registrar takes the role again.
+        // The registrar has paused its work until all members have read the log up to `awaited`. After that, the last
+        // registrar continues.
         const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
         const std::uint64_t unread = behind(awaited);
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
@@ -376,8 +376,9 @@ private:
                 add(name, member, announced_ns);
             }
         }
-        // The mailbox publishes the name of its first deferred announcement, which is read below. The names of further
-        // deferred announcements are not visible here. Pairs with Announcer::tell_deferred_count().
+        // Deferred announcements wait in the member's private memory, because the mailbox is full. The member publishes
+        // the name of the first of them, which is read below. The names of further deferred announcements are not
+        // visible here. Pairs with Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -444,7 +445,7 @@ private:
     }
 
     const Memory& memory_;
-    const bool is_one_of_hosts_;  // true if the set has members on other hosts; this host may have to wait for them
+    const bool is_one_of_hosts_;  // true if the set has members on other hosts (this host may have to wait for them)
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;

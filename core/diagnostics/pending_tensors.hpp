@@ -39,8 +39,8 @@ struct PendingTensor {
 
     // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
-    std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
-                                        ///< for this operation
+    std::uint64_t unread_mask = 0;      ///< members that must still read the log, because a slot or a mailbox record
+                                        ///< becomes free for this operation only after that
     /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
     /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;
@@ -65,7 +65,7 @@ template <class RankOf>
 /// the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
-/// Whether the name is the one that stands for join(). Such an entry stands for a call, not for a tensor.
+/// Whether the name stands for join(). Such an entry stands for a call, not for a tensor.
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one

@@ -653,7 +653,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    // this request is not needed if the job ends, because every rank then writes its own flight recorder
+    // if the job ends, this request is not needed, because every rank writes its own flight recorder at the end
     ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }

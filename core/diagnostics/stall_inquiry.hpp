@@ -136,7 +136,7 @@ private:
     StallSchedule schedule_;
     /// A question of the root for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
-    // on hosts other than the root's: the reason in the last record message; "" if there was none
+    // on all hosts except the root's host: the reason in the last record message; "" if there was no such message
     std::string record_because_;
     // The following members are used only on the root.
     bool noticed_ = false;
@@ -148,7 +148,8 @@ private:
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // whether the current inquiry asks for stacks
-    std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
+    // when the tensor that has been pending for longest in the last inquiry will end the job; 0: never
+    std::int64_t ends_job_ns_ = 0;
     // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };

@@ -44,7 +44,7 @@ Ranks joined(const Ranks& some, const Ranks& others) {
 const char* waits_or_wait(const Ranks& ranks) { return ranks.size() == 1 ? "waits" : "wait"; }
 const char* is_or_are(const Ranks& ranks) { return ranks.size() == 1 ? "is" : "are"; }
 
-/// Two tensors, each of which was announced by ranks that have not announced the other.
+/// Two tensors. Some ranks have announced only the first tensor, and some ranks only the second.
 struct Crossing {
     const Tensor& first;
     const Tensor& second;
@@ -315,8 +315,8 @@ std::optional<StallPattern> program_on_gpu(const StallReport& report) {
                                     is_one ? "" : "s", base::format_ranks(ranks), is_one ? "has" : "have")};
 }
 
-/// Whether a rank exchanges the operation's data with the other ranks in the CPU's memory, so that these ranks' steps
-/// can be compared.
+/// Whether the ranks exchange the operation's data in the CPU's memory. Only in this case can the ranks' steps be
+/// compared.
 bool is_on_cpu(const StallReport& report) {
     return report.on_gpus == StallReport::OnGpus::no ||
            std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(),

@@ -17,7 +17,7 @@ namespace rueda::core {
 /// report, the intervals start again at one warning time.
 ///
 /// Formatting a report needs memory and may fail. So the caller passes the pending tensors to a copy of the schedule,
-/// and formats the reports that are due according to the copy. Only if this succeeds, the caller replaces the original
+/// and formats the reports that are due according to the copy. If the caller succeeds, it replaces the original
 /// schedule by the copy.
 ///
 /// Threads: one.

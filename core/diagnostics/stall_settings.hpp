@@ -22,8 +22,8 @@ struct StallSettings {
           warning_seconds(config.stall_warning_seconds),
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
-          // A background thread writes its heartbeat every liveness interval. Three missing heartbeats are more than a
-          // short delay.
+          // A background thread writes its heartbeat every liveness interval. If three heartbeats are missing, this is
+          // more than a short delay.
           silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
           host(config.hostname) {}
 

@@ -237,8 +237,9 @@ void Engine::change(std::function<void()> make) {
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// Asks the thread that drives progress to note the chunks of its batches in its next turn. This function does not wait
-/// for that thread, which may be stuck. Only stall reports need the chunks, so without a report nothing is noted.
+/// Asks the thread that drives progress to store, in its next turn, which chunks its batches have. This function does
+/// not wait for that thread, which may be stuck. Only stall reports need the chunks, so they are stored only for a
+/// report.
 void Engine::ask_for_chunks() {
     queue_change([this] { sets_.note_chunks(); });
 }
@@ -454,8 +455,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
                 // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
-                // its own timer, this thread checks its condition once and sleeps again. The timer also ends the sleeps
-                // of a rank that polls, so the pauses of such a rank continue to grow.
+                // its own timer, this thread checks its condition once and sleeps again. A rank that must poll is left
+                // out here, because its pauses must continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -665,7 +666,7 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    // this thread may have released the progress lock although work was left, so another thread must drive it
+    // this thread may have released the progress lock although work was left, so another thread must drive progress
     attend();
     return done() ? Status() : timed_out(timeout_seconds);
 }
@@ -716,7 +717,7 @@ void Engine::background_turns() noexcept {
     sleep_in_background(last);
 }
 
-/// The caller holds the progress lock. This function releases the lock before the sleep.
+/// The caller holds the progress lock. This function releases the lock before the background thread sleeps.
 void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = no_longer_than_leader(liveness_interval_);
     base::AttentionState state = base::AttentionState::awake;
@@ -738,8 +739,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
         if (const auto hold_until_ns = sets_.hold_until_ns()) {
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // A result that differs from `last` need not mean new work: this rank may only have begun to hold a batch open.
-        // If this turn had closed a batch, its result would be `advanced`.
+        // Even if the result of this turn differs from `last`, there need not be new work: this rank may only have
+        // begun to hold a batch open. If this turn had closed a batch, its result would be `advanced`.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
@@ -811,7 +812,7 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    // this call comes after the requests above, so that this rank's own request is answered soon
+    // this call comes after the requests above, because it also answers this rank's own request
     stack_responder_.look();
 }
 

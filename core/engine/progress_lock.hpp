@@ -13,9 +13,9 @@
 
 namespace rueda::core {
 
-/// Says which steps are left out when one thread hands the progress to another. The product uses this type, which
-/// leaves out no step. An interleaving test passes a type that leaves out one step, to show that the test would notice
-/// the error.
+/// When one thread hands the progress to another thread, some steps must not be left out. This type says which steps
+/// are left out. The product uses this type, which leaves out no step. An interleaving test passes a type that leaves
+/// out one step, to show that the test would notice the error.
 struct AllSteps {
     /// a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;

@@ -194,8 +194,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
     return report;
 }
 
-/// Adds a finding with the set's title. Must not fail, because the monitor returns a finding only once; without memory,
-/// the title is left out. `findings` must have capacity for two more elements.
+/// Adds a finding with the set's title. This function must not fail, because the monitor returns a finding only once.
+/// If there is no memory for the title, the title is left out. `findings` must have capacity for two more elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
     Finding finding{std::move(found.text),     found.shut_down,
                     std::move(found.report),   {},

@@ -18,7 +18,7 @@
 
 namespace rueda::core {
 
-/// Returns that one of the two results after which the engine must run the next turn sooner.
+/// Compares two results of turns. Returns the result after which the engine must run the next turn sooner.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.

@@ -348,9 +348,9 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once, but only
-/// the second rank of that host or the launcher knows how the other leader ended. Their text takes a little longer, so
-/// this leader waits for it. A leader that sleeps checks again after at most 0.25 s.
+/// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once. But only
+/// the second rank of that host or the launcher knows how the other leader ended, and their text takes a little longer
+/// to arrive. So this leader waits for the text. A leader that sleeps checks again after at most 0.25 s.
 Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
     constexpr std::int64_t kPatienceNs = 500'000'000;
     if (neighbour.lost_ns == 0) {
@@ -462,7 +462,7 @@ Status Leader::inquire(std::int64_t now) {
     for (const Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
         if (neighbour.lost_ns != 0) {
-            return {};  // no inquiry can be answered any more, and lose() ends the job
+            return {};  // this leader can no longer answer an inquiry, and lose() ends the job
         }
     }
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
@@ -704,7 +704,7 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead of the execution. As executed, it counts the batches that its own host has executed, not those of other hosts.
+/// ahead of the execution. To know how far the execution is, it counts only the batches that its own host has executed.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -59,7 +59,8 @@ Result<LeaderConnections> connect_leaders(const base::Config& config, collective
     if (group.host_count == 1 || !config.leader_sockets || control_plane.transport() == nullptr) {
         return connections;
     }
-    // If another host acknowledges nothing for this time, the connection ends. Heartbeats normally show this earlier.
+    // If another host acknowledges nothing for this time, the connection ends. Normally, missing heartbeats show
+    // earlier that the other host does not answer.
     const std::chrono::milliseconds silence(static_cast<std::int64_t>(config.host_timeout_seconds * 1e3) + 1000);
     Result<std::unique_ptr<LeaderTransport>> transport =
         LeaderTransport::create(*control_plane.transport(), silence, most_bytes_in_job(group.size));

@@ -45,8 +45,8 @@ public:
     [[nodiscard]] Result<bool> step();
     /// The event after the copy; null until the copy was put into a stream.
     [[nodiscard]] const collectives::DeviceEventPtr& end() const { return end_; }
-    /// Waits until the device no longer uses the tensor and the memory, but not beyond the limit. Call this before an
-    /// operation ends whose copy is not done.
+    /// Waits until the device no longer uses the tensor and the memory, but not beyond the limit. If the copy of an
+    /// operation is not done, call this before the operation ends.
     void settle(std::chrono::steady_clock::time_point limit) noexcept;
 
 private:

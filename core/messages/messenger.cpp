@@ -126,8 +126,9 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // If a message arrived before its receive was called, this rank keeps it, and tells the sender so. This rank tells
-    // senders only while one of its callers is blocked. Until it has told all such senders, this rank stays active.
+    // If a message arrived before its receive was called, this rank keeps the message, and tells the sender that it is
+    // kept. This rank does so only while one of its own callers is blocked. Until it has told all such senders, this
+    // rank stays active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);

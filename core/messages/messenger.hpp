@@ -88,7 +88,7 @@ public:
     void note_awaited(const Completion& completion) const { recorder_.note_awaited(completion.message_record); }
 
 private:
-    /// Limits for one step and one peer. A step that reaches these limits takes some tens of µs.
+    /// The limits of what one step does for one peer. If a step reaches these limits, it takes some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 

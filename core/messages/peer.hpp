@@ -62,7 +62,7 @@ struct MessagePeer {
     std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< these answers are sent before any frames of messages
+    std::deque<Frame> replies;           ///< answers to the peer, which are sent before the frames of any message
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
     std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory

@@ -254,9 +254,9 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
 }
 
 /// Whether the job was aborted. After an abort, the memory of a resident message may already belong to its caller
-/// again. The acquire fence before the load ensures that everything that was read so far was read before this check.
-/// Pairs with AbortBlock::raise(), which comes before any rank gives memory back. ThreadSanitizer does not support
-/// fences.
+/// again, so what this rank has read may be wrong. The acquire fence before the load ensures that all earlier reads of
+/// the message happened before this check. Pairs with AbortBlock::raise(), which comes before any rank gives memory
+/// back. ThreadSanitizer does not support fences.
 bool Messenger::job_has_ended() const {
 #if !defined(RUEDA_THREAD_SANITIZER)
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -384,8 +384,8 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
 /// Completes the departure of a peer. Call this when this rank has read everything that the peer wrote before it left.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
-        // The peer waits for the answers about its resident messages. If the ring has no space for these answers, the
-        // peer waits until all ranks have shut down.
+        // The peer waits until this rank has answered about the peer's resident messages. If the ring has no space for
+        // these answers, the peer waits until all ranks have shut down.
         bool moved = false;
         RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
         peer.link->tell();

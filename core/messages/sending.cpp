@@ -140,8 +140,8 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
     return true;
 }
 
-/// Replies that wait for space in the ring count as pending, so that this rank stays awake for them even if it has no
-/// other work.
+/// Replies that wait for space in the ring count as a pending operation. So this rank stays awake to send them, even if
+/// it has no other work.
 void Messenger::hold_job(MessagePeer& peer, bool holds) {
     if (std::exchange(peer.holds_job, holds) != holds) {
         if (holds) {

@@ -46,7 +46,8 @@ std::string describe_stack(const Result<RawStack>& stack) {
 struct StackResponder::Shared {
     std::mutex mutex;
     std::condition_variable changed;    // stop() waits for this; the thread notifies it
-    base::StackBlock* block = nullptr;  // null after the thread was left behind: the block's memory may be gone by then
+    base::StackBlock* block = nullptr;  // null after stop() has left the thread behind, because the block's memory may
+                                        // be freed while the thread still runs
     bool has_captured = false;          // true after the capture: the thread does not use the signal any more
     bool has_ended = false;
 

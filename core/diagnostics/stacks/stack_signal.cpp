@@ -22,7 +22,7 @@ namespace {
 /// The largest number of frames that are recorded, which is more than a report prints. The rest of a deeper stack is
 /// left out.
 constexpr std::size_t kMostFrames = 128;
-/// The largest number of frames before the interrupted one: those of the handler and of the kernel's trampoline.
+/// The largest number of frames before the interrupted frame: the frames of the handler and of the kernel's trampoline.
 constexpr std::size_t kMostOwnFrames = 16;
 /// Python's faulthandler writes 100 frames at most, with names of up to 500 characters; most are far shorter.
 constexpr std::size_t kMostTraceback = 64 * 1024;
@@ -57,8 +57,9 @@ HandlerState handler_state;
 
 /// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
-std::uint32_t last_capture = 0;                // under capture_mutex
-std::atomic<int> descriptor_of_traceback{-1};  // relaxed: read under capture_mutex, written before a handler is adopted
+std::uint32_t last_capture = 0;  // under capture_mutex
+// relaxed: it is read under capture_mutex, and written before a handler is adopted
+std::atomic<int> descriptor_of_traceback{-1};
 
 struct Walk {
     bool is_interrupted = false;  ///< the walk has reached the frame that the signal interrupted
