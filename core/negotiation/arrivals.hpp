@@ -29,8 +29,8 @@ void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank,
         direct.store(0, std::memory_order_release);
     }
 }
-/// Records that the rank no longer announces in the slot. This ends the record of begin_arrival(). The member that
-/// announces last must first append the call, or post its request to the registrar.
+/// Records that the rank no longer announces in the slot, which begin_arrival() has recorded. The member that announces
+/// last must first append the call, or post its request to the registrar.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);

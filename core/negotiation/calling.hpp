@@ -59,7 +59,7 @@ struct Counting {
 
 /// The result of a counted announcement.
 enum class Counted {
-    waiting,     ///< other members have not arrived yet
+    waiting,     ///< other members have not announced the operation yet
     called,      ///< this rank announced last, and has appended the call
     unresolved,  ///< this rank announced last, but the metadata must be compared: the caller must ask the registrar to
                  ///< do so
@@ -114,7 +114,7 @@ void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank
 }
 
 /// Whether an entry of this kind ends announcements: a rank that has read a *retire* entry makes no further
-/// announcement in one slot, and a rank that has read a *closing* entry makes none in any slot.
+/// announcement in one slot, and a rank that has read a *closing* entry makes no further announcement in any slot.
 [[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }

@@ -149,7 +149,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
     } else if (may_be_of_group(claim)) {
-        // At most two different claims can be about a group. A third one can only come from a faulty leader.
+        // At most two different claims can be about a group. A third such claim can only come from a faulty leader.
         const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
         if (other != claims.rend()) {
             *other = std::move(claim);

@@ -9,13 +9,14 @@ namespace rueda::core {
 /// What a member of a process set does with its GPU at present. The member stores this in Cursor::device, and the stall
 /// reports of all ranks of the host read it.
 struct DeviceState {
-    /// The phases of a batch. Up to `launching`, the member has begun the batch and not launched it; the later phases
-    /// are those of the launched work.
+    /// The phases of a batch. In the phases up to `launching`, the member has begun the batch and not launched it. In
+    /// the later phases, the batch is launched.
     enum class Phase : std::uint8_t {
-        idle,              ///< no batch is being launched
-        offering,          ///< gave its offer to the other members, and waits for their offers
-        connecting,        ///< has the offers of all members, and the communicator connects
-        agrees_on_order,   ///< agrees with the other members on the batch's place in the order of all process sets
+        idle,        ///< no batch is being launched
+        offering,    ///< the member gave its offer (what it needs to connect) to the other members, and waits for their
+                     ///< offers
+        connecting,  ///< the member has the offers of all members, and the communicator connects
+        agrees_on_order,   ///< the members agree on the batch's place in the order of the batches of all process sets
         waits_for_set,     ///< the batch of another process set goes first
         waits_for_turn,    ///< another communicator of this process puts its work into the GPU's stream
         launching,         ///< the communicator puts the work into the GPU's stream
@@ -30,7 +31,7 @@ struct DeviceState {
 
     Phase phase = Phase::idle;
     Inputs inputs = Inputs::unknown;
-    std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used none
+    std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used no GPU
     std::int32_t set = -1;     ///< in waits_for_set: the number of the process set whose batch goes first; else -1
 
     [[nodiscard]] static constexpr DeviceState of(std::uint64_t word) {

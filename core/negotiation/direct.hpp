@@ -48,7 +48,8 @@ template <class Atomics>
             // new cursor, or the member sees that this rank sleeps and wakes it.
             const bool has_read_on = last_position != kNoLastPosition &&
                                      memory.cursor(member).position.load(std::memory_order_seq_cst) > last_position;
-            if (has_read_on && !has_announced()) {  // the stamp may have been stored between the two loads
+            if (has_read_on && !has_announced()) {  // this load is repeated, because the stamp may have been stored
+                                                    // between the two loads above
                 return DirectState::withdrawn;
             }
             found = DirectState::waiting;

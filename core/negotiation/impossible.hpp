@@ -33,8 +33,8 @@ namespace rueda::core {
     return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported;
 }
 
-/// Returns why the operation is impossible, and what to do instead; success if the operation is possible. `ranks` are
-/// the job's ranks in the process set, in ascending order.
+/// Returns success if the operation is possible. Otherwise the error says why the operation is impossible, and what to
+/// do instead. `ranks` are the job's ranks in the process set, in ascending order.
 [[nodiscard]] Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks);
 
 /// Like refusal_of(metadata, ranks), but the message begins with the tensor's name. For an operation without a name,

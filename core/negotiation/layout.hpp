@@ -27,8 +27,8 @@ namespace rueda::core {
 inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 
 /// In process sets of up to kInlineMembers ranks, tensors up to this size are sent inside the announcement, in its
-/// cache lines. Every rank reads the lines of all others, so the cost grows with the square of the number of ranks.
-/// NegotiationExtent::payload_bytes allows larger tensors, which are sent in a separate buffer.
+/// cache lines. Every rank reads the cache lines of all other ranks, so the cost grows with the square of the number of
+/// ranks. NegotiationExtent::payload_bytes allows larger tensors, which are sent in a separate buffer.
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
@@ -75,7 +75,7 @@ struct NegotiationExtent {
 /// Counts the announcements in a slot, in one 64-bit word. The word never gets smaller until the slot is retired.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
-    /// added together with kOne if the rank's metadata differs from the slot's
+    /// added together with kOne if the rank's metadata differ from those to which the slot is bound
     static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;
     static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
 
@@ -241,7 +241,7 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< the Fusion of a call: which calls may share a batch
+    std::uint32_t fusion = 0;      ///< for a call: a Fusion, which says which calls may share a batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< the size of the tensor, which limits the size of a batch
     std::uint32_t uncounted = 0;   ///< on several hosts: how many ranks an average does not count
@@ -257,9 +257,9 @@ enum class SlotState : std::uint32_t {
     answering = 4,
 };
 
-/// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
-/// at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot. For the
-/// member that announces last, that step also includes the append of the log entry.
+/// The step of the protocol that a member has begun and not finished. The stall monitor needs it, because a process can
+/// be stopped at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot.
+/// For the member that announces last, the step of announcing also includes the append of the log entry.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
     static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member is posting a request to the registrar
@@ -409,8 +409,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     }
 };
 
-/// A name for which no slot was free. The announcements of some members were refused, and those of the others must
-/// still be refused. NegotiationMemory::refused() counts the refusals of each member.
+/// A name for which no slot was free. The announcements of some members were refused, and the announcements of the
+/// other members must still be refused. NegotiationMemory::refused() counts the refusals of each member.
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
     std::uint32_t slots = 0;    ///< the number of slots at the first refusal; 0 marks a free bucket
@@ -498,8 +498,8 @@ struct SetHeader {
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
-    // Only the current registrar accesses the following fields. A release and an acquire of `requests` order one
-    // registrar after another.
+    // Only the current registrar accesses the following fields. Each registrar sees what the previous registrar wrote,
+    // because they hand over the role by a release and an acquire of `requests`.
     alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
     std::uint32_t free_count = 0;
     std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first

@@ -98,7 +98,7 @@ public:
         }
         return position;
     }
-    /// Returns the member that has claimed the entry at `position` and not published it yet. Until that member
+    /// If a member has claimed the entry at `position` and not published it yet, returns this member. Until that member
     /// publishes the entry, no rank can read the later entries.
     [[nodiscard]] std::optional<std::uint32_t> claimant(std::uint64_t position) const {
         const std::uint64_t seen = memory_.entry(position).sequence.load(std::memory_order_acquire);
@@ -215,8 +215,8 @@ private:
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
             // Acquire: before this rank overwrites the entry, all ranks must have read the entry's previous content.
-            // They have: each rank announced an operation after it had read this content. The member that appended the
-            // call of that operation saw all these announcements, and this load sees that call.
+            // This is so, because each rank announced an operation after it had read this content. The member that
+            // appended the call of that operation saw all these announcements, and this load sees that call.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

@@ -108,9 +108,9 @@ struct MetadataOfRanks {
 /// Like mismatch_of() above, but takes groups of ranks with equal metadata, in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                                  std::span<const std::int32_t> job_ranks = {});
-/// Returns the Mismatch error for an operation without a name: the `call`-th one of its process set, counted from 1.
-/// The text lists all metadata of each rank. All metadata are listed because a rank that made one call too many or too
-/// few has an entirely different operation under this number.
+/// Returns the Mismatch error for an operation without a name. `call` is the number of the operation among those of its
+/// process set, counted from 1. The text lists all metadata of each rank. All metadata are listed because a rank that
+/// made one call too many or too few has an entirely different operation under this number.
 [[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
                                          std::span<const std::int32_t> job_ranks = {});
 /// For example "the 17th unnamed operation of this process set".

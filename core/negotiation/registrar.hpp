@@ -40,8 +40,8 @@ public:
     virtual void shutting_down(std::uint32_t member) = 0;
     /// All members of the host have shut down. After all hosts have reported this, the leader calls close().
     virtual void closed() = 0;
-    /// All members of the host have joined, and none has a pending operation. After all hosts have reported this, the
-    /// leader calls end_joins().
+    /// All members of the host have joined, and none of them has a pending operation. After all hosts have reported
+    /// this, the leader calls end_joins().
     virtual void settled() = 0;
 };
 
@@ -86,8 +86,8 @@ public:
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
-        // A record becomes free only when all members have read the log entry that answers it. The log is sized for
-        // this, so it always has free entries for the answers.
+        // A record becomes free only when all members have read the log entry that answers it. The log has an entry for
+        // the answer to each record, so it always has free entries for the answers.
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
@@ -259,7 +259,7 @@ public:
 private:
     // The value of a removed entry in a name bucket. 0 means an empty bucket; other values are slot + 1.
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
-    // the number of slots that one reclaim() may retire; it limits how long a single announcement is delayed
+    // the number of slots that one reclaim() may retire; this limits how long a single announcement is delayed
     static constexpr std::uint32_t kReclaimAtOnce = 16;
     // the number of slots that one reclaim() checks in make_room(); this too limits how long an announcement is delayed
     static constexpr std::uint32_t kLookAtOnce = 128;
@@ -342,8 +342,8 @@ private:
     }
 
     /// Handles all requests that are posted before `requests` is set back to 0. An announcement without a free slot
-    /// number waits until all members have read more of the log. The next registrar handles it; if no other rank
-    /// becomes the registrar, this rank does so in retry().
+    /// number waits until all members have read more of the log. The next registrar handles this announcement. If no
+    /// other rank becomes the registrar, this rank handles it in retry().
     Status run() {
         auto& requests = memory_.header().requests;
         std::uint64_t seen = 1;
@@ -615,7 +615,7 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            // No metadata changed. The member that announced last left the call to the registrar because a member has
+            // No metadata changed. The member that announced last did not append the call itself, because a member has
             // joined or the tensor has no name.
             ++appended_;
             core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
@@ -798,8 +798,8 @@ private:
     }
 
     enum class Room {
-        now,    ///< take_slot() can take a number
-        later,  ///< take_slot() can take a number after all members have read the log further
+        now,    ///< take_slot() can take a slot number now
+        later,  ///< take_slot() can take a slot number after all members have read more of the log
         none,   ///< all slots have pending operations; waiting for one of them could deadlock
     };
 
@@ -845,7 +845,7 @@ private:
         return fresh;
     }
 
-    /// Checks the tables, because the previous registrar was possibly another process.
+    /// Checks the tables, because another process may have changed them when it was the registrar.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -972,7 +972,7 @@ private:
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // `count` grows with each announcement, but `called` only after the call is in the log. An operation that all
+        // `count` grows with each announcement. `called` grows only when the call is in the log. An operation that all
         // members have announced, but that is not in the log, is still pending. Acquire: pairs with the release store
         // in append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||

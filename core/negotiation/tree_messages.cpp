@@ -89,7 +89,7 @@ bool has_joined(const Announcement& announcement) {
     return !announcement.joined.empty() || !announcement.uncounted.empty();
 }
 
-/// Nearly all announcements have an id and no optional fields; these take 12 bytes.
+/// Nearly all announcements have an id and no optional fields. Such an announcement takes 12 bytes.
 void put(WireWriter& out, const Announcement& announcement) {
     const KeyKind kind = kind_of(announcement.key);
     out.number(static_cast<std::uint8_t>(kind));

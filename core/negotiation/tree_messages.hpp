@@ -14,7 +14,7 @@
 #include "core/negotiation/metadata.hpp"
 
 /// The messages between the leaders of the hosts (docs/design/0002-several-hosts.md). The bytes come from another
-/// process, so parsing checks everything that can be checked without the receiver's state.
+/// process, so the parser checks everything that can be checked without the receiver's state.
 namespace rueda::core {
 
 /// The ranks from `first` to `last`, both included.

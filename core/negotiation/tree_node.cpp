@@ -275,8 +275,8 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     return {};
 }
 
-/// Handles the parent's request to announce a tensor. All ranks of this subtree have joined, so they announce only what
-/// they are asked for.
+/// Handles the parent's request to announce a tensor. All ranks of this subtree have joined, so they announce only the
+/// tensors that they are asked to announce.
 Status TreeNode::take_wanted(const Decision& wanted) {
     const auto key = key_of({wanted.id, wanted.name, wanted.call});
     RUEDA_RETURN_IF_FAILED(key.status());
@@ -365,8 +365,8 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
     return {};
 }
 
-/// Returns the key under which the node gathers the announcements of a tensor. Announcements by id and by name both get
-/// the name as their key.
+/// Returns the key under which the node gathers the announcements of a tensor. If the tensor has a name, the key is the
+/// name, even if the tensor was announced by its id.
 Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
     if (announced.call || announced.id == 0) {
         return announced;
@@ -617,9 +617,9 @@ std::optional<TreeMessage> TreeNode::message_up() {
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // The parts are added in a fixed order, and each part only if the part before it is complete. An announcement is
-    // therefore never sent before an earlier release or an earlier join. A shutdown is never sent before earlier
-    // announcements.
+    // The parts of the message are added in a fixed order. A part is added only if the part before it is complete. An
+    // announcement is therefore never sent before an earlier release or an earlier join. A shutdown is never sent
+    // before earlier announcements.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;
         room = enough ? room - bytes : 0;

@@ -50,7 +50,8 @@ public:
     /// the previous decision about the same tensor.
     void announce(Announcement announcement);
     /// Reports that the host stops using the id, and will next announce the tensor by its name. No announcement of this
-    /// tensor may be pending. A later call of the tensor gives the id to all hosts again; a refusal does not.
+    /// tensor may be pending. A later call of the tensor gives the id to all hosts again; a refusal of the tensor does
+    /// not.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);
     /// Reports that all ranks of the host have shut down.
@@ -191,7 +192,8 @@ private:
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not received yet
     std::uint64_t first_decision_ = 0;  ///< position of decisions_.front()
-    std::uint64_t whole_ = 0;           ///< the position after the last decision that ends a batch or is no call
+    /// the position after the last decision that is not a call, or that is the last call of a batch
+    std::uint64_t whole_ = 0;
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< true if this host has received only a part of a batch
     std::deque<Wanted> wanted_;  ///< requests to this host
