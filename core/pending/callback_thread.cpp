@@ -68,7 +68,8 @@ void CallbackThread::stop() {
         thread = std::move(thread_);
     }
     if (!thread.joinable()) {
-        return;  // the thread was stopped before, or it was never started and the queue is empty
+        return;  // there is nothing to stop: the thread was stopped before, or it was never started and the queue is
+                 // empty
     }
     stopping_.store(true, std::memory_order_seq_cst);
     event_.notify();

@@ -41,9 +41,9 @@ public:
             status_ = status;
         }
     }
-    /// Like fail(), but replaces an earlier failure. This is for a failure that all ranks find, because an earlier
-    /// failure may exist only on this rank. The engine calls this function while it holds the progress lock and no
-    /// other thread calls fail().
+    /// Like fail(), but replaces an earlier failure. Use this for a failure that all ranks find: an earlier failure may
+    /// exist only on this rank, but all ranks should report the same failure. The engine calls this function while it
+    /// holds the progress lock and no other thread calls fail().
     void fail_foremost(const Status& status) {
         failed_.store(true, std::memory_order_relaxed);
         status_ = status;
@@ -83,9 +83,10 @@ public:
         // true. The decrement also publishes the event and the failure.
         unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Whether the work of all members has been given to the device, or has failed. Only for an operation on a device.
+    /// Whether each member has either failed, or its work has been given to the device. Only for an operation on a
+    /// device.
     [[nodiscard]] bool is_launched() const { return unlaunched_.load(std::memory_order_seq_cst) == 0; }
-    /// Whether a member has failed. After is_launched(), this includes all members. The result can be read when done()
+    /// Whether a member has failed. When is_launched() is true, the result is final. The result can be read when done()
     /// is true.
     [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
     /// The event after the work on the device; null if all members have failed. Valid only after is_launched() is true.
@@ -117,7 +118,7 @@ public:
     std::int32_t sender = -1;       ///< for a receive: the number, in the job, of the rank that sent the message
     /// for a send or a receive: the number of its record in the flight recorder
     std::uint64_t message_record = base::RecorderWriter::kNone;
-    /// true for a join, whose waiting thread drives progress only for other ranks (see Engine::Haste)
+    /// true for a join: the thread that waits for it drives progress only for other ranks (see Engine::Haste)
     bool is_join = false;
 
 private:

@@ -21,8 +21,8 @@ public:
     [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
     void give_up_claim() { claimed_.store(false, std::memory_order_relaxed); }
 
-    /// Registers the callback, after claim() and after the callback was written; the callback thread must run. Returns
-    /// false if the operation has ended and the caller must make the call.
+    /// Registers the callback. Call this after claim(), and after the callback was written. The callback thread must
+    /// run. Returns false if the operation has ended and the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
         // seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one() decrements the
         // count and then reads the state in take_at_end(). So at least one of the two threads sees what the other has

@@ -91,14 +91,14 @@ struct TensorEntry {
     /// If `stands_in`: other hosts announced the operation. It is possible that no other rank of this host has
     /// announced it.
     bool asked_for = false;
-    bool in_full = false;         ///< true while the operation is announced by name and the log has not answered
+    /// true while the operation is announced by name and the log does not contain the answer yet
+    bool in_full = false;
     TensorEntry* next = nullptr;  ///< the next entry in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
     /// the operation is a member of a group, and waits until the log has called the operation that announces the number
     /// of members
     bool is_held = false;
-    /// For the operation that announces a group's number of members: the first member of the group for which is_held is
-    /// set.
+    /// If this operation announces a group's number of members: the first member of the group that must wait (is_held).
     TensorEntry* held = nullptr;
 
     /// The number of this operation among the operations in this slot. A thread writes it under the enqueue lock. The
@@ -129,7 +129,8 @@ struct TensorEntry {
     // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members. Exception:
     // submit() also writes `finding`, together with `request`.
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
-    /// if set, this operation compares the ranks' findings about another operation, to whose entry this pointer points
+    /// If set, this operation compares the ranks' findings about another operation. The pointer points to the entry of
+    /// that other operation.
     TensorEntry* checks = nullptr;
     /// the completion of this comparing operation; when it is done, the checked operation ends
     std::unique_ptr<Completion> checked;
@@ -193,7 +194,7 @@ public:
         return slot < by_slot_.size() ? by_slot_[slot].load(std::memory_order_acquire) : nullptr;
     }
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
-    /// Takes the slot from the entry. Also forgets the name if it is not needed any more.
+    /// Removes the slot from the entry. Also forgets the name if it is not needed any more.
     void unbind(TensorEntry& entry);
     /// Forgets the name if it has no slot, and no pending operation, and if no TensorSlot holds it.
     void forget_if_unused(TensorEntry& entry);

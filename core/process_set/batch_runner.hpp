@@ -135,7 +135,7 @@ private:
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;
-    const TensorTable& table_;  // used only for slots of log entries that this rank has read
+    const TensorTable& table_;  // this part is used only for slots of log entries that this rank has read
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;

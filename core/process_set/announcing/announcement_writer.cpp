@@ -54,7 +54,7 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        // only a mailbox record needs this field, because the registrar checks every field of a record
+        // this field is needed only in a mailbox record, because the registrar checks every field of a record
         if (with_metadata) {
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;

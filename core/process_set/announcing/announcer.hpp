@@ -151,8 +151,8 @@ public:
     /// announcements.
     void retry_numbers_later();
     /// Checks whether the operation that was announced directly can be completed. There must be such an operation. If
-    /// the result is `withdrawn`, this function counts the announcement, and the log then says how the operation ends.
-    /// The caller is the thread that drives progress, and does not hold the lock.
+    /// the result is `withdrawn`, this function counts the announcement. In this case the log will say how the
+    /// operation ends. The caller is the thread that drives progress, and does not hold the lock.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
     /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
@@ -229,7 +229,7 @@ private:
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation
     std::uint64_t unnamed_calls_ = 0;
-    // announce_shutdown() was called; the shutdown itself may still wait for room in the mailbox
+    // announce_shutdown() was called; the announcement of the shutdown may still wait for room in the mailbox
     bool shut_down_posted_ = false;
     bool is_joining_ = false;
     std::optional<Status> failed_;

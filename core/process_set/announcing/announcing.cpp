@@ -54,9 +54,9 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
     return all_or_nothing([&]() -> Status {
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
-            // An unusable argument must give its own error on every rank, even if the job has ended. Otherwise only the
-            // first rank would report the mistake, and the other ranks would only report that the job has ended. All
-            // other operations check their arguments before submit().
+            // If an argument cannot be used, every rank must report this error, even if the job has ended. Otherwise
+            // only the first rank would report the mistake, and the other ranks would only report that the job has
+            // ended. All other operations check their arguments before submit().
             Request request;
             const Status made = make_allreduce(in, out, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);
@@ -307,7 +307,9 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                                     entry.name));
             return;
         case Counted::retired:
-            if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed only at a shutdown
+            if (entry.slot <
+                // this cannot happen to the slot of an unnamed operation before a shutdown
+                memory_.extent().unnamed_slots) {
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
                 // This rank announced the operation only because it has joined, and no other host asked for the name.

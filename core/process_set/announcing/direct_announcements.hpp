@@ -53,7 +53,8 @@ public:
     /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
     /// Whether another member may have announced the same operation directly, while this rank counts its announcement.
-    /// This can happen, because each member's own memory and number of rows decide whether its input is sent along.
+    /// This can happen, because each member decides by its own memory and its own number of rows whether its input is
+    /// sent with its announcement.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
     /// Removes and returns the operation. The caller must count the operation's announcement, or end the operation.
     TensorEntry& withdraw();

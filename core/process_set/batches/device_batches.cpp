@@ -220,8 +220,8 @@ void DeviceBatches::start_on_device() {
                                     .host = batch});
 }
 
-/// Leaves out the tensors on which the communicator cannot execute the operation. All members leave out the same
-/// tensors.
+/// The communicator may be unable to execute the operation on some tensors. Leaves these tensors out. All members leave
+/// out the same tensors.
 void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
     locations_.clear();
@@ -242,7 +242,7 @@ void DeviceBatches::take_possible(const collectives::Batch& batch) {
 }
 
 /// A member of a set on several hosts knows only what the members of its own host have announced, so such a set
-/// registers nothing.
+/// registers no memory.
 collectives::TensorMemory DeviceBatches::memory_of(const DeviceUse* use,
                                                    std::span<const collectives::Location> locations) const {
     collectives::TensorMemory memory;
@@ -434,8 +434,8 @@ void DeviceBatches::end_first(const Status& status) {
 void DeviceBatches::abandon(const Status& reason) noexcept {
     if (communicator_ != nullptr && ends_.has_aborted()) {
         communicator_->abort();
-        // The destructor of an aborted communicator waits, for a limited time, until its kernels have ended, because
-        // they use the operations' memory.
+        // The destructor of an aborted communicator waits for a limited time until the communicator's kernels have
+        // ended, because these kernels use the operations' memory.
         communicator_ = nullptr;
     } else if (communicator_ != nullptr && batch_ != nullptr) {
         communicator_->abandon();

@@ -32,8 +32,8 @@ namespace rueda::core {
 /// turn() checks for this.
 ///
 /// Before its first batch, the set connects a communicator. All members connect at the same position of the log, so
-/// they need no other agreement on the time. They exchange their offers by an allgather of the communicator for the
-/// CPU.
+/// they need not agree on a time to connect. They exchange their offers (what each of them needs to connect) by an
+/// allgather of the communicator for the CPU.
 ///
 /// Threads: the thread that drives progress. Any thread may call has_launched() and oldest().
 class DeviceBatches {

@@ -20,7 +20,7 @@ class EndReasons {
 public:
     explicit EndReasons(const SetView& view);
 
-    /// Turns a reason that ends many operations into the error of one operation. `name` is empty for an operation
+    /// Makes the error of one operation from a reason that ends many operations. `name` is empty for an operation
     /// without a name. The name is not added if the reason already begins with it.
     [[nodiscard]] static Status about(std::string_view name, const Status& reason);
     /// The reason: this rank has shut down, or has removed the set.

@@ -17,8 +17,8 @@ namespace rueda::core {
 /// Threads: the thread that drives progress.
 class ExecutionParts {
 public:
-    /// Sixteen parts show the first chunks of a large tensor. A rank's ring has 4096 records, so with this limit it
-    /// holds more than 200 batches.
+    /// Sixteen parts show the first chunks of a large tensor. A rank's ring has 4096 records, so with this limit the
+    /// ring holds the parts of more than 200 batches.
     static constexpr int kMostParts = 16;
 
     explicit ExecutionParts(const SetView& view)

@@ -98,7 +98,7 @@ TensorEntry& Groups::start_number(std::string_view group, std::size_t members, b
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        // subtracts `members` in unsigned arithmetic, because these members will not be started
+        // adds −`members` (in unsigned arithmetic), because these members will not be started
         completion.add_members(~static_cast<std::uint32_t>(members) + 1);
     }
     Request count;
@@ -117,9 +117,9 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members must wait until the log has called the operation that announces their number. They must wait if
-/// this operation has no slot yet: the operation may get no slot, and in that case no rank learns the other ranks'
-/// numbers. All ranks decide alike, because on one host either all ranks have a slot for this operation or none has. On
-/// several hosts, the job ends if no slot is free.
+/// this operation has no slot yet: if it gets no slot, no rank learns the other ranks' numbers. All ranks decide in the
+/// same way: on one host, either all ranks have a slot for this operation or no rank has. On several hosts, the job
+/// ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -174,8 +174,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
         // After a failure or a shutdown, everything pending fails. During a join, this rank also announces everything
-        // that other ranks announce. In both cases the members end without a further announcement here. Some of them
-        // may succeed; the group's handle fails nevertheless.
+        // that other ranks announce. In both cases the members end without a further announcement here. Even if some of
+        // the members succeed, the group's handle fails.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {

@@ -40,7 +40,7 @@ public:
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
     /// Ends a group if the ranks disagree about its number of members. For members that only other ranks have, this
     /// rank announces metadata that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`:
-    /// the name had no slot. `entry` is still pending.
+    /// the group's name had no slot. `entry` is still pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
 private:

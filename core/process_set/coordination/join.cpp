@@ -91,8 +91,9 @@ bool Join::turn() {
     return settle() || moved;
 }
 
-/// Whether this rank may join now. All operations that it has submitted must be announced. A directly announced
-/// operation must have ended, because other members may complete it from the direct announcements.
+/// Whether this rank may join now. All operations that it has submitted must be announced. If it has announced an
+/// operation directly, that operation must have ended, because other members may complete it from the direct
+/// announcements alone.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
 void Join::become_joined() {
@@ -161,9 +162,9 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Stands in for the operation that other ranks have announced in `slot` under a new name, if this rank does not know
-/// the name. If this rank knows the name in another slot, or has announced it by name, this rank must first read the
-/// log entries about the name.
+/// Other ranks have announced an operation in `slot` under a new name. If this rank does not know the name, this
+/// function announces the operation for this rank, without data (it stands in). If this rank knows the name in another
+/// slot, or has announced it by name, this rank must first read the log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -221,9 +222,9 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
 }
 
 /// Whether this rank will itself announce `name`, an operation that compares what the ranks found when they checked
-/// another operation. It will do so after one of its own operations, which was pending when the rank joined. In that
-/// case the rank announces its own finding, so it must not announce the check only because other ranks have announced
-/// it.
+/// another operation. The rank will do so if the checked operation is its own and was pending when the rank joined. In
+/// that case the rank announces its own finding, so it must not announce the check only because other ranks have
+/// announced it.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {

@@ -109,7 +109,7 @@ bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slo
 
 bool LogAnswers::follow_retirement(std::uint32_t slot) {
     if (direct_.uses(slot)) {
-        return false;  // another thread has announced directly since the check in must_await_retirement()
+        return false;  // another thread has announced an operation directly since the check in must_await_retirement()
     }
     ends_.forget_finished(slot);
     if (TensorEntry* entry = announcer_.table().at_slot(slot); entry != nullptr) {
@@ -199,8 +199,8 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
     return groups;
 }
 
-/// Returns the error for an operation that was not called. It is a mismatch if the members' metadata differ, and
-/// otherwise the refusal of an impossible operation. `by_rank` must not be empty.
+/// Returns the error for an operation that was not called. If the members' metadata differ, the error is a mismatch.
+/// Otherwise no member can do the operation, and the error says why (a refusal). `by_rank` must not be empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
