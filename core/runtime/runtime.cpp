@@ -141,8 +141,8 @@ void Runtime::ring() {
     attention.ring(attention.state());
 }
 
-/// Does all steps of the start before the first thread: finds the group, sets up the arena, creates the object. Closes
-/// the control plane on failure.
+/// Does all steps of the start before the first thread is started: finds the group, sets up the arena, creates the
+/// object. Closes the control plane on failure.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                LauncherLine* launcher, const FirstSets& first_sets,

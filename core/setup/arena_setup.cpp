@@ -160,9 +160,9 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
     // The chunk size is a fixed part of the size of the L2 cache. A chunk passes through the caches of the rank that
-    // writes it and of the rank that reads it. The private memory from which and to which they copy passes through
-    // these caches too. Two chunks are in use at the same time, and the caches also hold other data. A thirty-second of
-    // the L2 cache was faster than a sixteenth or an eighth (docs/design/collectives.md).
+    // writes it and of the rank that reads it. The private memory of the two ranks passes through these caches too,
+    // because they copy from it and to it. Two chunks are in use at the same time, and the caches also hold other data.
+    // A thirty-second of the L2 cache was faster than a sixteenth or an eighth (docs/design/collectives.md).
     const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // A cell must hold at least one element for each member, because in a reducescatter it holds one piece of the

@@ -170,7 +170,8 @@ void HostTimeline::merge_written() {
     if (whole->wait(kPatienceForMerge)) {
         thread.join();
     } else {
-        thread.detach();  // the thread still waits for the file system; it owns a share of everything that it uses
+        // The thread still waits for the file system. It shares the ownership of everything that it uses.
+        thread.detach();
     }
     if (const std::vector<std::string> left = whole->left(); !left.empty()) {
         say_unmerged(left, whole->reason());

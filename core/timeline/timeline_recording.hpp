@@ -89,7 +89,7 @@ private:
     std::string text_;                                       // not written yet
 
     std::mutex mutex_;
-    std::condition_variable changed_;  // stop() and the end of run() notify
+    std::condition_variable changed_;  // notified by stop() and at the end of run()
     bool stopping_ = false;            // under mutex_
     bool done_ = false;                // under mutex_
     Status result_;                    // written before done_

@@ -104,7 +104,7 @@ Status WholeTimelines::merge(const std::string& path) {
         parts.push_back(std::move(part).value());
     }
     std::error_code error;
-    // if `path` is a symbolic link, it stays one
+    // If `path` is a symbolic link, the link stays, and the file that it names is replaced.
     const std::filesystem::path target = std::filesystem::canonical(path, error);
     Result<base::AtomicFile> file =
         base::AtomicFile::create(error ? std::filesystem::path(path) : target, kMergedSuffix);

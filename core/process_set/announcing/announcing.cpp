@@ -307,9 +307,8 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                                     entry.name));
             return;
         case Counted::retired:
-            if (entry.slot <
-                // this cannot happen to the slot of an unnamed operation before a shutdown
-                memory_.extent().unnamed_slots) {
+            // This cannot happen to the slot of an unnamed operation before a shutdown.
+            if (entry.slot < memory_.extent().unnamed_slots) {
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
                 // This rank announced the operation only because it has joined, and no other host asked for the name.
