@@ -22,8 +22,8 @@ struct ProvenConnection {
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// Runs the handshake on a connected, non-blocking socket. No function blocks. Until the other side has proved the
-/// secret, the object reads only the bytes of the handshake (at most 80). Before that, its own proof is the only thing
-/// it sends that depends on the other side's bytes. Threads: only one thread may use an object.
+/// secret, the object reads only the bytes of the handshake (at most 80). Before that, it sends only one thing that
+/// depends on the other side's bytes: its own proof. Threads: only one thread may use an object.
 class ProvingSocket {
 public:
     /// `secret` and `purpose`: see Handshake.

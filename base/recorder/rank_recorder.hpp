@@ -129,10 +129,10 @@ enum class PartKind : std::uint8_t {
     work,            ///< the rank did work of a kind that is not in this list
     copy_in,         ///< the rank copied its input to where other ranks read it
     reduce,          ///< the rank combined the inputs of several ranks
-    copy_out,        ///< copied results to its output
+    copy_out,        ///< the rank copied results to its output
     network,         ///< the rank sent data to other hosts, or received data from them
     wait,            ///< the rank waited for another rank of this host
-    wait_for_hosts,  ///< waited for other hosts
+    wait_for_hosts,  ///< the rank waited for other hosts
     rest,            ///< this record stands for all parts after the first 16
     /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
     gpu,

@@ -17,7 +17,7 @@ namespace rueda::base {
 /// A record of the flight recorder: an operation, a send or a receive, a step or a scope of the program, or a part of
 /// an execution. Times are nanoseconds of CLOCK_MONOTONIC.
 struct RecordedOperation {
-    std::uint64_t number = 0;  ///< among all of this rank
+    std::uint64_t number = 0;  ///< the record's number among all records of this rank
     std::uint8_t kind = 0;     ///< RecordKind
     std::uint8_t dtype = 0;    ///< for a part of an execution: what the rank did in it
     std::uint8_t reduce_op = 0;

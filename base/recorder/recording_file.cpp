@@ -260,7 +260,7 @@ private:
     std::vector<RecordedOperation> operations_;
     std::vector<RecordedOperation> messages_;
     std::vector<RecordedOperation>* list_ = nullptr;  // the list whose elements are being parsed
-    std::optional<json_fields::Damage> damage_;       // the first
+    std::optional<json_fields::Damage> damage_;       // the first damage that was found
 };
 
 Recording recording_of(const Json& json, OperationLists& lists) {

@@ -49,8 +49,8 @@ void apply_group(MemoryLimits& limits, const FileReader& read, const std::string
     if (limit && usage) {
         const std::string statistics = read(folder + "/memory.stat").value_or("");
         // The page cache counts as free, because the kernel drops it when a process needs memory. The kernel drops even
-        // active pages. (A page is active after it was read twice; the pages of a data set are an example.) (Memory
-        // that ranks share is anonymous memory and not in the page cache.)
+        // active pages, that is, pages that were read at least twice, such as those of a data set. (Memory that ranks
+        // share is anonymous memory, so it is not in the page cache.)
         const std::uint64_t cache = find_number(statistics, files.inactive_cache_key).value_or(0) +
                                     find_number(statistics, files.active_cache_key).value_or(0);
         apply(limits, less(*limit, less(*usage, cache)), folder + files.limit);

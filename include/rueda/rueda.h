@@ -664,8 +664,8 @@ RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index
 /**
  * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may still use
  * memory of rueda_allocate. A pending operation may still use memory of a device; this memory is freed after the
- * operation. The program's own work on the device that uses the memory must have ended. The call may have to wait for
- * other work of the device, like cudaFree.
+ * operation. Before the call, the program's own work on the device that uses the memory must have ended. The call may
+ * have to wait for other work of the device, like cudaFree.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 

@@ -21,7 +21,7 @@ namespace rueda::launcher {
 namespace {
 
 /// If the queue has more bytes than this, ruedarun stops reading the ranks' output, so a rank that writes more must
-/// wait. So many bytes are enough: a terminal is busy for some time until it has shown them.
+/// wait. This number of bytes is enough, because a terminal needs some time to show them.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
 /// If poll() has reported that a pipe is writable, a write of this many bytes (PIPE_BUF) does not block.

@@ -104,7 +104,7 @@ public:
     /// Returns whether all epochs have ended.
     [[nodiscard]] bool finished() const;
     [[nodiscard]] Statistics statistics() const;
-    /// Returns what statistics() says, as one line for people. It names the slowest stage if the consumer waited.
+    /// Returns the numbers of statistics() as one line for people. It names the slowest stage if the consumer waited.
     [[nodiscard]] std::string summary() const;
     /// Returns one line for each choice of options that wastes time or memory.
     [[nodiscard]] std::span<const std::string> warnings() const;

@@ -62,9 +62,9 @@ RUEDA_API void write_checkpoint(const std::filesystem::path& path, std::span<con
                                 const Metadata& metadata = {});
 
 /// An open checkpoint file with a completely checked header. The lengths fit the size of the file, and the shapes fit
-/// the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors' positions have no gap or
-/// overlap, and no name occurs twice. If another file replaces this file at its path, the object stays usable. Threads:
-/// any thread may call const members.
+/// the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors lie one after another without
+/// gaps or overlaps, and no name occurs twice. If another file replaces this file at its path, the object stays usable.
+/// Threads: any thread may call const members.
 class RUEDA_API Checkpoint {
 public:
     /// Opens and checks a file. Throws InvalidArgument if the file is not correct. The message contains the file, what

@@ -91,7 +91,7 @@ public:
     [[nodiscard]] double at(std::int64_t step) const noexcept;
     /// Returns the learning rate after the warm-up: base × factor.
     [[nodiscard]] double scaled() const noexcept { return scaled_; }
-    /// Returns one line for the log. It says from which to which value the rate is scaled, and why, for example
+    /// Returns one line for the log. It contains the rate before and after the scaling, and the reason, for example
     /// "learning rate: 0.001 becomes 0.0015 with 4 workers (policy capped: the factor is 1.5, the smaller of 4 workers
     /// and the cap 1.5)".
     [[nodiscard]] std::string summary() const;

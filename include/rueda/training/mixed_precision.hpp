@@ -89,7 +89,7 @@ public:
     [[nodiscard]] std::vector<NamedTensor> gradients() const;
     /// Converts the 16-bit gradients to the float32 gradients, without loss. Returns whether all of them are finite.
     [[nodiscard]] bool take_gradients();
-    /// Rounds the master weights to the 16-bit values, to nearest even.
+    /// Writes the master weights to the 16-bit values, rounded to the nearest value, in a tie to the even one.
     void publish();
     /// Returns the master weights as tensors "master.<name>" for checkpoints. After restoring them, call publish().
     [[nodiscard]] std::vector<NamedTensor> state() const;
