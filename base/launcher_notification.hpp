@@ -19,8 +19,8 @@ struct LauncherNotification {
         failed = 2,      ///< to a rank: another rank ended in any other way
         aborted = 3,     ///< from a rank: the reason why the job was aborted; if the rank ends later, ruedarun reports
                          ///< this reason
-        steps = 4,       ///< to a rank: carries the descriptor of a file, in which the rank stores its current training
-                         ///< step (base/shared_memory/step_page.hpp)
+        steps = 4,       ///< to a rank: carries the descriptor of the file for the rank's current training step
+                         ///< (base/shared_memory/step_page.hpp)
     };
 
     Kind kind = Kind::failed;
@@ -40,7 +40,8 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
 /// If a stall caused an abort, the reason of the abort contains this text. ruedarun searches for the text in the
-/// reasons that ranks report. A separate flag is not possible, because reasons pass through other hosts as text.
+/// reasons that ranks report. A separate flag is not possible, because the reason of an abort is sent to other hosts
+/// only as a text.
 inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (";
 /// Whether `reason` says that a stall ended the job.
 [[nodiscard]] inline bool is_reason_of_stall(std::string_view reason) {

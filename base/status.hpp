@@ -19,8 +19,8 @@
 
 namespace rueda {
 
-/// Success, or an error code with one line of text. A success is only a null pointer, so it is cheap to pass. Threads:
-/// copies are independent; one object may be used by one thread at a time.
+/// Success, or an error code with one line of text. A success is stored as a null pointer, so it is cheap to pass.
+/// Threads: copies are independent; one object may be used by one thread at a time.
 class [[nodiscard]] Status {
 public:
     Status() = default;
@@ -52,7 +52,7 @@ private:
     std::shared_ptr<const Failure> failure_;
 };
 
-/// A failure whose memory was allocated in advance. It can therefore be reported when no memory is left. Threads: any
+/// A failure whose memory was allocated in advance, so it can be reported even if no memory is left. Threads: any
 /// thread, but only one at a time; the returned Status is an ordinary value.
 class PreparedFailure {
 public:

@@ -69,8 +69,8 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {
-    // Row i holds the distances between the first i characters of `left` and every prefix of `right`. A swap of two
-    // characters needs row i − 2.
+    // Row i holds the distances between the first i characters of `left` and every prefix of `right`. To compute a swap
+    // of two characters, the loop needs row i − 2.
     std::vector<std::size_t> before_last(right.size() + 1);
     std::vector<std::size_t> last(right.size() + 1);
     std::vector<std::size_t> row(right.size() + 1);

@@ -19,9 +19,9 @@ namespace rueda::base {
 /// alignment"). The cost is left.size() × right.size() steps.
 [[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
-/// Returns the candidate that the user probably meant by `name`: the one with the smallest edit distance. If several
-/// candidates are equally close, returns the first. Returns an empty text if more than a third of the candidate's
-/// characters would have to change.
+/// Returns the candidate that the user probably meant by `name`: the candidate with the smallest edit distance. If
+/// several candidates are equally close, returns the first of them. Returns an empty text if more than a third of the
+/// candidate's characters would have to change.
 [[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
 
 /// Formats a number of bytes for people: 512 → "512 B", 1536 → "1.5 KiB", 67108864 → "64 MiB". The number is rounded to

@@ -37,8 +37,8 @@ int refuse(const Status& status) {
     return kWrongUse;
 }
 
-/// Ensures that the descriptors 0, 1 and 2 are open. Otherwise a file that is opened later could get one of these
-/// numbers, and child processes would use it, for example, as their standard output.
+/// Ensures that the descriptors 0, 1 and 2 are open. If one of them were closed, a file that is opened later could get
+/// its number, and child processes would use that file, for example, as their standard output.
 void open_standard_descriptors() {
     int fd = 0;
     do {
@@ -64,8 +64,8 @@ std::string path_of(const rueda::launcher::Environment& environment) {
     return path == environment.end() ? "/usr/bin:/bin" : path->second;
 }
 
-/// Replaces this process by the rank's program. Returns only if the program cannot be run, or with --dry-run or
-/// --explain.
+/// Replaces this process by the rank's program. Returns only if the program cannot be run, or if --dry-run or --explain
+/// was given.
 int become_program(const rueda::launcher::Options& options, const rueda::launcher::SrunTask& task) {
     using namespace rueda::launcher;
     const Environment environment = changed(task);
@@ -159,7 +159,7 @@ int run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
     open_standard_descriptors();
     // SIGXFSZ is ignored. If an output file reaches the maximum file size (ulimit -f), write() then fails as it does on
-    // a full disk. For the programs that ruedarun starts, the default is restored (child_process.cpp).
+    // a full disk. The programs that ruedarun starts get the default action of the signal again (child_process.cpp).
     ::signal(SIGXFSZ, SIG_IGN);
     try {
         return run({argv + (argc > 0 ? 1 : 0), argv + argc});

@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kDrainTime{500};
 
 /// How long to wait for a better explanation of a rank's end, because this end may be only the consequence of another
-/// failure. If mpirun ended the rank, then either mpirun itself ended, or another rank ended and mpirun killed the
-/// remaining ranks. If the rank ended because of an abort, the cause is the rank that failed first.
+/// failure. If mpirun ended the rank, the reason is that mpirun itself ended, or that another rank ended and mpirun
+/// killed the remaining ranks. If the rank ended because of an abort, the cause is the rank that failed first.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
@@ -151,7 +151,7 @@ private:
 
     void end_on(int number, bool ranks_have_it) {
         // If `released_` is true, all ranks have ended, and ruedarun only waits for the reader of its output. In this
-        // case the signal ends ruedarun.
+        // case the user's signal ends ruedarun.
         if (released_) {
             leaving_ = true;
             return;
@@ -231,8 +231,8 @@ private:
         }
     }
 
-    /// Prints the cause again if ranks, mpirun or ruedarun have printed lines since the cause was printed. The last
-    /// line is then the cause and not one of its consequences.
+    /// Prints the cause again if ranks, mpirun or ruedarun have printed lines since the cause was printed. So the last
+    /// line shows the cause, and not a consequence of the cause.
     void repeat_cause() {
         if (errors_before_cause_ && (output_.foreign_errors() > *errors_before_cause_ || said_more_since_cause_)) {
             output_.say("the job failed because " + describe(*outcome_.cause()));
@@ -275,7 +275,7 @@ private:
     }
 
     /// Whether ruedarun still waits for the reader of its output. The wait has no time limit, because a user may keep a
-    /// pager open for hours. A second signal of the user ends it.
+    /// pager open for hours. A second signal of the user ends the wait.
     [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
 
     [[nodiscard]] bool asked_to_leave() {

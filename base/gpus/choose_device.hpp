@@ -12,7 +12,7 @@
 
 namespace rueda::base {
 
-/// The facts that decide which GPU a rank uses, besides the visible GPUs.
+/// The facts that, together with the visible GPUs, decide which GPU a rank uses.
 struct DeviceRequest {
     int local_rank = 0;
     int local_size = 1;
@@ -26,9 +26,9 @@ struct DeviceRequest {
 /// first rule that applies decides:
 ///
 /// 1. No GPU is visible: Unsupported.
-/// 2. The launcher gives each rank `gpus_per_rank` GPUs, and this number is visible: device 0, the first of the rank's
-///    own. If more are visible, nobody has divided the GPUs, and the rank takes the first GPU of its part of the list.
-///    If fewer are visible, InvalidArgument.
+/// 2. The launcher gives each rank `gpus_per_rank` GPUs, and exactly this number is visible: device 0, the first of the
+///    rank's own. If more GPUs are visible, nobody has divided the GPUs, and the rank takes the first GPU of its part
+///    of the list. If fewer GPUs are visible: InvalidArgument.
 /// 3. There are at least as many GPUs as ranks on the host: the rank with local rank k uses device k.
 /// 4. CUDA_VISIBLE_DEVICES lists exactly the indices that this local rank gets if each rank gets equally many: device
 /// 0.
@@ -42,13 +42,14 @@ struct DeviceRequest {
 [[nodiscard]] Result<int> choose_device(const DeviceRequest& request, const VisibleGpus& visible);
 
 /// Returns the value of CUDA_VISIBLE_DEVICES for a rank that gets `gpus_per_rank` of the host's visible GPUs. These
-/// GPUs follow those of the lower ranks. If there are too few GPUs, fails with InvalidArgument, or, if ranks may share
-/// GPUs, divides the ranks into blocks of neighbours that get the same GPUs. Pure function.
+/// GPUs follow those of the lower ranks. There may be too few GPUs for all ranks. In this case, if ranks may share
+/// GPUs, the ranks are divided into blocks of neighbours that get the same GPUs; otherwise the function fails with
+/// InvalidArgument. Pure function.
 [[nodiscard]] Result<std::string> devices_of_rank(const DeviceRequest& request, const VisibleGpus& visible);
 
 /// Returns the number of GPUs that Slurm gives to each task, either through CUDA_VISIBLE_DEVICES or by hiding the other
 /// GPUs. Returns 0 if Slurm gives none, or if srun has not started this process as one of at least `job_size` tasks.
-/// (mpirun uses srun to start one process on each host, and the ranks inherit that process's variables.)
+/// (If mpirun uses srun to start one process on each host, the ranks only inherit Slurm's variables from that process.)
 [[nodiscard]] int gpus_per_slurm_task(const EnvironmentLookup& environment, int job_size);
 
 }  // namespace rueda::base

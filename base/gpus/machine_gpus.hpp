@@ -32,7 +32,7 @@ struct GpuSources {
     std::string devices = "/dev";
 };
 
-/// Lists the GPUs that this process can open, whatever CUDA_VISIBLE_DEVICES says. If NVML cannot be loaded, the
+/// Lists the GPUs that this process can open, also those that CUDA_VISIBLE_DEVICES hides. If NVML cannot be loaded, the
 /// function reads the files of NVIDIA's driver in /proc. Without such files, the list is empty. A container sees the
 /// files in /proc of all GPUs of its machine, so a GPU from /proc counts only if its device file exists. Creates no
 /// CUDA context. May take a second.

@@ -73,7 +73,7 @@ struct NvmlPciInfo {
 static_assert(sizeof(NvmlPciInfo) == 68);
 
 /// The functions of NVML that Rueda calls. Their names are those in nvml.h without the prefix nvml. An nvmlDevice_t is
-/// a pointer, and an nvmlReturn_t is an int. All but the first four may be missing.
+/// a pointer, and an nvmlReturn_t is an int. An NVML library may lack these functions, except the first four.
 struct Nvml::Functions {
     int (*init)() = nullptr;
     int (*shutdown)() = nullptr;
@@ -178,8 +178,9 @@ std::vector<std::int32_t> Nvml::pids(const Device& device) const {
     unsigned count = 0;
     int result = functions_->device_processes(device.handle, &count, nullptr);
     std::vector<NvmlProcess> processes;
-    // More processes may start between the two calls, so the buffer gets some more space. If the buffer is still too
-    // small, the missing processes are found in the next interval.
+    // The first call returns the number of processes, the second call the processes. More processes may start between
+    // the two calls, so the buffer gets some more space. If the buffer is still too small, the missing processes are
+    // found in the next interval.
     if (result == kNvmlInsufficientSize && count <= kMostProcesses) {
         constexpr unsigned kMore = 16;
         count += kMore;

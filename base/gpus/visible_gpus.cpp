@@ -6,8 +6,8 @@
 // GPU
 //   ("MIG-…").
 // - An invalid entry ends the list: with "0,2,-1,1" the GPUs 0 and 2 are visible.
-// The guide does not say what happens if a GPU is listed twice. CUDA then shows none. PyTorch computes the same
-// (torch/cuda/__init__.py, _parse_visible_devices). CUDA reads an index as strtoul does, so "1gpu" is the index 1.
+// The guide does not say what happens if a GPU is listed twice. In that case CUDA shows no GPU. PyTorch's code does the
+// same (torch/cuda/__init__.py, _parse_visible_devices). CUDA reads an index as strtoul does, so "1gpu" is the index 1.
 #include "base/gpus/visible_gpus.hpp"
 
 #include <fmt/format.h>

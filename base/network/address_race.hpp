@@ -25,8 +25,8 @@ struct ConnectTimes {
 };
 
 /// Finds a process that listens at several addresses. The object tries all addresses at the same time, so an address
-/// that is silent delays nothing. The first address that proves the secret wins. No function blocks: the caller waits
-/// in a PollSet. Threads: only one thread may use an object.
+/// that does not answer delays nothing. The first address at which a process proves that it knows the secret is used.
+/// No function blocks: the caller waits in a PollSet. Threads: only one thread may use an object.
 class AddressRace {
 public:
     /// `secret` and `purpose`: see Handshake. `endpoints`: see parse_endpoint().
@@ -39,12 +39,13 @@ public:
     void add_to(PollSet& set);
     /// Gives up the addresses whose time is over. Call this after each wait.
     void check_deadlines(PollSet::TimePoint now);
-    /// Whether no address has proved the secret, and at least one still may.
+    /// Whether the search is still going on: no process has proved that it knows the secret, but at least one address
+    /// may still succeed.
     [[nodiscard]] bool is_pending() const;
-    /// Returns the connection to the first address that has proved the secret, and closes the rest. Returns nothing if
-    /// there is none.
+    /// Returns the connection to the first address at which a process has proved that it knows the secret, and closes
+    /// the other connections. Returns nothing if there is no such address.
     [[nodiscard]] std::optional<ProvenConnection> take();
-    /// Lists the addresses, and says what each of them did.
+    /// Lists the addresses, and says for each address how far the attempt came.
     [[nodiscard]] std::string description() const;
 
 private:

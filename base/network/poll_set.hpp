@@ -12,8 +12,8 @@
 
 namespace rueda::base {
 
-/// The descriptors and times that one turn of an event loop waits for. Each turn fills a new set. Threads: only one
-/// thread may use an object.
+/// The descriptors and times that one turn of an event loop waits for. Each turn of the loop fills a new object of this
+/// class. Threads: only one thread may use an object.
 class PollSet {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;

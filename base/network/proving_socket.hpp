@@ -22,8 +22,8 @@ struct ProvenConnection {
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// Runs the handshake on a connected, non-blocking socket. No function blocks. Until the other side has proved the
-/// secret, the object reads only the bytes of the handshake (at most 80). Until then, the object sends nothing that
-/// depends on the other side's bytes, except its own proof. Threads: only one thread may use an object.
+/// secret, the object reads only the bytes of the handshake (at most 80). Before that, it sends only one thing that
+/// depends on the other side's bytes: its own proof. Threads: only one thread may use an object.
 class ProvingSocket {
 public:
     /// `secret` and `purpose`: see Handshake.
@@ -37,7 +37,7 @@ public:
     /// readable, until is_proven(). Closes the socket after a failure; the message says what the other side did.
     [[nodiscard]] Status advance();
     [[nodiscard]] bool is_proven() const { return handshake_.is_proven(); }
-    /// Call this only if is_proven(). The object must not be used afterwards.
+    /// Call this only if is_proven() is true. The object must not be used afterwards.
     [[nodiscard]] ProvenConnection take();
 
 private:

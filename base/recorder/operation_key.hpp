@@ -10,9 +10,9 @@
 
 namespace rueda::base {
 
-/// For operations with a name: identifies the process set, the kind and the name. For an operation without a name:
-/// identifies one call. The name is represented by its hash, so operations of two names with the same hash may be
-/// matched wrongly.
+/// If operations have a name, this identifies their process set, their kind and their name. If an operation has no
+/// name, this identifies one call. The hash of the name stands for the name, so operations with different names and the
+/// same hash may be matched wrongly.
 struct NameKey {
     std::int32_t set_id = 0;
     std::uint8_t kind = 0;
@@ -29,8 +29,8 @@ struct NameKey {
 }
 
 /// Identifies one operation on all its ranks. A program may use a name many times, so the key also has a number that
-/// tells these uses apart. There are three kinds of numbers, because no single kind is both known at all times and
-/// equal on all ranks.
+/// tells these uses apart. There are three kinds of such numbers. One kind is not enough: each kind is either unknown
+/// at some time or may differ between the ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
         /// the position of the operation's batch in the log. It is the same on all ranks, but is known only after the
@@ -60,9 +60,9 @@ struct OperationKey {
 [[nodiscard]] inline OperationKey key_by_ordinal(const RecordedOperation& record) {
     return {name_key_of(record), OperationKey::By::ordinal, record.ordinal};
 }
-/// Returns the best key of an operation that has ended. If the operation was in a batch, the key is by batch, because a
-/// name occurs at most once in a batch. Otherwise the key is by generation. If the operation has no name, its
-/// generation is the number of the call.
+/// Returns the best key of an operation that has ended. If the operation was in a batch, the key contains the position
+/// of the batch, because a name occurs at most once in a batch. Otherwise the key contains the generation. If the
+/// operation has no name, its generation is the number of the call.
 [[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
     return record.batch ? key_by_batch(record) : key_by_generation(record);
 }

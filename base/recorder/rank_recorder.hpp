@@ -33,8 +33,8 @@ struct RecordKind {
     /// A part of the execution of a batch (see PartKind), from `announced` to `ended`. Parts are recorded only while a
     /// timeline is on.
     static constexpr std::uint8_t kPart = 66;
-    // The low bits of `kSend` and `kReceive` (11 and 12) are an index into RankCounters::of_kind. No operation of a
-    // process set has this index.
+    // The low bits of `kSend` and `kReceive`, 11 and 12, are indices into RankCounters::of_kind. No operation of a
+    // process set has one of these indices.
     static constexpr std::uint8_t kSend = 64 + 11;
     static constexpr std::uint8_t kReceive = 64 + 12;
 
@@ -59,7 +59,7 @@ struct RecordState {
                                                            ///< log
     static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< a caller was waiting for the operation when it was
                                                            ///< submitted
-    /// a GPU has got all work of the operation, which ends when the GPU has done the work
+    /// all work of the operation was given to a GPU; the operation ends when the GPU has done the work
     static constexpr std::uint64_t kLaunched = 1U << 12U;
     static constexpr unsigned kStatusShift = 16;
     static constexpr unsigned kLapShift = 24;
@@ -68,7 +68,8 @@ struct RecordState {
     [[nodiscard]] static constexpr std::uint64_t begin(std::uint8_t kind, std::uint64_t number) {
         return kind | ((number / kCapacity & 0xffU) << kLapShift);
     }
-    /// Whether `state` belongs to the operation with this number, and not to an older operation in the same place.
+    /// Whether `state` belongs to the operation with this number, and not to an older operation whose record was in the
+    /// same place of the ring.
     [[nodiscard]] static constexpr bool belongs(std::uint64_t state, std::uint64_t number) {
         return (state >> kLapShift & 0xffU) == (number / kCapacity & 0xffU);
     }
@@ -78,10 +79,10 @@ struct RecordState {
 
 /// One record, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the words
 /// after it, and then sets `sequence` to the record's number plus 1. Later the rank writes `started`, `ended` and
-/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of the three are
-/// valid.
+/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of the two times
+/// are valid.
 ///
-/// All stores are releases and all loads are acquires. If a reader has seen a word of a newer operation, it therefore
+/// All stores are releases and all loads are acquires. So if a reader has seen a word of a newer operation, the reader
 /// also sees that `sequence` has changed. Fences are not used, because ThreadSanitizer does not know them. On x86-64
 /// all these accesses are plain moves.
 struct alignas(kCacheLine) OperationRecord {
@@ -121,17 +122,17 @@ struct MessageEnd {
 };
 
 /// The execution of a batch is recorded in parts. An enumerator is the kind of work that a rank did in one part. The
-/// record of a part has this number in place of the DType. Its `ordinal` is a MessageEnd whose `peer` is the rank that
-/// was awaited, and whose `tag` is the number of steps. Its `size` is the time that was spent waiting, in ticks, and
-/// its `name` is the process set.
+/// record of a part has the enumerator in place of the DType. Its `ordinal` is a MessageEnd whose `peer` is the rank
+/// that was awaited, and whose `tag` is the number of steps. Its `size` is the time that was spent waiting, in ticks,
+/// and its `name` is the process set.
 enum class PartKind : std::uint8_t {
     work,            ///< the rank did work of a kind that is not in this list
     copy_in,         ///< the rank copied its input to where other ranks read it
     reduce,          ///< the rank combined the inputs of several ranks
-    copy_out,        ///< copied results to its output
+    copy_out,        ///< the rank copied results to its output
     network,         ///< the rank sent data to other hosts, or received data from them
     wait,            ///< the rank waited for another rank of this host
-    wait_for_hosts,  ///< waited for other hosts
+    wait_for_hosts,  ///< the rank waited for other hosts
     rest,            ///< this record stands for all parts after the first 16
     /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
     gpu,
@@ -150,7 +151,7 @@ struct GpuPart {
 };
 
 /// A name of a tensor in a process set. The names are in a ring too, so a newer name may have replaced the name of a
-/// record. Then `number` is not the number in the record.
+/// record. In that case, `number` differs from the number of the name in the record.
 struct alignas(kCacheLine) NameRecord {
     std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: empty or being written
     std::atomic<std::int32_t> set_id;
@@ -208,7 +209,8 @@ static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kRe
               (RecordKind::kReceive & (RankCounters::kKinds - 1)) > RecordKind::kReduce);
 
 /// The flight recorder of one rank: what the rank did last. The recorder lies in the job's shared memory, so it stays
-/// readable after the rank was killed. At first it consists of zeros, and only pages that were written to use memory.
+/// readable after the rank was killed. At first the recorder consists of zeros. A page of it takes memory only after
+/// the first write to the page.
 struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kOperations = RecordState::kCapacity;
     static constexpr std::uint64_t kNames = 2048;
@@ -216,15 +218,15 @@ struct alignas(4096) RankRecorder {
 
     // The rank writes the clocks below once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record
-    /// 1: a thread of the rank is writing a name. Another thread that wants to write a name at this time does not wait.
-    /// That thread leaves its name out, and the name is written at its next use.
+    /// 1: a thread of the rank is writing a name. If a second thread wants to write a name at this time, it does not
+    /// wait but leaves the name out. The name is then written at its next use.
     std::atomic<std::uint32_t> names_taken;
     /// one moment in ticks and in nanoseconds, from which TickClock converts times
     std::atomic<std::uint64_t> begin_ticks;
     std::atomic<std::int64_t> begin_ns;     ///< CLOCK_MONOTONIC
     std::atomic<std::int64_t> realtime_ns;  ///< the same moment in CLOCK_REALTIME
 
-    std::atomic<std::uint64_t> names_written;  ///< the number of the last name
+    std::atomic<std::uint64_t> names_written;  ///< the number of the name that was written last
     std::atomic<std::uint64_t> sets_written;   ///< how many sets were recorded in total; only the newest are kept
     std::atomic<std::uint32_t> notes_parts;    ///< 1: a timeline is on, so parts of executions are recorded
     RankCounters counters;

@@ -10,7 +10,7 @@ namespace rueda::base {
 
 namespace {
 
-/// Returns the moment when the rank began to record. Returns `now` if the recorder contains an impossible moment.
+/// Returns the moment when the rank began to record. If the moment in the recorder is impossible, returns `now`.
 ClockPair beginning(const RankRecorder& recorder, ClockPair now) {
     const ClockPair begin{recorder.begin_ticks.load(std::memory_order_acquire),
                           recorder.begin_ns.load(std::memory_order_acquire)};
@@ -64,8 +64,8 @@ std::optional<RecordedOperation> RecorderReader::read(std::uint64_t number) cons
     if (record.sequence.load(std::memory_order_acquire) != number + 1) {
         return std::nullopt;
     }
-    // `state` must be read before `started` and `ended`. The rank writes these two first, and then sets the flags in
-    // `state` that say that they are valid.
+    // `state` must be read before `started` and `ended`. The rank writes `started` and `ended` first. Then it sets the
+    // flags in `state` that say that these two are valid.
     const std::uint64_t state = record.state.load(std::memory_order_acquire);
     const std::uint64_t announced = record.announced.load(std::memory_order_acquire);
     const std::uint64_t started = record.started.load(std::memory_order_acquire);

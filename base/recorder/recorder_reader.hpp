@@ -17,7 +17,7 @@ namespace rueda::base {
 /// A record of the flight recorder: an operation, a send or a receive, a step or a scope of the program, or a part of
 /// an execution. Times are nanoseconds of CLOCK_MONOTONIC.
 struct RecordedOperation {
-    std::uint64_t number = 0;  ///< among all of this rank
+    std::uint64_t number = 0;  ///< the record's number among all records of this rank
     std::uint8_t kind = 0;     ///< RecordKind
     std::uint8_t dtype = 0;    ///< for a part of an execution: what the rank did in it
     std::uint8_t reduce_op = 0;
@@ -41,8 +41,8 @@ struct RecordedOperation {
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
     bool is_launched = false;  ///< whether the work of the operation was given to a GPU
-    /// The time when a GPU got the operation's work, if the GPU has not finished this work. Until that time, the
-    /// operation occupied the rank.
+    /// If a GPU got the operation's work and has not finished it: the time when the GPU got the work. Until this time,
+    /// the operation occupied the rank.
     std::optional<std::int64_t> launched_ns = {};
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
@@ -99,8 +99,8 @@ struct PendingOperations {
 /// Reads the flight recorder of a rank (the record of what it did last). The rank may continue to record, or may be
 /// dead. The reader trusts nothing in this memory: damaged memory gives wrong numbers, but no crash.
 ///
-/// Threads: any thread may call these functions. The reader must run on the rank's machine, because it compares values
-/// of the processor's counter.
+/// Threads: any thread may call these functions. The reader must run on the rank's machine, because the recorded times
+/// are values of that machine's time-stamp counter.
 class RecorderReader {
 public:
     /// The memory of `recorder` may be mapped read-only.

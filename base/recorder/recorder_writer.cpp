@@ -28,7 +28,7 @@ void RecorderWriter::note_set(std::int32_t id, std::string_view ranks) const {
     const std::uint64_t number = recorder_->sets_written.load(std::memory_order_relaxed);
     SetRecord& set = recorder_->sets[number % RankRecorder::kSets];
     // The stores are releases, so a reader that sees a part of the new set also sees that the number was set to 0
-    // before. RecorderReader::sets() reads these words.
+    // before that part was written. RecorderReader::sets() reads these words.
     set.in_use.store(0, std::memory_order_release);
     set.id.store(id, std::memory_order_release);
     set.ranks.write(ranks);
@@ -109,8 +109,8 @@ void RecorderWriter::note_ended(const Announced& what, std::uint64_t begin_ticks
 }
 
 std::uint64_t RecorderWriter::note_name(std::int32_t set_id, std::string_view name) const {
-    // Only one thread at a time holds this flag. It takes the flag with acquire and gives it back with release, so the
-    // next thread sees the names that this thread wrote.
+    // Only one thread at a time holds this flag. A thread takes the flag with acquire and gives it back with release,
+    // so the next thread sees the names that earlier threads wrote.
     if (recorder_ == nullptr || recorder_->names_taken.exchange(1, std::memory_order_acquire) != 0) {
         return 0;
     }

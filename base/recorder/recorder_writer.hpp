@@ -15,7 +15,8 @@ namespace rueda::base {
 ///
 /// Threads: any thread may call announce(), note_name() and set_notes_parts(). Any thread may call announce_message(),
 /// but only one at a time. The thread that drives progress calls start(), end(), end_message() and note_batch().
-/// Another thread may call them only if it ends a failed operation; then no other thread knows the operation's number.
+/// Another thread may call start(), end(), end_message() or note_batch() only if it ends a failed operation, because in
+/// this case no other thread knows the operation's number.
 class RecorderWriter {
 public:
     /// Stands for the number of an operation that is not recorded.
@@ -173,12 +174,13 @@ public:
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
     /// Records that the program waits for a send or a receive. If the program has started this message just before, as
-    /// blocking calls in Python do, the message counts as blocking. If the program has started it earlier, the time
-    /// since the start is no wait, because the program did something else meanwhile. Threads: any thread. If another
-    /// thread changes the record's state at the same moment, the mark may be lost; it only concerns reports.
+    /// blocking calls in Python do, the message counts as blocking. If the program started the message earlier, the
+    /// message does not count as blocking, because the program did something else after the start. Threads: any thread.
+    /// If another thread changes the record's state at the same moment, this mark may be lost. Only reports use the
+    /// mark.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
-        // relaxed: no other data depends on the bit
+        // relaxed: no other data depend on the bit
         if (record != nullptr && (record->state.load(std::memory_order_relaxed) & RecordState::kBlocking) == 0 &&
             ticks_now() - record->announced.load(std::memory_order_relaxed) < kJustBeforeTicks) {
             record->state.fetch_or(RecordState::kBlocking, std::memory_order_release);  // release: as all stores here

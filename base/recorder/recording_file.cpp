@@ -212,8 +212,8 @@ void check_format(const Json& json) {
     }
 }
 
-/// Takes the operations out of the JSON while it is parsed. The operations are the largest part of a file. A tree with
-/// an object for each of thousands of operations would take more time than everything else.
+/// Takes the operations out of the JSON while the JSON is parsed. The operations are the largest part of a file. A tree
+/// with an object for each of thousands of operations would take more time than everything else.
 class OperationLists {
 public:
     /// A callback for Json::parse(). Returns false for what must not become a part of the tree.
@@ -226,8 +226,8 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // an operation is wrong, perhaps because the file is of another kind. The head of
-                                   // the file shows the kind, so take() reports the damage later.
+                damage_ = damage;  // an operation is not valid, perhaps because the file is of another kind. The head
+                                   // of the file shows the kind, so take() reports the damage later.
             }
         }
         return !is_element;
@@ -260,7 +260,7 @@ private:
     std::vector<RecordedOperation> operations_;
     std::vector<RecordedOperation> messages_;
     std::vector<RecordedOperation>* list_ = nullptr;  // the list whose elements are being parsed
-    std::optional<json_fields::Damage> damage_;       // the first
+    std::optional<json_fields::Damage> damage_;       // the first damage that was found
 };
 
 Recording recording_of(const Json& json, OperationLists& lists) {
@@ -335,7 +335,7 @@ std::string format_recording(const Recording& recording) {
         head["sets"].push_back({{"id", set.id}, {"ranks", set.ranks}});
     }
     // The operations come last, one on each line, so that the file can also be read with `tail`. Sends and receives are
-    // in a list of their own, which a reader of an earlier Rueda does not know and ignores.
+    // in a list of their own. Readers of earlier versions of Rueda do not know this list and ignore it.
     std::string text = line_of(head);
     text.back() = ',';
     text += '\n';

@@ -19,7 +19,8 @@ constexpr std::size_t kVersionAt = kMark.size();
 constexpr std::size_t kSideAt = kVersionAt + 1;
 static_assert(kSideAt < Handshake::kHeaderBytes);
 
-/// The labels have equal lengths, so that no text for one of them is also a text for the other.
+/// Each label begins the text over which a code is computed. The labels have equal lengths, so that no text with one
+/// label is also a text with the other label.
 constexpr std::string_view kProofLabel = "rueda proof 1\n";
 constexpr std::string_view kKeyLabel = "rueda key   1\n";
 static_assert(kProofLabel.size() == kKeyLabel.size());
@@ -148,7 +149,8 @@ Digest Handshake::code(std::string_view label, HandshakeSide of) const {
     hmac.add(handshake_header(of));
     hmac.add(nonce_text(is_connecting ? own_nonce_ : other_nonce_));
     hmac.add(nonce_text(is_connecting ? other_nonce_ : own_nonce_));
-    hmac.add(purpose_);  // the other parts have fixed lengths, so no two handshakes give the same text
+    hmac.add(purpose_);  // all parts except the purpose have fixed lengths, so two different handshakes never give the
+                         // same text
     return hmac.finish();
 }
 

@@ -21,7 +21,8 @@ enum class HandshakeSide : std::uint8_t { connecting = 1, accepting = 2 };
 using Nonce = std::array<std::uint8_t, 32>;
 [[nodiscard]] Result<Nonce> random_nonce();
 
-/// The keys with which the two sides of a proven connection authenticate their messages. Each direction has its own.
+/// The keys with which the two sides of a proven connection authenticate their messages. Each direction has a key of
+/// its own.
 struct MessageKeys {
     Digest sending{};
     Digest receiving{};
@@ -36,8 +37,8 @@ struct MessageKeys {
 ///     proof    connecting → accepting
 ///
 /// All messages have fixed lengths. A proof is an HMAC-SHA-256 code over version, side, both nonces and the purpose, so
-/// a proof is refused if it comes from another connection or from the wrong side, or is for another purpose. Threads:
-/// only one thread may use an object.
+/// a proof from another connection, from the wrong side, or for another purpose is refused. Threads: only one thread
+/// may use an object.
 class Handshake {
 public:
     static constexpr std::size_t kHeaderBytes = 16;
@@ -45,20 +46,21 @@ public:
     static constexpr std::size_t kAnswerBytes = kOpeningBytes + kDigestBytes;
     static constexpr std::size_t kProofBytes = kDigestBytes;
 
-    /// `purpose` is a short text such as "ruedarun". Both sides must use the same. `nonce` must be new
+    /// `purpose` is a short text such as "ruedarun". Both sides must use the same text. `nonce` must be new
     /// (random_nonce()).
     Handshake(HandshakeSide side, std::string_view secret, std::string_view purpose, const Nonce& nonce);
 
     /// Returns the bytes that must be sent now; empty if there are none.
     [[nodiscard]] std::string take_output() { return std::exchange(output_, {}); }
-    /// Returns how many more bytes the next message of the other side has; 0 after the last one and after a failure.
-    /// Callers must not read more bytes than this, because the bytes that follow do not belong to the handshake.
+    /// Returns how many bytes of the other side's next message are still missing; 0 after the last message and after a
+    /// failure. Callers must not read more bytes than this, because the bytes that follow do not belong to the
+    /// handshake.
     [[nodiscard]] std::size_t wanted() const;
     /// Takes at most wanted() bytes from the other side. After a failure, the connection must be closed.
     [[nodiscard]] Status receive(std::string_view bytes);
     /// Whether the other side has proved that it knows the secret.
     [[nodiscard]] bool is_proven() const { return step_ == Step::proven; }
-    /// Call this only if is_proven().
+    /// Call this only if is_proven() is true.
     [[nodiscard]] MessageKeys keys() const;
 
 private:

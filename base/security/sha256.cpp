@@ -73,7 +73,8 @@ void Sha256::add(std::string_view bytes) {
 }
 
 Digest Sha256::finish() {
-    // After the text follow a one bit, zeros up to the last 8 bytes of a block, and the number of the text's bits.
+    // Three things are added after the text: a one bit, zeros up to the last 8 bytes of a block, and the length of the
+    // text in bits.
     const std::uint64_t bits = bytes_ * 8;
     const std::size_t filled = bytes_ % kBlockBytes;
     std::string padding(filled < kBlockBytes - 8 ? kBlockBytes - filled : 2 * kBlockBytes - filled, '\0');

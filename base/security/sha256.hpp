@@ -31,8 +31,8 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-/// Computes HMAC-SHA-256 (RFC 2104, FIPS 198-1). A copy of a new object saves the two blocks that depend only on the
-/// key. Threads: only one thread may use an object.
+/// Computes HMAC-SHA-256 (RFC 2104, FIPS 198-1). To save time, copy a new object for each text: the two blocks that
+/// depend only on the key are then computed once. Threads: only one thread may use an object.
 class HmacSha256 {
 public:
     explicit HmacSha256(std::string_view key);

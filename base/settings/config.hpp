@@ -91,8 +91,8 @@ struct Config {
     StackSignal stack_signal = StackSignal::usr2;
 
     /// How often a sleeping thread checks its condition without being woken. While all processes live, nothing depends
-    /// on these checks; they only limit the delay that a lost wake-up causes. Users cannot change this value. Tests set
-    /// it to an hour, so that a lost wake-up makes the test fail.
+    /// on these checks; they only limit the delay if a wake-up is lost. Users cannot change this value. Tests set it to
+    /// an hour, so that a lost wake-up makes the test fail.
     double look_again_seconds = 0.1;
 
     // Metrics.

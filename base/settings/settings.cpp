@@ -16,13 +16,13 @@ namespace {
 // No job has more ranks than this. The limit finds wrong values, for example if a variable holds a process id instead
 // of a rank.
 constexpr std::int32_t kMostRanks = 1 << 20;
-// No machine has more bytes of memory than this. Sums of a few such sizes do not overflow.
+// No machine has more bytes of memory than this. The sum of a few sizes up to this limit does not overflow.
 constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
 // A chunk must begin and end at a cache line.
 constexpr std::uint64_t kSmallestChunk = 64;
 constexpr std::uint64_t kLargestChunk = 1024 * kMiB;
 constexpr double kDay = 86400;
-// The largest n for which the results of every n-th allreduce are compared. With a larger n, almost no allreduce would
+// The largest n for which the results of every n-th allreduce are compared. If n were larger, almost no allreduce would
 // be compared.
 constexpr std::uint32_t kMostVerified = 1'000'000;
 constexpr double kYear = 365 * kDay;

@@ -26,7 +26,7 @@ public:
 
     [[nodiscard]] bool raised() const { return state_.load(std::memory_order_acquire) != kNone; }
 
-    /// Stores the reason. Returns true if it is the first one; the caller must then wake all ranks.
+    /// Stores the reason. Returns true if it is the first reason. In this case the caller must wake all ranks.
     bool raise(ErrorCode code, std::string_view text) {
         std::uint32_t expected = kNone;
         if (!state_.compare_exchange_strong(expected, kClaimed, std::memory_order_acq_rel, std::memory_order_acquire)) {

@@ -29,8 +29,8 @@ struct StdAtomics {
     static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
                   "atomics in shared memory must not hide a lock of one process");
 
-    /// Sleeps while `word` holds `expected`, but not longer than `timeout`. It may also return early without a reason,
-    /// so the caller must check its condition again.
+    /// Sleeps while `word` holds `expected`, but not longer than `timeout`. The function may also return early without
+    /// a reason, so the caller must check its condition again.
     static void futex_wait(Atomic<std::uint32_t>& word, std::uint32_t expected,
                            std::chrono::nanoseconds timeout = kLongestSleep) {
         if (timeout <= std::chrono::nanoseconds::zero()) {

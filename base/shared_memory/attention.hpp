@@ -11,7 +11,8 @@ namespace rueda::base {
 
 /// Says which events must wake a rank.
 enum class AttentionState : std::uint32_t {
-    awake = 0,    ///< no event must wake the rank: a thread of it checks for events itself, or no operation is pending
+    awake = 0,  ///< no event needs to wake the rank, because one of its threads checks for events itself, or because no
+                ///< operation is pending
     asleep = 1,   ///< some events need not wake the rank: operations are pending, but no caller waits for them
     blocked = 2,  ///< every event must wake the rank at once: a caller waits, or a task is in progress
     /// a batch stays open for a short time so that more operations can join it; the background thread waits meanwhile
@@ -25,15 +26,16 @@ enum class AttentionState : std::uint32_t {
 /// Going to sleep uses Dekker's pattern (both sides write, then read). The sleeping thread writes `state`, then checks
 /// its condition. The publishing thread publishes a change, then reads `state`. All four accesses are seq_cst, also the
 /// publication. If the publishing thread still reads the old state, it published its change before the sleeping thread
-/// wrote `state`, so the sleeping thread's check sees the change.
+/// wrote `state`. In that case the sleeping thread's check sees the change.
 ///
 /// Each of the two futexes belongs to a *bell*. To ring a bell means to wake the thread that sleeps on its futex, which
-/// is a system call. To avoid needless calls, each bell has a flag `rung`. The sleeping thread takes its ticket, then
-/// clears `rung`, then checks its condition. The ringing thread publishes, then sets `rung`, then rings. If the
-/// publishing thread finds `rung` already set, it does not ring. This is safe in both possible cases:
+/// is a system call. To avoid needless calls, each bell has a flag `rung`. Before it sleeps, a thread takes a ticket
+/// (the number of rings so far), then clears `rung`, then checks its condition. The publishing thread publishes, then
+/// sets `rung`, then rings. If the publishing thread finds `rung` already set, it does not ring. This is safe in both
+/// possible cases:
 /// - The sleeping thread has not cleared `rung` yet. The sleeping thread's next check then sees the publication.
-/// - A third thread set `rung` after the sleeping thread took its ticket. The ring of this third thread then ends the
-///   sleep.
+/// - A third thread set `rung` after the sleeping thread took its ticket. The third thread also rings, and its ring
+///   ends the sleep.
 ///
 /// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
 /// takes a ticket. Any thread may call the other functions.
@@ -63,10 +65,10 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
-    /// For a caller that drives progress. The function announces that the caller is blocked, calls `nothing_new()`, and
-    /// sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or without a reason. No
-    /// publication is lost: `nothing_new()` sees publications from before the announcement, and after the announcement
-    /// publishing threads ring.
+    /// For a caller that drives progress. The function writes to `state` that the caller is blocked, calls
+    /// `nothing_new()`, and sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or
+    /// without a reason. No publication is lost: `nothing_new()` sees what was published before the write to `state`,
+    /// and threads that publish later ring.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -87,7 +89,7 @@ public:
         caller_.ring();
         background_.ring();
     }
-    /// Whether the background thread's bell was rung since the thread took its last ticket. If true, the thread will
+    /// Whether the background thread's bell was rung since the thread took its last ticket. If so, the thread will
     /// check its condition.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
     /// How often the background thread's bell was rung, modulo 2^32.

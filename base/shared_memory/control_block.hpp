@@ -44,14 +44,14 @@ public:
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
         // The version changes by an acq_rel read-modify-write instead of a fence, because ThreadSanitizer does not know
-        // standalone fences. The function read() loads the version before and after it loads the text.
+        // standalone fences. read() loads the version both before and after it loads the text.
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);
         }
         version_.store(version + 2, std::memory_order_release);
     }
-    /// Returns an empty text if the writer does not finish in time, for example because it died.
+    /// Returns an empty text if the writer does not finish in time, for example because the writer died.
     [[nodiscard]] std::string read() const {
         Copy copy;
         return std::string(read(copy));
@@ -102,8 +102,8 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
 
-    // The pending send or receive in which a caller of this rank has waited longest. It is written only if this wait is
-    // already long. Other ranks of the host read it for their reports.
+    // The pending send or receive in which a caller of this rank has waited longest. The rank writes this only if the
+    // wait is already long. Other ranks of the host read it for their reports.
     alignas(kCacheLine) SharedText<104> message;
     std::atomic<std::int64_t> message_since_ns{0};
     std::atomic<std::uint64_t> message_kind{0};  ///< see core/diagnostics/awaited_message.hpp; 0: no such message
@@ -159,8 +159,8 @@ struct alignas(4096) ControlBlock {
     [[nodiscard]] StackBlock& stack_of(std::uint32_t member) {
         return *reinterpret_cast<StackBlock*>(stacks + member * sizeof(StackBlock));
     }
-    /// The StackBlocks, stored as plain bytes so that the constructor does not write to this memory, which few jobs
-    /// use. New shared memory consists of zeros, and zeros are a valid initial state.
+    /// The StackBlocks, stored as plain bytes. The constructor therefore does not write to this memory, which only few
+    /// jobs use. New shared memory consists of zeros, and zeros are a valid initial state.
     alignas(kCacheLine) std::byte stacks[kMaxLocalRanks * sizeof(StackBlock)];
 };
 

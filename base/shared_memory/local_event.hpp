@@ -14,9 +14,9 @@ namespace rueda::base {
 template <class Atomics>
 class BasicLocalEvent {
 public:
-    /// Sleeps until notify() is called, or the timeout has passed. First registers this thread, so that notify() knows
-    /// that a thread sleeps, and then calls `ready()` once. If `ready()` returns true, does not sleep. Because of this
-    /// order, no notification is lost.
+    /// Sleeps until notify() is called, or the timeout has passed. This function first registers this thread, so that
+    /// notify() knows that a thread sleeps. Then it calls `ready()` once. If `ready()` returns true, the function does
+    /// not sleep. Because of this order, no notification is lost.
     template <class Ready>
     void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
@@ -27,8 +27,8 @@ public:
         }
         sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Wakes all threads that wait. Call it after the change that they wait for. The change must be a seq_cst store or
-    /// read-modify-write.
+    /// Wakes all threads that wait. Call this after the change for which they wait. The change must be a seq_cst store
+    /// or read-modify-write.
     void notify() {
         if (sleepers_.load(std::memory_order_seq_cst) != 0) {
             epoch_.fetch_add(1, std::memory_order_seq_cst);

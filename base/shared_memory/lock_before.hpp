@@ -13,8 +13,9 @@ namespace rueda::base {
 /// deadline, waits until the mutex is free.
 ///
 /// Use this for mutexes that are held for long and for which threads rarely compete, such as the mutex of shutdown(). A
-/// waiting thread tries again every few milliseconds. std::timed_mutex would wake it at once, but ThreadSanitizer of
-/// clang 14 does not know the function behind it (pthread_mutex_clocklock), and reports every lock as an error.
+/// waiting thread tries again every few milliseconds. With std::timed_mutex, the thread would be woken at once. But
+/// std::timed_mutex calls pthread_mutex_clocklock, which ThreadSanitizer of clang 14 does not know, so ThreadSanitizer
+/// would report every lock as an error.
 [[nodiscard]] inline std::unique_lock<std::mutex> lock_before(
     std::mutex& mutex, std::optional<std::chrono::steady_clock::time_point> deadline) {
     constexpr std::chrono::milliseconds kPause{2};

@@ -10,8 +10,8 @@ inline void prefetch_to_write(const void* address) {
 #if defined(__x86_64__)
     // The instruction prefetchw requests the line for writing. The compiler's builtin uses this instruction only if all
     // CPUs that the program is compiled for have it. Otherwise the builtin requests the line only for reading, and the
-    // later write would have to request the line a second time. CPUs without prefetchw ignore the instruction (Intel
-    // SDM volume 2, PREFETCHW).
+    // later write must request the line a second time. CPUs without prefetchw ignore the instruction (Intel SDM volume
+    // 2, PREFETCHW).
     asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 #else
     __builtin_prefetch(address, 1);

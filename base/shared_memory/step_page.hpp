@@ -37,7 +37,7 @@ public:
     StepPage& operator=(const StepPage&) = delete;
     ~StepPage();
 
-    /// Maps the step file. If `fd` is not a step file, or cannot be mapped, this object stays closed.
+    /// Maps the step file. If `fd` is not a step file, or if the file cannot be mapped, this object stays closed.
     void open(int fd);
     [[nodiscard]] bool is_open() const { return span_ != nullptr; }
     void begin(std::int64_t step);

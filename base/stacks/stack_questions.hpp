@@ -25,9 +25,9 @@ public:
     /// that can answer has answered or has had enough time. The caller then calls text_of(). If the function returns
     /// false, the caller calls it again later.
     [[nodiscard]] bool ask(std::uint64_t members, std::int64_t now_ns);
-    /// Returns several lines: the stack or the reason why there is none, and what the kernel says about the main
-    /// thread. Returns an empty text for a member that offers no stacks. `pid` is the number of the member's process,
-    /// as the calling process sees it.
+    /// Returns several lines. They contain the stack, or the reason why there is no stack, and what the kernel says
+    /// about the main thread. Returns an empty text for a member that offers no stacks. `pid` is the number of the
+    /// member's process, as the calling process sees it.
     [[nodiscard]] std::string text_of(std::uint32_t member, std::int32_t pid, std::int64_t now_ns) const;
     void end_round() { asked_ = {}; }
 

@@ -49,8 +49,8 @@ Status flush_folder(const std::filesystem::path& path) {
     const int result = ::fsync(descriptor);
     const int error = errno;
     ::close(descriptor);
-    // EINVAL means that the file system has no fsync for folders. This is so for some FUSE file systems. Nothing more
-    // can be done there, so EINVAL counts as success.
+    // EINVAL means that the file system has no fsync for folders; some FUSE file systems have none. Nothing more can be
+    // done on such a file system, so EINVAL counts as success.
     return result == 0 || error == EINVAL ? Status() : file_failure(folder, "fsync", error);
 }
 

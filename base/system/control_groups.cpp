@@ -68,8 +68,8 @@ std::optional<std::string> own_group(std::string_view groups, std::string_view c
     return std::nullopt;
 }
 
-/// Returns the part of the group's path below the mount's root. If the mount belongs to another namespace, the group is
-/// possibly not below this root. The result is then empty, so that only the mount point is used.
+/// Returns the part of the group's path below the mount's root. If the mount belongs to another namespace, the group
+/// may lie outside of this root. In that case the result is empty, so that only the mount point is used.
 std::string path_below(const std::string& group, const std::string& root) {
     const std::string prefix = root == "/" ? "" : root;
     const bool shown = group.starts_with(prefix) && (group.size() == prefix.size() || group[prefix.size()] == '/');

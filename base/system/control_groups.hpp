@@ -13,7 +13,7 @@
 namespace rueda::base {
 
 /// The folders whose files limit this process for one controller. The first folder is the process's own control group.
-/// The groups that contain this group follow, as far as they are visible. The limits of all these groups apply.
+/// After it come the groups that contain this group, as far as they are visible. The limits of all these groups apply.
 struct ControlGroupFolders {
     std::vector<std::string> version1;  ///< folders in the hierarchy of this controller (control groups version 1)
     std::vector<std::string> version2;  ///< folders in the unified hierarchy (version 2)

@@ -66,8 +66,8 @@ void write_all(int descriptor, std::string_view text) {
     }
 }
 
-/// Writes lines, with colours, to a descriptor. It replaces spdlog's own colour sink, which makes five writes for each
-/// coloured line, uses one lock for the whole process, and supports only the two standard streams.
+/// Writes lines, with colours, to a descriptor. It replaces spdlog's own colour sink for three reasons: that sink makes
+/// five writes for each coloured line, uses one lock for the whole process, and supports only the two standard streams.
 class DescriptorSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
     DescriptorSink(int descriptor, std::unique_ptr<spdlog::formatter> formatter)

@@ -20,7 +20,7 @@ class logger;
 namespace rueda::base {
 
 /// Writes lines for the user to the standard error: `[2026-11-21 10:00:00.123456: W rueda] [rank 1]: text`. The lines
-/// have colours on a terminal. A logger is passed by value to the code that logs, and one process may have several
+/// have colours on a terminal. Callers pass a logger by value to the code that logs. One process may have several
 /// loggers with different ranks. A logger throws nothing: a line that cannot be written is dropped. Threads: any thread
 /// may call these functions. Each line is one write(), so the lines of several ranks usually do not mix.
 class Logger {

@@ -42,15 +42,15 @@ void apply(MemoryLimits& limits, std::uint64_t available, const std::string& sou
 }
 
 void apply_group(MemoryLimits& limits, const FileReader& read, const std::string& folder, const MemoryFiles& files) {
-    // Both versions can say that there is no limit. Version 2 writes "max", which is not a number. Version 1 writes a
-    // number that is larger than any machine's memory.
+    // Both versions of control groups can say that there is no limit. Version 2 writes "max", which is not a number.
+    // Version 1 writes a number that is larger than any machine's memory.
     const auto limit = read_number(read, folder + files.limit);
     const auto usage = read_number(read, folder + files.usage);
     if (limit && usage) {
         const std::string statistics = read(folder + "/memory.stat").value_or("");
-        // The page cache counts as free, because the kernel drops it when a process needs memory. It also drops active
-        // pages, which are pages that were read twice, such as those of a data set. (Memory that ranks share is
-        // anonymous memory and not in the page cache.)
+        // The page cache counts as free, because the kernel drops it when a process needs memory. The kernel drops even
+        // active pages, that is, pages that were read at least twice, such as those of a data set. (Memory that ranks
+        // share is anonymous memory, so it is not in the page cache.)
         const std::uint64_t cache = find_number(statistics, files.inactive_cache_key).value_or(0) +
                                     find_number(statistics, files.active_cache_key).value_or(0);
         apply(limits, less(*limit, less(*usage, cache)), folder + files.limit);

@@ -13,7 +13,7 @@
 namespace rueda::base {
 
 /// How much memory this process could use when the limits were read. Other processes allocate memory at any time, so a
-/// check against these numbers finds most shortages of memory in advance, but not all.
+/// check against these numbers finds most shortages of memory in advance, but not all of them.
 struct MemoryLimits {
     static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 

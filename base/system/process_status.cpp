@@ -49,7 +49,7 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
     const auto system_ticks = parse_integer<std::uint64_t>(fields[kSystemTicks]);
     const auto start_time = parse_integer<std::uint64_t>(fields[kStartTime]);
     const auto resident_pages = parse_integer<std::uint64_t>(fields[kResidentPages]);
-    // If the text ends directly after a number, the number may be cut, so the text is refused.
+    // If the text ends directly after a number, digits of this number may be missing, so the text is refused.
     if (text.empty() || fields[kState].size() != 1 || threads.value_or(-1) < 0 || !user_ticks || !system_ticks ||
         !start_time || !resident_pages) {
         return std::nullopt;

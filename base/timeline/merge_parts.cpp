@@ -21,11 +21,11 @@ namespace rueda::base {
 
 namespace {
 
-/// The merger writes its text when it has collected this many bytes.
+/// The merger writes its text when it has this many bytes of text.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// Some spans of the timeline cover several operations, such as the operations of a batch. Each time the merger has
-/// taken this many operations, it writes the spans that are complete. The operations of a batch end together, so all of
-/// them are within this many operations.
+/// Some spans of the timeline cover several operations, such as the operations of a batch. Whenever the merger has
+/// taken this many further operations, it writes the spans that are complete. The operations of a batch end together,
+/// so usually all of them are among these operations.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {
@@ -152,9 +152,9 @@ private:
             return;
         }
         ++totals_.end.operations;
-        // Set 0 is the world, so all ranks are its members. An operation of the world is held until the merger has the
-        // records of all ranks. The merger does not know the members of other sets, so it holds their operations
-        // longer.
+        // Set 0 is the world, so all ranks are its members. The merger keeps an operation of the world in memory until
+        // it has the records of all ranks. The merger does not know the members of other sets, so it keeps the
+        // operations of these sets for a longer time.
         const std::size_t members = record.set_id == 0 ? static_cast<std::size_t>(parts_.front().header().size)
                                                        : std::numeric_limits<std::size_t>::max();
         groups_.add(std::move(operation), members, last_ns_, ready_);

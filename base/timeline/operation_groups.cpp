@@ -15,7 +15,7 @@ void OperationGroups::add(TimelineOperation operation, std::size_t members, std:
         std::any_of(found->second->group.begin(), found->second->group.end(),
                     [&](const TimelineOperation& other) { return other.rank == operation.rank; })) {
         // This rank has already added an operation with this key, so the key stands for two operations. The group of
-        // the first one is released, although it may be incomplete.
+        // the first operation is released, although this group may be incomplete.
         release(found->second, ready);
         found = by_key_.end();
     }

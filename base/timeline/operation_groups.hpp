@@ -20,7 +20,7 @@ using OperationGroup = std::vector<TimelineOperation>;
 /// when all ranks of the operation have added their records. The number of operations in the object is limited.
 class OperationGroups {
 public:
-    /// If the object holds more than `most_operations` operations, it releases the oldest.
+    /// If the object holds more than `most_operations` operations, it releases the groups of the oldest operations.
     explicit OperationGroups(std::size_t most_operations) : most_operations_(most_operations) {}
 
     /// Adds an operation of one rank. `members` is the number of ranks that take part in it. Appends to `ready` every
@@ -29,7 +29,8 @@ public:
     /// Releases the groups whose first operation was added before `ns`.
     void release_older(std::int64_t ns, std::vector<OperationGroup>& ready);
     void release_all(std::vector<OperationGroup>& ready);
-    /// Whether an incomplete group may still need this record. The batch of the record may be unknown.
+    /// Whether an incomplete group may still need this record. Works even if the record does not say in which batch its
+    /// operation is.
     [[nodiscard]] bool may_await(const RecordedOperation& record) const;
     [[nodiscard]] std::size_t size() const { return held_; }
 

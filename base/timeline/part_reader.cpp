@@ -19,8 +19,8 @@ namespace rueda::base {
 
 namespace {
 
-/// The longest line of a timeline, in bytes. A line has one event, whose name takes at most some KiB. A file with a
-/// longer line than this is not a timeline.
+/// The longest line of a timeline, in bytes. A line has one event, whose name takes at most some KiB. A file that has a
+/// longer line is not a timeline.
 constexpr std::size_t kLongestEvent = std::size_t{1} << 20U;
 constexpr std::size_t kShownPath = 300;
 /// The last event of a file and the closing bracket lie within this many bytes at the end of the file.
@@ -31,7 +31,8 @@ std::string reading(const std::string& path) { return "reading " + quote(path, k
 }  // namespace
 
 Result<PartReader> PartReader::open(const std::string& path, std::size_t piece_bytes) {
-    // O_NONBLOCK: without it, opening a pipe would wait until another process writes to the pipe.
+    // O_NONBLOCK is needed in case the path is a pipe: without this flag, open() would wait until another process opens
+    // the pipe for writing.
     UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!file.is_open()) {
         return system_failure(ErrorCode::invalid_argument, reading(path) + ": open");

@@ -12,8 +12,8 @@ namespace rueda::base {
 
 namespace {
 
-/// At most this many messages, or operations without a name, are drawn in rows of their own at the same time. Further
-/// messages and operations share the first of these rows.
+/// If several messages, or several operations without a name, are pending at the same time, at most this many of them
+/// are drawn in rows of their own. Further messages and operations share the first of these rows.
 constexpr std::size_t kMostLanes = 8;
 static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kGpus);
 
@@ -310,9 +310,9 @@ void RankRows::append_wait(const Wait& wait, std::string& text) const {
                         .args = fmt::format(R"({{"rank":{},"operations":{}}})", wait.last_rank, wait.operations)});
 }
 
-/// Appends the waits as spans that do not overlap, because the format forbids overlapping spans in one row. If waits
-/// for different ranks overlap, the earlier wait is drawn completely, and the later wait is drawn from the end of the
-/// earlier one.
+/// Appends the waits as spans that do not overlap, because the format does not allow spans in one row to overlap. If
+/// waits for different ranks overlap, the earlier wait is drawn completely, and the later wait is drawn from the end of
+/// the earlier one.
 void RankRows::settle_waits(std::string& text) {
     std::sort(waits_.begin(), waits_.end(), [](const Wait& a, const Wait& b) { return a.begin_ns < b.begin_ns; });
     for (const Wait& wait : waits_) {
@@ -338,8 +338,8 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     settle_waits(text);
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
-    // If a batch was added since the last call of this function, the batch is kept until the next call, because some of
-    // its operations may not have been read yet.
+    // If an operation of the batch was added since the last call of this function, the batch is kept until the next
+    // call, because more of its operations may follow.
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

@@ -24,9 +24,9 @@ public:
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
     static constexpr std::int32_t kBatches = 4;
-    static constexpr std::int32_t kMessages = 5;  ///< some rows after this one are for messages that are pending at the
-                                                  ///< same time
-    /// up to three rows after this one are for GPUs of the rank; a rank rarely uses more than one
+    /// this row and some rows after it are for messages, because several messages may be pending at one time
+    static constexpr std::int32_t kMessages = 5;
+    /// this row and up to three rows after it are for the rank's GPUs; a rank rarely uses more than one GPU
     static constexpr std::int32_t kGpus = 13;
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
@@ -83,9 +83,9 @@ private:
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // the key is the process set, the name, and,
                                                                          // if there is no name, the kind
 
-    /// Returns the row of a lane that is free at `begin_ns`. From then on the lane is taken until `end_ns`. If no lane
-    /// is free, adds one, with the row that `make_row(index)` makes. If there are too many lanes, returns the first
-    /// one.
+    /// A lane is a row for spans that must not overlap. Returns the row of a lane that is free at `begin_ns`, and marks
+    /// the lane as taken until `end_ns`. If no lane is free, adds a lane with the row that `make_row(index)` makes. If
+    /// there are too many lanes, returns the row of the first lane.
     template <class MakeRow>
     [[nodiscard]] static std::int32_t lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns,
                                                bool may_add, MakeRow&& make_row);

@@ -65,7 +65,7 @@ std::uint8_t kind_of_event(std::string_view upper_name) {
     throw json_fields::Damage{"the kind of an operation is not known"};
 }
 
-/// Reads the fields that operations and messages have in common.
+/// Reads the fields that an operation and a message have in common.
 void read_common(const Json& args, RecordedOperation& record) {
     json_fields::read(args, "set", record.set_id);
     json_fields::read(args, "number", record.number);
@@ -152,7 +152,7 @@ private:
         }
         const auto category = event.find("cat");
         if (category == event.end() || !category->is_string()) {
-            return;  // events that give rows their names are left out, because the merge makes them again
+            return;  // events that give rows their names are left out, because the merge makes such events itself
         }
         if (*category == "negotiation") {
             part_.operations.push_back({rank, record_of(json_fields::object_of(event, "args"), name)});

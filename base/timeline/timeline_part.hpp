@@ -23,7 +23,8 @@ struct TimelineHeader {
     bool is_merged = false;  ///< whether `rueda timeline` merged the file from the files of several hosts
     /// Time 0 of the timeline, in CLOCK_REALTIME of rank 0's host. All parts of a job have the same value.
     std::int64_t began_realtime_ns = 0;
-    /// The job's clock is CLOCK_MONOTONIC of this host plus this offset. The offset may be wrong by the uncertainty.
+    /// The job's clock is CLOCK_MONOTONIC of this host plus this offset. `clock_uncertainty_ns` is the largest possible
+    /// error of the offset.
     std::int64_t clock_offset_ns = 0;
     std::int64_t clock_uncertainty_ns = 0;
 };

@@ -17,13 +17,13 @@ namespace rueda::base {
 ///
 /// An operation has these events, in the row of its name:
 /// - NEGOTIATE_ALLREDUCE: from the announcement by this rank until all ranks had announced the operation. If another
-///   rank was the last, for example rank 2, this event contains a span "waiting for rank 2".
-/// - ALLREDUCE: from then on, until the operation has ended on this rank. It contains QUEUE, the time before this rank
-///   started the operation, and EXECUTE, the time after that.
+///   rank announced it last, for example rank 2, this event contains a span "waiting for rank 2".
+/// - ALLREDUCE: from the end of NEGOTIATE_ALLREDUCE until the operation has ended on this rank. This event contains two
+///   spans: QUEUE lasts until this rank started the operation, and EXECUTE is the time after that.
 ///
 /// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. This event contains two
-/// others. The event "waiting for rank 2" ends when this rank knew that rank 2 had called its side. The event TRANSFER
-/// is the time from then on.
+/// other events. The event "waiting for rank 2" ends when this rank knew that rank 2 had called its side. The event
+/// TRANSFER begins at that time.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}
@@ -31,7 +31,7 @@ public:
     /// Adds a rank's name. Call this before all other functions for this rank.
     void add_rank(std::int32_t rank, std::string_view host, std::string& text);
     /// Adds a step, a scope, a part of an execution, a message, or an operation that has ended. The steps of a rank
-    /// must be added in their order. If a message has not ended, its event ends at `now_ns`.
+    /// must be added in the order in which they began. If a message has not ended, its event ends at `now_ns`.
     void add_alone(const TimelineOperation& operation, std::int64_t now_ns, std::string& text);
     /// Makes the events of one operation from the records of all ranks. If a rank has not ended the operation, its
     /// event ends at `now_ns`.

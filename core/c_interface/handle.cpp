@@ -76,8 +76,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
-    // start() also fails after this process has left the job. By that time all operations have ended, so the callback
-    // can be called here.
+    // start() also fails after this process has left the job. By that time all operations have ended, so this function
+    // can call the callback itself.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();
         return started;
@@ -86,7 +86,7 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.keep();  // the callback may release the handle and still read its text
+        handle.keep();  // the callback may release the handle, and read the handle's text afterwards
         handle.call();
     }
     return {};

@@ -46,8 +46,8 @@ void let_the_cause_end_first() {
     }
 }
 
-/// Leaves the job when the process exits. A process that exits with success serves the other ranks until they shut down
-/// too. A process that failed ends the job instead.
+/// Leaves the job when the process exits. If the process exits with success, it serves the other ranks until they shut
+/// down too. If the process failed, it ends the job instead.
 void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
         return;  // a forked child has no job; it could wait for ever for a lock that a thread of its parent held
@@ -80,8 +80,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// A connection to the launcher that never receives anything, for forked children. The connection is created before a
-/// fork, because a forked child may not allocate memory.
+/// Forked children use this connection to the launcher, which never receives anything. The connection is created before
+/// a fork, because a forked child may not allocate memory.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
@@ -198,7 +198,8 @@ std::string notice_of_world_size(const base::EnvironmentLookup& environment, int
         return "";
     }
     if (launch_size == 1) {
-        // The advice must not be to unset WORLD_SIZE: under torchrun each process would then train alone.
+        // The warning must not advise the user to unset WORLD_SIZE: without this variable, each process under torchrun
+        // would train alone.
         return fmt::format(
             "init: WORLD_SIZE is {} in the environment, but this process is alone in Rueda's job: Rueda does not join "
             "processes that torchrun started; start the program with ruedarun or mpirun, or use the backend \"rueda\" "
@@ -221,7 +222,7 @@ Status check_same_job(const Process& state, const collectives::Membership& membe
     }
     if (!membership.communicator.empty()) {
         Runtime& joined = *state.current.load(std::memory_order_relaxed);
-        if (joined.aborted()) {  // after an abort MPI is not called, because the call may not return
+        if (joined.aborted()) {  // after an abort Rueda does not call MPI, because a call of MPI may not return
             return {ErrorCode::aborted,
                     "init: the job that this process is in was aborted; start it again (a process cannot join it "
                     "twice)"};
@@ -328,11 +329,10 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false,
-    // and `question` then does nothing, because from that time the engine watches the other ranks. `starting` is also
-    // false until the members of a communicator are known, because a rank that ends before that time may not be a
-    // member. Relaxed: the flag is read by this thread, or later by a thread that shuts down; both hold the process
-    // mutex.
+    // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
+    // From that time `question` does nothing, because the engine watches the other ranks. `starting` is also false
+    // until the members of a communicator are known, because a rank that ends before that time may not be a member.
+    // Relaxed: the flag is read by this thread, or later by a thread that shuts down; both hold the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -351,8 +351,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     sets.first.next_id = state.next_set_id;
     std::vector<int> ranks_of_job = launch_ranks;
     {
-        // Memory is reserved before the job starts, so that storing the Runtime cannot fail later. The lock is needed
-        // because other threads may be searching the list for the owner of their memory.
+        // Memory for the list's new element is allocated before the job starts, so that storing the Runtime cannot fail
+        // later. The lock is needed because other threads may be searching the list for the owner of their memory.
         const std::lock_guard lock(state.runtimes_mutex);
         state.runtimes.reserve(state.runtimes.size() + 1);
     }

@@ -41,7 +41,7 @@ struct Process {
     /// The connection to the launcher. The first init creates it and stores it with release; all readers load it with
     /// acquire. It is never destroyed.
     std::atomic<LauncherLine*> launcher{nullptr};
-    /// Whether a call has returned the reason of the abort to the program, or the program itself has ended the job.
+    /// True if a call has returned the reason of the abort to the program, or if the program itself has ended the job.
     /// Relaxed: no other data depend on the flag.
     std::atomic<bool> knows_of_abort{false};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime

@@ -20,12 +20,12 @@
 namespace rueda::core {
 namespace {
 
-/// How long a report waits until the thread that drives progress has said which chunks the batch has. If this thread
-/// itself is stuck, it never answers.
+/// How long a report waits until the thread that drives progress has said which chunks the batch has. If the thread
+/// that drives progress is itself stuck, it never answers.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
-/// The part that a rank has not delivered, although another rank has delivered its part of this chunk or of a later
-/// chunk.
+/// Returns the part of a chunk that a rank has not delivered, although another rank has delivered its own part of the
+/// same chunk or of a later chunk. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -45,8 +45,9 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
     return input ? input : chunk(Kind::share, counts.reduced, most.reduced);
 }
 
-/// The ranks that may hold up the batch: those that have done least or do not respond. If all ranks respond and have
-/// done the same, another host holds up the batch; if there is no other host, any rank may be the one that holds it up.
+/// Returns the ranks that may hold up the batch: the ranks that have done least, and the ranks that do not respond. If
+/// all ranks respond and have done the same, another host holds up the batch; if there is no other host, any rank may
+/// hold it up.
 std::vector<std::int32_t> suspects(const StallReport& report) {
     std::uint64_t most = 0;
     for (const StallReport::Rank& rank : report.missing_ranks) {
@@ -105,7 +106,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         const bool has_parts = add_parts(made, now_ns, source);
         const bool has_stacks = add_stacks(made, source);
         if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
-            // the report is not complete yet; the next call makes it again, and looks whether the answers have come
+            // the report still waits for stacks or chunks; the next call makes the report again, and checks whether
+            // they have arrived
             return std::nullopt;
         }
         stop_asking(source);
@@ -116,7 +118,7 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     return finding;
 }
 
-/// Adds to the report, for each rank that is behind, which part of which chunk that rank has not delivered. Returns
+/// For each rank that is behind, adds to the report which part the rank has not delivered, and of which chunk. Returns
 /// true if the chunks are known or the time to wait for them is over, so that the report need not wait any more.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {
@@ -175,7 +177,8 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The tensor whose call is the log entry at the cursor. A batch may have several tensors, which all end together.
+/// The tensor whose operation is called by the log entry at the cursor. A batch may have several tensors, which all end
+/// together.
 StallReport::Tensor BatchWatch::tensor() const {
     StallReport::Tensor tensor;
     const auto entry = log_.peek(position_);

@@ -89,7 +89,8 @@ std::string text_on_gpu(const GpuState& state, std::int64_t now_ns) {
 
 GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, std::uint64_t position) {
     auto& cursor = memory.cursor(member);
-    // acquire; partner: LogCursor::advance_to(). The other words are relaxed: they changed seconds ago.
+    // acquire; partner: LogCursor::advance_to(). The other loads are relaxed: a report is made only seconds after the
+    // last change of these values.
     const std::uint64_t read = cursor.position.load(std::memory_order_acquire);
     GpuState state{.state = DeviceState::of(cursor.device.load(std::memory_order_relaxed))};
     const std::uint64_t launched = cursor.launched.load(std::memory_order_relaxed);
@@ -111,7 +112,8 @@ GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 }
 
 void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t now_ns) {
-    // the flight recorder counts a launched operation as finished, so this line would mislead here
+    // the report does not show the last finished operation: the flight recorder counts a launched operation as
+    // finished, which would mislead the reader
     rank.finished.reset();
     switch (state.stage) {
         case GpuState::Stage::not_begun:

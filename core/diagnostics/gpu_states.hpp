@@ -15,8 +15,8 @@ struct GpuState {
     enum class Stage : std::uint8_t {
         not_begun,      ///< the member has not reached the batch
         launching,      ///< the member is about to launch the batch; `state.phase` says how far it is
-        behind_others,  ///< the member has launched the batch, and its GPU works on an earlier one
-        on_gpu,         ///< the member has launched the batch, and this is the oldest one that its GPU works on
+        behind_others,  ///< the member has launched the batch, and its GPU still works on an earlier batch
+        on_gpu,         ///< the member has launched the batch, and its GPU has done all earlier batches
         done,           ///< the member's GPU has done the batch
     };
     Stage stage = Stage::not_begun;

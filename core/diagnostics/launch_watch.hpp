@@ -16,12 +16,12 @@
 
 namespace rueda::core {
 
-/// Detects an operation on tensors in GPUs' memory that all ranks of the host have launched and that does not end.
+/// Detects an operation on tensors in GPUs' memory that does not end although all ranks of the host have launched it.
 /// Possible causes: a kernel hangs, NCCL waits for another rank, or the program's own work before the operation does
 /// not end. If a rank has not launched the operation, BatchWatch reports it.
 ///
-/// The oldest batch of this rank's GPU is reported if it stays the oldest for the warning time, and again at growing
-/// intervals. After the shutdown time the job ends. Threads: one, the background thread.
+/// If a batch stays the oldest batch of this rank's GPU for the warning time, it is reported, and is reported again at
+/// growing intervals. After the shutdown time the job ends. Threads: one, the background thread.
 class LaunchWatch {
 public:
     LaunchWatch(const StallSettings& settings, const base::HostBlocks& blocks,

@@ -32,8 +32,8 @@ constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
 /// pass through the tree of the hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
-/// The largest number of messages with the reason of an abort. It is small, because the launcher reads these messages
-/// only when the rank ends.
+/// The largest number of messages with the reason of an abort. The number is small, because the launcher reads these
+/// messages only when the rank ends.
 constexpr std::size_t kMostReports = 8;
 
 /// The largest number of notifications that this rank keeps. ruedarun sends at most sixteen; a launcher that sends more
@@ -193,8 +193,8 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
                                    : std::nullopt;
 }
 
-/// A notification from the launcher wakes this thread. If none comes, or if the launcher has ended, the wait ends after
-/// kMoment.
+/// A notification from the launcher wakes this thread. If no notification comes, or if the launcher has ended, the wait
+/// ends after kMoment.
 template <class Wanted>
 std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;

@@ -24,9 +24,10 @@ namespace rueda::core {
 
 /// The state of a rank at the time when it learns that another rank has ended.
 enum class Standing : std::uint8_t {
-    joining,        ///< the rank is in init and waits for the others
+    joining,        ///< the rank is in init and waits for the other ranks
     running,        ///< the rank has not announced its shutdown
-    shutting_down,  ///< the rank has announced its shutdown; it serves the others until all ranks have announced theirs
+    shutting_down,  ///< the rank has announced its shutdown; it serves the other ranks until all ranks have announced
+                    ///< their shutdown
     closed,         ///< all ranks have announced their shutdown
 };
 
@@ -59,7 +60,7 @@ class LauncherLine {
 public:
     /// How long to wait for the launcher's notification about a failure that this rank has noticed in another way.
     /// ruedarun learns of an end on the same host within a millisecond, and of an end on another host after the time of
-    /// one message. If more threads wanted to run than there are cores, 100 ms were too short in about one of thirty
+    /// one message. In measurements with more runnable threads than cores, 100 ms were too short in about one of thirty
     /// deaths.
     static constexpr std::chrono::milliseconds kMoment{200};
 
@@ -106,8 +107,8 @@ public:
     [[nodiscard]] std::optional<std::string> notification_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not report the end of this
-    /// process as the cause. The launcher uses the last message. If the new message only repeats the same reason for
-    /// another tensor, it is not sent. After a few messages no more are sent.
+    /// process as the cause. The launcher uses the last message. If a new message only repeats the same reason for
+    /// another tensor, it is not sent. After a few messages, no further message is sent.
     void report_abort(std::string_view reason);
     /// After this call, report_abort() sends nothing: this rank ends the job, so its end is the cause.
     void become_the_cause();
@@ -128,7 +129,7 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    // the notifications of `heard_` that are about members; each request fills it again
+    // the notifications of `heard_` that are about members; each request makes this list again
     std::vector<HeardNotification> members_heard_;
     std::vector<int> members_;
     std::int32_t rank_ = 0;

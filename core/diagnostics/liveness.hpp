@@ -27,9 +27,9 @@ inline constexpr std::string_view kNoExitRecord =
 /// For example "rank 3 (pid 4711)" or "rank 3 on b (pid 4711)".
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
-/// Whether the process of a rank has ended, according to /proc. Returns false also for a rank whose pid may be that of
-/// another process here, and for a rank that is a thread of this process. May be called by any thread, once the rank
-/// has written its pid.
+/// Whether the process of a rank has ended, according to /proc. Returns false in two more cases: if the rank's pid may
+/// belong to another process here, and if the rank is a thread of this process. May be called by any thread, once the
+/// rank has written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
 /// Notices that another rank of the host has died: with one pidfd per process, or with /proc if the system gives no
@@ -54,9 +54,9 @@ public:
     Liveness(const collectives::Arena& arena, std::string host)
         : Liveness(arena.control(), arena.plan().members, arena.rank(), std::move(host)) {}
 
-    /// Call this after every rank has written its pid, its start time and its state. The first check() finds the ranks
-    /// that died before. If the pid of a rank has no meaning in this process, the rank is not watched, and a note says
-    /// so.
+    /// Call this after every rank has written its pid, its start time and its state. The first check() also finds the
+    /// ranks that died before this call. If the pid of a rank has no meaning in this process, the rank is not watched,
+    /// and a note says so.
     Status watch();
 
     /// Returns the member with the lowest number that has died while it was running or shutting down. Returns each

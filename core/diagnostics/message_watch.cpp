@@ -14,8 +14,8 @@
 namespace rueda::core {
 namespace {
 
-/// The ranks that have not made the call on the other side of the message. For a receive from any rank, these are all
-/// other ranks of the set. If the message waits for this rank's GPU, there is no such rank.
+/// Returns the ranks that have not made the matching call, on the other side of the message. For a receive from any
+/// rank, these are all other ranks of the set. If the message waits for this rank's GPU, there is no such rank.
 std::vector<std::int32_t> awaited_by(const MessageOperation& operation, std::int32_t own) {
     const MessageRequest& request = operation.request;
     if (operation.waits_for_gpu >= 0) {
@@ -36,7 +36,7 @@ std::string name_of_message(const MessageOperation& operation) {
                : fmt::format("{} (waits for the work of GPU {})", name, operation.waits_for_gpu);
 }
 
-/// Notes in each send whether this rank also has a pending receive from the same peer, or from any rank.
+/// Sets a flag in the entry of each send if this rank also has a pending receive from the same peer, or from any rank.
 void note_receives(std::vector<MessageWatch::Late>& all) {
     for (MessageWatch::Late& late : all) {
         StallReport::Message& message = *late.tensor.message;
@@ -47,8 +47,8 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
-/// The oldest message, with the names of the other late messages. A rank publishes only one message, so the name of
-/// this message must also mention the other late messages.
+/// The oldest message, with the names of the other late messages. A rank can publish only one message. So the text that
+/// names this message also mentions the other late messages.
 StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
     constexpr std::size_t kNamed = 3;
     constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103
@@ -106,8 +106,8 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
         const StallReport::Tensor published = with_other_names(all);
         publish_awaited_message(block_, &published, all.front().pending.since_ns);
     }
-    // The schedule is replaced only after the texts exist, so that a failure to make them loses no report, as in
-    // StallMonitor::tick().
+    // The schedule is replaced only after the texts exist. So if there is no memory for the texts, the report is not
+    // lost.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);

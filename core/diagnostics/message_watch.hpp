@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// Returns what a pending send or receive waits for, for the text of an error. The result does not say what the ranks
+/// For the text of an error: returns what a pending send or receive waits for. The result does not say what the ranks
 /// are doing. `own` is this rank's number in the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 
@@ -31,8 +31,8 @@ public:
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
     /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line in its
-    /// log. The returned finding contains no report. A stalled operation ends the job after the shutdown time. Every
-    /// rank then ends the job by itself, and the reporting rank is the first.
+    /// log. The returned finding contains no report; it says whether to end the job, because a message has been pending
+    /// for the shutdown time. Every rank decides this by itself, and the reporting rank does so first.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             bool is_reporter);
 

@@ -40,8 +40,8 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // If several members begin to wait at the same moment, these words may keep the call and the time of any of these
-    // members. Their times differ by only a few µs.
+    // If several members begin to wait at the same moment, the call and the time that are stored here may be those of
+    // any of these members. Their times differ by only a few µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);

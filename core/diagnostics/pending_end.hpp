@@ -17,10 +17,10 @@ namespace rueda::core {
 /// remove_process_set() or leave_process_set(). Such a wait is reported like a tensor that only some ranks have
 /// announced. Instead of a tensor's name, the report has the name of the call.
 ///
-/// Threads: any. The functions here read only words that any thread may read at any time.
+/// Threads: any. The functions here read only atomics that any thread may read at any time.
 
-/// These two functions record that a member waits for the end, and that it no longer waits. The member itself calls
-/// them.
+/// The first function records that a member waits for the end of the set, the second that the member no longer waits.
+/// The member itself calls them.
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
@@ -28,12 +28,13 @@ void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 /// registrar, in the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Returns nothing while no member waits. If all members have announced the end and some member still waits, the end is
-/// still pending: a member may be stopped in its post or in the registrar's work. That member is listed as unfinished.
+/// Returns nothing while no member waits. The end may be pending even if all members have announced it: while some
+/// member waits, another member may be stopped in its post or in the registrar's work. The stopped member is listed as
+/// unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
-/// Text for the line about this member: what keeps it from ending, for example "has called shutdown(), and has not
-/// announced it yet". Returns "" while no member waits, or if nothing is known.
+/// Returns a text for the line about this member. The text says what keeps the member from ending, for example "has
+/// called shutdown(), and has not announced it yet". Returns "" while no member waits, or if nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
 /// Whether the name comes from look_at_end(). Such a name is the name of a call, not of a tensor.

@@ -55,7 +55,7 @@ std::optional<PendingTensor> read_places(const Memory& memory, const PendingTens
     return tensor.ready_mask == 0 ? std::nullopt : std::optional(tensor);
 }
 
-/// Whether the slot's arrivals show that some members have arrived and others have not.
+/// Whether the slot's counter shows that some members have announced the operation and others have not.
 bool is_incomplete(const Memory& memory, std::uint64_t word) {
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
 }
@@ -80,8 +80,9 @@ std::optional<Hole> find_hole(const Memory& memory) {
 }
 
 /// Looks for log entries that end an operation and that some member has not read yet. Finds the slots of these entries.
-/// The log is read once, however many slots the caller asks for: each question continues where the previous one
-/// stopped. At most one ring of entries is read, whatever other processes wrote into the cursors.
+/// The log is read only once, even if the caller asks for many slots: the search for a slot continues where the
+/// previous search stopped. At most as many entries are read as the log can hold, even if another process wrote a wrong
+/// number into a cursor.
 class Answers {
 public:
     explicit Answers(const Memory& memory)
@@ -134,8 +135,8 @@ private:
     std::uint32_t left_;
 };
 
-/// All members have arrived, but the log does not call the operation: the last arriver has not written the call yet, or
-/// the call comes after an unpublished entry.
+/// All members have announced the operation, but the log does not call it yet. Either the member that announced last
+/// has not written the call, or the call comes after an entry that is not published.
 bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
                  Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);
@@ -148,8 +149,9 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
-/// The last generation that any member has announced. The stamps are read, because the arrivals do not include direct
-/// announcements. 0: no member has announced any generation, or only the first one was announced.
+/// Returns the last generation that any member has announced. The stamps (the generation that each member writes with
+/// its announcement) are read, because the slot's counter does not include direct announcements. 0: no member has
+/// announced any generation, or only the first generation was announced.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -160,7 +162,7 @@ std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     return stamp - 1;
 }
 
-/// The members whose last direct announcement was in this slot. That announcement may be pending there.
+/// The members whose last direct announcement was in this slot. That announcement may still be pending in the slot.
 std::uint64_t went_directly(const Memory& memory, std::uint32_t slot) {
     std::uint64_t members = 0;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -196,7 +198,7 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
 }
 
 /// Returns the generation of a named slot that may be pending according to the slot's state and arrivals. Returns
-/// nothing if none may be pending. If the slot is retired while a direct announcement is pending in it, this
+/// nothing if no generation can be pending. If the slot is retired while a direct announcement is pending in it, this
 /// announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
                                                    std::uint64_t word, bool direct, bool uncalled) {
@@ -219,7 +221,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // usually no generation can be pending, and the label need not be read
+        return std::nullopt;  // usually no generation can be pending; in this case the slot's label (its state and
+                              // name) need not be read
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
@@ -252,9 +255,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
 }
 
 /// Returns the ranks that wait in join(), as one entry. The age of the entry is the time since the last announcement of
-/// any tensor: as long as the other ranks announce tensors, the joined ranks do not wait for anything that is late. If
-/// all ranks of this host have joined, they wait for the other hosts. In a set without other hosts, they wait for the
-/// ranks that have not ended their earlier operations.
+/// any tensor: as long as the other ranks announce tensors, no rank is late. If all ranks of this host have joined,
+/// they wait for the other hosts. In a set without other hosts, they wait for the ranks that have not ended their
+/// earlier operations.
 std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
@@ -342,8 +345,8 @@ public:
         if (awaited == 0) {
             return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
         }
-        // The registrar has given up its role until all members have read the log up to `awaited`. After that, the last
-        // registrar takes the role again.
+        // The registrar has paused its work until all members have read the log up to `awaited`. After that, the last
+        // registrar continues.
         const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
         const std::uint64_t unread = behind(awaited);
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
@@ -373,8 +376,9 @@ private:
                 add(name, member, announced_ns);
             }
         }
-        // The mailbox publishes the name of its first deferred announcement, which is read below. The names of further
-        // deferred announcements are not visible here. Pairs with Announcer::tell_deferred_count().
+        // Deferred announcements wait in the member's private memory, because the mailbox is full. The member publishes
+        // the name of the first of them, which is read below. The names of further deferred announcements are not
+        // visible here. Pairs with Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -441,7 +445,7 @@ private:
     }
 
     const Memory& memory_;
-    const bool is_one_of_hosts_;  // true if the set has members on other hosts, for which this host may have to wait
+    const bool is_one_of_hosts_;  // true if the set has members on other hosts (this host may have to wait for them)
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;

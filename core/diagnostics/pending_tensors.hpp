@@ -16,7 +16,7 @@ namespace rueda::core {
 /// A tensor that some members have announced and others have not. A tensor that all members have announced is also
 /// pending while the log has no call of it, because a member is stopped in the middle of a step of the negotiation.
 struct PendingTensor {
-    /// Distinguishes this pending operation from earlier and later ones in the same slot.
+    /// Distinguishes this pending operation from earlier and later operations in the same slot.
     struct Id {
         std::uint32_t slot = 0;  ///< kNoSlot: the announcements are in mailboxes, or this is a join
         std::uint32_t use = 0;   ///< how often the slot was given a name; if there is no slot, a hash of the name
@@ -31,7 +31,7 @@ struct PendingTensor {
     /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
     /// CLOCK_MONOTONIC: if all members are ready, the time of the last announcement; otherwise the time of the first
-    /// one
+    /// announcement
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
     /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
@@ -39,8 +39,8 @@ struct PendingTensor {
 
     // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
-    std::uint64_t unread_mask = 0;      ///< members that must read the log before a slot or a mailbox record is free
-                                        ///< for this operation
+    std::uint64_t unread_mask = 0;      ///< members that must still read the log, because a slot or a mailbox record
+                                        ///< becomes free for this operation only after that
     /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
     /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;
@@ -65,12 +65,12 @@ template <class RankOf>
 /// the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
-/// Whether the name is the one that stands for join(). Such an entry stands for a call, not for a tensor.
+/// Whether the name stands for join(). Such an entry stands for a call, not for a tensor.
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
 /// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
 /// entry, "join()"; the time of this entry is the time of the last announcement of any tensor. If ranks wait for the
-/// end of the set, this is another entry (pending_end.hpp). Reads only words that any thread may read at any time. A
+/// end of the set, this is another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. A
 /// slot that changes while it is read is left out, because it is not stalled.
 ///
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:

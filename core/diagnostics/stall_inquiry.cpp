@@ -20,7 +20,7 @@ using collectives::WireWriter;
 
 namespace {
 
-/// How long the root waits for the hosts' accounts.
+/// How long the root waits for the hosts' accounts (what each host knows about its pending tensors).
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
 /// How long the root waits if the accounts are to contain stacks. A host waits for the stacks of its ranks for 2.5 s at
 /// most.
@@ -179,8 +179,8 @@ void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& m
     ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// Writes at most `most` of `items`, and only as many as fit into `bytes`. Writes the number of these items before
-/// them, and returns this number.
+/// Writes at most `most` of `items`, and only as many as fit into `bytes`. Before the items it writes their number.
+/// Returns this number.
 template <class Items, class Write>
 std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
@@ -201,7 +201,8 @@ std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most,
     return written.size();
 }
 
-/// All hosts list tensors in the order of this key. So all lists begin with the same tensors, even if some were cut.
+/// All hosts sort their tensors by this key. So all lists begin with the same tensors, even if the ends of some lists
+/// were cut off.
 using Key = std::pair<std::string, std::uint64_t>;
 Key key_of(const StallReport::Tensor& tensor) {
     // Messages of several ranks may have the same text, so the rank that waits is a part of the key.
@@ -240,8 +241,9 @@ std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> acco
     return late;
 }
 
-/// If an account was cut, the state of the tensors after its last one is unknown for that host. Returns the key of the
-/// last tensor whose state is known for all hosts; nothing if no account was cut.
+/// If the end of a host's account was cut off, the root does not know that host's state of the tensors after the last
+/// one in the account. Returns the key of the last tensor whose state is known for all hosts. Returns nothing if no
+/// account was cut.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -626,7 +628,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     const auto data = std::make_shared<const StallReport>(merge(accounts_, host_of_, settings_.warning_seconds));
     const StallReport& report = *data;
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    // The schedule is replaced only after the texts exist, as in StallMonitor::tick().
+    // The schedule is replaced only after the texts exist. So if there is no memory for the texts, the report is not
+    // lost.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     if (due.report && !asked_for_stacks_ && source.stacks && !report.missing_ranks.empty()) {
@@ -650,7 +653,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    // this request is not needed if the job ends, because every rank then writes its own flight recorder
+    // if the job ends, this request is not needed, because every rank writes its own flight recorder at the end
     ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }

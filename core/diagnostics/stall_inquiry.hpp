@@ -25,8 +25,8 @@ struct HostAccount {
     std::uint32_t host = 0;
     /// In each tensor, `ready` lists the host's ranks that have announced it, and `missing` is empty.
     std::vector<StallReport::Tensor> tensors;
-    /// If true, the account was cut: it does not contain tensors that come after the last of `tensors` in the order by
-    /// name and call.
+    /// If true, the end of the account was cut off: the account lacks the tensors that come after the last element of
+    /// `tensors` in the order by name and call.
     bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };
@@ -41,7 +41,7 @@ struct StallMessage {
     HostAccount account = {};
     /// For a question: the ranks whose stacks the accounts are to contain.
     std::vector<std::int32_t> stacks_of = {};
-    std::string reason = {};  ///< in a record message: the reason for the files
+    std::string reason = {};  ///< in a record message: the reason why the flight recorders are written to files
 };
 
 /// The length of the longest message, in bytes. An account contains as much as fits into it.
@@ -64,7 +64,7 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 /// Threads: only the thread that holds the leader's progress lock.
 class StallInquiry {
 public:
-    /// A leader next to this one in the tree.
+    /// A leader that is the parent or a child of this leader in the tree.
     struct Neighbour {
         std::uint32_t host = 0;
         int rank = 0;
@@ -134,9 +134,9 @@ private:
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
-    /// A question for stacks that this host has not answered yet.
+    /// A question of the root for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
-    // on hosts other than the root's: the reason in the last record message; "" if there was none
+    // on all hosts except the root's host: the reason in the last record message; "" if there was no such message
     std::string record_because_;
     // The following members are used only on the root.
     bool noticed_ = false;
@@ -148,7 +148,8 @@ private:
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // whether the current inquiry asks for stacks
-    std::int64_t ends_job_ns_ = 0;   // when the longest pending tensor of the last inquiry will end the job; 0: never
+    // when the tensor that has been pending for longest in the last inquiry will end the job; 0: never
+    std::int64_t ends_job_ns_ = 0;
     // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };

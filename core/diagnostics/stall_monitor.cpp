@@ -68,7 +68,7 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
         StallReport made = make_report(tensors, messages, now_ns);
         if (due.report && !add_stacks(made.missing_ranks, now_ns) &&
             settings_.has_time_for_stacks(pending.front().since_ns, now_ns)) {
-            return std::nullopt;  // the next tick makes the report again, and looks whether the answers have come
+            return std::nullopt;  // the next tick makes the report again, and checks whether the stacks have arrived
         }
         data = std::make_shared<const StallReport>(std::move(made));
     }
@@ -213,8 +213,8 @@ bool StallMonitor::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The id by which the schedule knows a message contains the rank and the time of the call. Therefore a later message
-/// of the same rank gets another id.
+/// The schedule identifies a message by an id, which contains the rank and the time of the call. Therefore a later
+/// message of the same rank gets another id.
 std::vector<StallMonitor::LateMessage> StallMonitor::late_messages(std::int64_t now_ns) const {
     std::vector<LateMessage> late;
     if (!reports_messages_) {
@@ -346,8 +346,9 @@ std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t mem
             return std::nullopt;
         }
     }
-    // If the rank finished the operation after its background thread last looked, the time of the end is not known. The
-    // time of the rank's last heartbeat is used instead.
+    // The background thread of the rank notes the time of the end. If the rank finished the operation after its
+    // background thread last checked, this time is not known yet. The time of the rank's last heartbeat is used
+    // instead.
     const bool is_dated = cursor.finished_seen.load(std::memory_order_acquire) == finished;
     const std::int64_t since = is_dated ? cursor.finished_ns.load(std::memory_order_relaxed)
                                         : blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed);

@@ -58,8 +58,8 @@ public:
     }
 
     /// Lets this object also report sends and receives. Call this before the other functions, and only for the set of
-    /// all ranks: a rank tells the others only of the one message for which it has waited longest, and this message may
-    /// belong to any set.
+    /// all ranks. A rank publishes only one message, the message for which it has waited longest. This message may
+    /// belong to any process set. If several sets reported it, it would be reported several times.
     void report_messages() { reports_messages_ = true; }
 
     /// Call this a few times per second; if the warning time is shorter than a second, call it a few times per warning
@@ -67,7 +67,8 @@ public:
     /// reads the arena when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
-    /// Records for the other ranks when this rank finished its last operation. Call this every liveness interval.
+    /// Records for the other ranks when this rank finished its last operation. Call this once in every liveness
+    /// interval.
     void date_last_finished(std::int64_t now_ns);
 
     /// Whether this is the lowest rank that responds. Any thread.
@@ -84,8 +85,8 @@ public:
     /// then contains the stacks, and the next call begins a new question. If this function returns false, call it again
     /// a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
-    /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch), which may be due at
-    /// another time. A call without ranks ends the question, and the next call begins a new one.
+    /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch). That report may be due
+    /// at another time. A call without ranks ends the question, and the next call begins a new question.
     [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:

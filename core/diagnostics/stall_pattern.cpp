@@ -44,7 +44,7 @@ Ranks joined(const Ranks& some, const Ranks& others) {
 const char* waits_or_wait(const Ranks& ranks) { return ranks.size() == 1 ? "waits" : "wait"; }
 const char* is_or_are(const Ranks& ranks) { return ranks.size() == 1 ? "is" : "are"; }
 
-/// Two tensors, each of which was announced by ranks that have not announced the other.
+/// Two tensors. Some ranks have announced only the first tensor, and some ranks only the second.
 struct Crossing {
     const Tensor& first;
     const Tensor& second;
@@ -52,8 +52,8 @@ struct Crossing {
     Ranks in_second;
 };
 
-/// Returns two such tensors for which `is_wanted` is true. If there are several pairs, returns the one that has stalled
-/// longest.
+/// Returns a pair of tensors for which `is_wanted` is true. If there are several such pairs, returns the pair that has
+/// stalled longest.
 template <class IsWanted>
 std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWanted&& is_wanted) {
     const std::size_t count = std::min(tensors.size(), kMostCompared);
@@ -224,8 +224,8 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// A report about an operation that ranks have not launched also describes the ranks that have launched it. Those ranks
-/// run ahead and are not the reason.
+/// If some ranks have not launched an operation, the report about this operation also describes the ranks that have
+/// launched it. The ranks that have launched it are not the reason for the stall.
 bool has_launched(const StallReport& report, const Rank& rank) {
     return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
            contains(report.tensors.front().ready, rank.rank);
@@ -272,7 +272,7 @@ std::optional<StallPattern> undelivered(const StallReport& report) {
     for (const Rank& rank : report.missing_ranks) {
         most = std::max(most, rank.steps_behind);
     }
-    Ranks behind;  // the ranks that are furthest behind; the others perhaps only wait for them
+    Ranks behind;  // the ranks that are furthest behind; the other ranks perhaps only wait for these ranks
     for (const Rank& rank : report.missing_ranks) {
         if (most > 0 && rank.steps_behind == most) {
             behind.push_back(rank.rank);
@@ -315,8 +315,8 @@ std::optional<StallPattern> program_on_gpu(const StallReport& report) {
                                     is_one ? "" : "s", base::format_ranks(ranks), is_one ? "has" : "have")};
 }
 
-/// Whether a rank exchanges the operation's data with the other ranks in the CPU's memory, so that these ranks' steps
-/// can be compared.
+/// Whether the ranks exchange the operation's data in the CPU's memory. Only in this case can the ranks' steps be
+/// compared.
 bool is_on_cpu(const StallReport& report) {
     return report.on_gpus == StallReport::OnGpus::no ||
            std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(),
@@ -371,8 +371,9 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
         return patterns;
     }
     add(sends_to_each_other(report));
-    // If the ranks' loops or names differ, the ranks also wait for each other crosswise. The patterns about names and
-    // loops say more, so the crosswise pattern is left out if one of them is found.
+    // If the loops of the ranks or the names of their tensors differ, the ranks also wait for each other crosswise. The
+    // patterns about names and loops say more. So the crosswise pattern is left out if a pattern about names or loops
+    // is found.
     const bool is_explained = add(numbered_names(report)) || add(loop_ended(report));
     if (!is_explained) {
         add(crosswise(report));

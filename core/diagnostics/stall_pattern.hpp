@@ -16,14 +16,14 @@ struct StallPattern {
     enum class Kind : std::uint8_t {
         sends_to_each_other,  ///< two ranks are in a send to each other, and neither receives
         numbered_names,       ///< ranks wait for tensors whose names differ only in a number
-        loop_ended,           ///< a rank ended its loop earlier than the others, because it has fewer batches
+        loop_ended,           ///< a rank ended its loop earlier than the other ranks, because it has fewer batches
         busy,                 ///< a missing rank is in a scope that it declared
         crosswise,            ///< ranks wait for each other in different tensors
         step_behind,          ///< a missing rank has not reached the step of the other ranks
         does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
-        undelivered,          ///< in the middle of an operation, a rank has done less than the others
+        undelivered,          ///< in the middle of an operation, a rank has done less than the other ranks
         program_on_gpu,       ///< a GPU has not done the program's own work, which comes before an operation
-        other_host,           ///< in the middle of an operation, no rank of this host is behind the others
+        other_host,           ///< in the middle of an operation, no rank of this host is behind the other ranks
     };
     Kind kind = Kind::crosswise;
     std::vector<std::int32_t> ranks;  ///< the ranks of which the text speaks
@@ -33,8 +33,8 @@ struct StallPattern {
 /// The name of the pattern in the file of a report, for example "crosswise".
 [[nodiscard]] std::string_view name_of(StallPattern::Kind kind);
 
-/// Returns the patterns that a report shows: at most three, of which the first says most about the stall. Reads nothing
-/// but the report.
+/// Returns the patterns that a report shows. There are at most three, and the first of them says most about the stall.
+/// Reads nothing but the report.
 [[nodiscard]] std::vector<StallPattern> find_stall_patterns(const StallReport& report);
 
 }  // namespace rueda::core

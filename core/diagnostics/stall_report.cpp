@@ -61,7 +61,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Says what keeps a tensor, or a part of an operation, from making progress, apart from missing ranks.
+/// Says why a tensor, or a part of an operation, makes no progress. Missing ranks are not mentioned here.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;
@@ -194,8 +194,8 @@ std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
                              : "all ranks have announced it" + obstacles;
 }
 
-/// The first sentence of a report. For tensors it is the sentence that users search for; other kinds of waits have
-/// their own.
+/// The first sentence of a report. For tensors, it is the sentence that users search for; other kinds of waits have
+/// other sentences.
 std::string first_line(const StallReport& report) {
     const auto is_all = [&report](auto&& is_such) {
         return !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(), is_such);

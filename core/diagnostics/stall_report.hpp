@@ -15,7 +15,7 @@ namespace rueda::core {
 
 /// All data of a stall report.
 struct StallReport {
-    /// Facts about a send or a receive that Tensor::name does not contain.
+    /// Facts about a send or a receive. Tensor::name does not contain these facts.
     struct Message {
         bool sends = false;
         bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
@@ -35,7 +35,7 @@ struct StallReport {
         std::vector<SiteOfRanks> sites = {};  ///< where the ready ranks made the call, if known
         /// ranks that have begun the next step of the negotiation and not finished it
         std::vector<std::int32_t> unfinished = {};
-        std::vector<std::int32_t> unread = {};  ///< ranks that must read the log to make the announcement possible
+        std::vector<std::int32_t> unread = {};  ///< ranks that must read the log before the announcement is possible
         /// Ranks that may have announced the tensor and are not among `missing`: some of their announcements wait
         /// because their mailbox is full.
         std::vector<std::int32_t> unseen = {};
@@ -45,7 +45,7 @@ struct StallReport {
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
     /// For an operation that is being executed: the part that a rank has not delivered, although other ranks have
-    /// delivered theirs.
+    /// delivered their parts.
     struct Part {
         enum class Kind : std::uint8_t {
             input,           ///< the rank's input of a chunk, for the ranks that combine the chunk
@@ -93,13 +93,14 @@ struct StallReport {
     std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not sent their accounts
     /// how many unnamed operations the ranks have started, if one of `tensors` is unnamed
     StartedByRank started = {};
-    std::map<std::int64_t, std::vector<std::int32_t>> steps = {};  ///< ranks by the training step that they began last
+    /// for each training step: the ranks that began this step last
+    std::map<std::int64_t, std::vector<std::int32_t>> steps = {};
     /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
     /// have not finished them.
     bool executing = false;
-    /// If true (only together with `executing`, for tensors in GPUs' memory), either some ranks have not launched the
-    /// operation, or all have launched it and some GPUs do not end it. In the first case, `ready` are the ranks that
-    /// have launched the operation; in the second case, the ranks whose GPUs have ended it.
+    /// True only together with `executing`, for tensors in GPUs' memory. There are two cases. If some ranks have not
+    /// launched the operation, `ready` are the ranks that have launched it. If all ranks have launched the operation
+    /// and some GPUs do not end it, `ready` are the ranks whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
     /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.
@@ -124,7 +125,8 @@ struct StallReport {
 struct AwaitedTensor {
     std::string name = {};   ///< empty for an unnamed operation
     std::uint64_t call = 0;  ///< number of an unnamed operation
-    /// this rank has not announced this tensor, because this earlier unnamed call is pending
+    /// the number of an earlier unnamed call that is pending; this rank announces this tensor only after that call; 0:
+    /// there is none
     std::uint64_t waits_behind = 0;
     bool is_group = false;         ///< this entry is the operation in which the ranks compare the group's number of
                                    ///< members; it has the group's name
@@ -140,8 +142,8 @@ struct WaitReport {
         AwaitedTensor tensor;
         std::vector<std::int32_t> ready = {};    ///< ranks of this host
         std::vector<std::int32_t> missing = {};  ///< ranks of this host; for a message, the ranks of the other side
-        // As in StallReport::Tensor. But if tensor.waits_for_room is true, these are the ranks for which the mailbox of
-        // this rank waits.
+        // As in StallReport::Tensor. Exception: if tensor.waits_for_room is true, these are the ranks that must read
+        // the log before this rank's mailbox has room.
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};

@@ -12,12 +12,12 @@
 namespace rueda::core {
 
 /// Decides when to report stalled tensors. A tensor is reported when it has been pending for the warning time, and
-/// again after intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all stalled
-/// tensors are reported together, but not earlier than one warning time after the last report. After such a report, the
-/// intervals start again at one warning time.
+/// again after intervals of 1, 2, 4, … warning times while it is pending. If another tensor stalls in the meantime, all
+/// stalled tensors are reported together, but not earlier than one warning time after the last report. After such a
+/// report, the intervals start again at one warning time.
 ///
 /// Formatting a report needs memory and may fail. So the caller passes the pending tensors to a copy of the schedule,
-/// and formats the reports that are due according to the copy. Only if this succeeds, the caller replaces the original
+/// and formats the reports that are due according to the copy. If the caller succeeds, it replaces the original
 /// schedule by the copy.
 ///
 /// Threads: one.
@@ -27,7 +27,7 @@ public:
     StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
         : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
 
-    /// The result of a look: whether a report or the end of the job is due. If both are due, the report comes first.
+    /// The result of look(): whether a report or the end of the job is due. If both are due, the report comes first.
     struct Due {
         bool report = false;
         std::optional<PendingTensor> shut_down_for;  ///< if a tensor is to end the job: the tensor that has been
@@ -36,8 +36,8 @@ public:
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
 
-    /// The time of the next look: after `interval_ns`, or at the time to end the job if that is earlier. Call this
-    /// after look().
+    /// The time at which look() must be called next: after `interval_ns`, or at the time to end the job if that time is
+    /// earlier. Call this after look().
     [[nodiscard]] std::int64_t next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
                                             std::int64_t interval_ns) const;
 

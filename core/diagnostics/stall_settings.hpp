@@ -14,7 +14,7 @@ namespace rueda::core {
 
 /// The settings about stalled operations, in the units that the stall monitor uses.
 struct StallSettings {
-    /// even on a busy machine, a thread that can run gets a core within this time
+    /// even on a busy machine, the system gives a core to a runnable thread within this time
     static constexpr std::int64_t kShortestSilence = 2 * kSecond;
 
     explicit StallSettings(const base::Config& config)
@@ -22,14 +22,15 @@ struct StallSettings {
           warning_seconds(config.stall_warning_seconds),
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
-          // A background thread writes its heartbeat every liveness interval. Three missing heartbeats are more than a
-          // short delay.
+          // A background thread writes its heartbeat every liveness interval. If three heartbeats are missing, this is
+          // more than a short delay.
           silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
           host(config.hostname) {}
 
     [[nodiscard]] std::int64_t warning_ns() const { return nanoseconds(warning_seconds); }
     /// The time after which a rank that does not write the report ends the job. The rank that writes the report ends
-    /// the job earlier. The other ranks must give it this time, because it may need a second to write its file.
+    /// the job earlier. The other ranks must leave the reporting rank this time, because that rank may need a second to
+    /// write its file.
     [[nodiscard]] std::int64_t ends_job_for_others_ns() const {
         return nanoseconds(shutdown_seconds) + 3 * kSecond / 2;
     }

@@ -43,7 +43,8 @@ public:
         turns_ = 0;
         is_over_ = false;
     }
-    /// The next pause() returns false at once, because the last sleep ended only by its timer.
+    /// After this call, the next pause() returns false at once. Call this if the last sleep ended by its timer, so that
+    /// the thread sleeps again.
     void end() { is_over_ = true; }
 
     /// Waits for a moment. Returns false when the caller should sleep.

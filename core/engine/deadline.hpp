@@ -13,7 +13,7 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
 /// The deadline `seconds` from now; a negative number means no limit.
 [[nodiscard]] inline Deadline deadline_in(double seconds) {
-    // the longest wait is limited to 31 years, because a time_point ends after 292 years
+    // a wait is limited to 31 years, because a time_point cannot represent more than 292 years
     constexpr double kLongest = 1e9;
     if (seconds < 0) {
         return std::nullopt;

@@ -27,10 +27,10 @@ namespace {
 /// rank when a place becomes free.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Returns the pause before the next look for messages from other hosts. `still` is the time since an operation last
-/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. If `still`
-/// is long, the pause is still/100, but at most 10 ms. Each look takes about 40 µs, so a leader that has nothing to do,
-/// but must poll, uses 0.9 % of a core in its first ten seconds.
+/// Returns the pause before the next check for messages from other hosts. `still` is the time since an operation last
+/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. When
+/// still/100 is more than 1 ms, the pause is still/100, but at most 10 ms. Each check for messages takes about 40 µs. A
+/// leader that has nothing to do must still poll; it uses 0.9 % of a core in its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
@@ -231,14 +231,15 @@ void Engine::change(std::function<void()> make) {
         } catch (...) {  // after a failure, the thread that requested the change must not wait for ever
             end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
         }
-        // seq_cst: this thread announces its sleep in the wait below, and then reads `made`
+        // seq_cst: in the wait below, this thread first stores that it sleeps, and then reads `made`
         made.store(true, std::memory_order_seq_cst);
     });
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// Asks the thread that drives progress to note the chunks of its batches in its next turn. This function does not wait
-/// for that thread, which may be stuck. Only stall reports need the chunks, so without a report nothing is noted.
+/// Asks the thread that drives progress to store, in its next turn, which chunks its batches have. This function does
+/// not wait for that thread, which may be stuck. Only stall reports need the chunks, so they are stored only for a
+/// report.
 void Engine::ask_for_chunks() {
     queue_change([this] { sets_.note_chunks(); });
 }
@@ -319,8 +320,9 @@ void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept 
     }
 }
 
-/// Keeps the wake-ups armed while this thread is about to sleep, and disarmed while it polls. Returns `advanced` if
-/// messages have arrived, so that the thread does not sleep. It handles them in its next turn.
+/// Switches the wake-ups by messages from other hosts on while this thread is about to sleep, and off while the thread
+/// polls. Returns `advanced` if messages have arrived, so that the thread does not sleep. The thread handles these
+/// messages in its next turn.
 Turn Engine::turn_wakeups(Turn turn, bool asks_others) {
     if (!asks_others) {
         if (wakeups_->take_in()) {
@@ -359,7 +361,7 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
     return Turn::idle;
 }
 
-/// Returns the pause before the next look for messages; see poll_pause(). The caller holds the progress lock.
+/// Returns the pause before the next check for messages; see poll_pause(). The caller holds the progress lock.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
     still_since_ns_ = still_since_ns_ == 0 ? now : still_since_ns_;
@@ -453,8 +455,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
                 // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
-                // its own timer, this thread looks once and sleeps again. A rank that polls was woken by its timer, and
-                // its pauses continue to grow.
+                // its own timer, this thread checks its condition once and sleeps again. A rank that must poll is left
+                // out here, because its pauses must continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -487,10 +489,10 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        arm_wakeups();  // the turns above have disarmed them
-        // The attention state tells other ranks whom to wake. It was set before these turns, so for everything that was
-        // called or arrived since then, other ranks wake the background thread. In the state `holding_back`, the timer
-        // of the background thread covers only the batch that it holds open.
+        arm_wakeups();  // the turns above have switched the wake-ups by messages off
+        // The attention state tells other ranks which thread of this rank to wake. It was set before these turns, so
+        // other ranks wake the background thread for everything that was called or arrived since then. In the state
+        // `holding_back`, the timer of the background thread covers only the batch that this rank holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -594,8 +596,8 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
 }
 
 /// Call this after a submit. The caller holds the progress lock. Returns true if the operation ended at once;
-/// `completion` is then done if the operation has a result. Otherwise drives progress until the operation has ended,
-/// and returns false.
+/// in this case `completion` is done if the operation has a result. Otherwise drives progress until the operation has
+/// ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -609,7 +611,7 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 }
 
 /// If the mailbox is full, Announcer::retry_deferred() posts the announcement in a later turn. No thread wakes this
-/// rank when the mailbox has a free place again, so the wait looks again every kDeferredSlice.
+/// rank when the mailbox has a free place again, so the waiting thread tries again after each kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
     // an abort may follow a death that left the negotiation's tables incomplete, so nothing is posted then
@@ -664,7 +666,7 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    // this thread may have released the progress lock although work was left, so another thread must drive it
+    // this thread may have released the progress lock although work was left, so another thread must drive progress
     attend();
     return done() ? Status() : timed_out(timeout_seconds);
 }
@@ -715,7 +717,7 @@ void Engine::background_turns() noexcept {
     sleep_in_background(last);
 }
 
-/// The caller holds the progress lock. This function releases the lock before the sleep.
+/// The caller holds the progress lock. This function releases the lock before the background thread sleeps.
 void Engine::sleep_in_background(Turn last) noexcept {
     std::chrono::nanoseconds timeout = no_longer_than_leader(liveness_interval_);
     base::AttentionState state = base::AttentionState::awake;
@@ -733,11 +735,12 @@ void Engine::sleep_in_background(Turn last) noexcept {
     }
     lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
         const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-        if (const auto hold_until_ns = sets_.hold_until_ns()) {  // another set may have begun to hold a batch open
+        // another process set may have begun to hold a batch open
+        if (const auto hold_until_ns = sets_.hold_until_ns()) {
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // A result that differs from `last` need not mean new work: this rank may only have begun to hold a batch open.
-        // If this turn had closed a batch, its result would be `advanced`.
+        // Even if the result of this turn differs from `last`, there need not be new work: this rank may only have
+        // begun to hold a batch open. If this turn had closed a batch, its result would be `advanced`.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
@@ -809,7 +812,7 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    // this call comes after the requests above, so that this rank's own request is answered soon
+    // this call comes after the requests above, because it also answers this rank's own request
     stack_responder_.look();
 }
 
@@ -900,16 +903,16 @@ void Engine::end_job(const std::string& reason) {
     }
 }
 
-/// If the launcher has notified this rank of the end of a rank on any host, returns the notification, unless this rank
-/// no longer needs it.
+/// If the launcher has notified this rank of the end of a rank on any host, returns the notification. Returns nothing
+/// if the end no longer matters to this rank.
 std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     if (launcher_ == nullptr) {
         return std::nullopt;
     }
     const auto standing = [this] {
         // Acquire: pairs with the release in Runtime::shutdown(), and with the thread that reads the end of the log.
-        // Suppose that another rank ended normally because this rank shut down. Then this rank's state and the end of
-        // the log were written before that rank ended, and therefore before the notification of its end arrived.
+        // If another rank ended normally because this rank shut down, this rank's state and the end of the log were
+        // written before that rank ended. So they were written before the notification about that end arrived.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running

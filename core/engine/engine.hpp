@@ -36,9 +36,9 @@
 
 namespace rueda::core {
 
-/// Drives the process sets of a rank. The thread that holds the progress lock drives progress: a thread that blocks in
-/// wait(), if there is one, otherwise the background thread. A few times per second, the background thread also checks
-/// whether other ranks have died or operations have stalled. The rest of the time it sleeps.
+/// Drives the process sets of a rank. The thread that holds the progress lock drives progress. If a thread blocks in
+/// wait(), it holds this lock; otherwise the background thread does. A few times per second, the background thread also
+/// checks whether other ranks have died or operations have stalled. The rest of the time it sleeps.
 ///
 /// Threads: run(), wait(), poll() and attend() run in any thread; the other functions only in the owner's thread. No
 /// thread waits for the progress lock while it holds another lock.
@@ -63,7 +63,7 @@ public:
     void offer_stacks();
     /// Lets other ranks read why this rank cannot give its stack.
     void refuse_stacks(std::string_view reason);
-    /// Ends the background thread. No operation may be pending, unless the job was aborted.
+    /// Ends the background thread. Unless the job was aborted, no operation may be pending.
     void stop();
 
     /// Waits until `completion` is done. Meanwhile the thread drives progress, or waits for the thread that does.
@@ -98,9 +98,9 @@ public:
     /// thread only if there is new work for that thread.
     void poll();
     /// Announces that this rank will announce no more operations in the set. Waits until the announcement is in the
-    /// mailbox or the job has ended. Returns Timeout after `timeout_seconds` (negative: no limit); a later turn then
-    /// posts the announcement. From now on, the stall report says that this rank waits in `call` for the end of the
-    /// set.
+    /// mailbox or the job has ended. Returns Timeout after `timeout_seconds` (negative: no limit); in that case, a
+    /// later turn of the engine posts the announcement. From now on, the stall report says that this rank waits in
+    /// `call` for the end of the set.
     Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
     /// Waits until all members of all sets have shut down. Returns Timeout after `timeout_seconds` (negative: no
     /// limit). Also returns if the job was aborted and everything pending has failed.
@@ -143,8 +143,8 @@ private:
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     // The lock calls has_work() or holder_has_unread() after it has stored the attention state, and before it is
-    // released. Both functions arm the wake-ups, so that a message that another host sends later wakes this rank. A
-    // message that was received already, but not handled, counts as work.
+    // released. Both functions switch the wake-ups by other hosts on: a message that another host sends later wakes
+    // this rank. A message that was received already, but not handled, counts as work.
     [[nodiscard]] bool has_work() const {
         arm_wakeups();
         return sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted() ||
@@ -163,9 +163,9 @@ private:
     enum class Haste : std::uint8_t {
         urgent,  ///< the thread closes open batches at once, because it waits for an operation
         /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
-        /// open as long as the background thread would. The caller drives only while operations make progress, and then
-        /// leaves the driving to the background thread: as the driving thread, the caller would be woken by every
-        /// announcement of another rank.
+        /// open as long as the background thread would. The caller drives progress only while operations make progress,
+        /// and then leaves this to the background thread. Otherwise every announcement of another rank would wake the
+        /// caller.
         none,
     };
     template <class Done>
@@ -261,20 +261,21 @@ private:
     RecorderFiles recorder_files_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
-    // The time since which no operation has made progress; 0 if one has just made progress. Only for the holder of the
-    // progress lock.
+    // The time since which no operation has made progress; 0 if an operation has just made progress. Only for the
+    // holder of the progress lock.
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;
-    /// The number of callers in join(). Relaxed: a caller that was just counted drives a turn itself, under the
-    /// progress lock.
+    /// The number of callers in join(). Relaxed: a caller that was just counted runs the next turn of the engine
+    /// itself, under the progress lock.
     std::atomic<std::uint32_t> joining_{0};
     // Everything pending has failed after an abort. Only the holder of the progress lock writes this.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_
     // Allocated in advance: an abort must be reported even if memory has run out.
     PreparedFailure room_for_reason_;   // the text of the reason
-    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason with additions
+    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason, and a sentence that is added if another
+                                        // rank may still write
     std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;

@@ -13,9 +13,9 @@
 
 namespace rueda::core {
 
-/// Says which steps are left out when one thread hands the progress to another. The product uses this type, which
-/// leaves out no step. An interleaving test passes a type that leaves out one step, to show that the test would notice
-/// the error.
+/// When one thread hands the progress to another thread, some steps must not be left out. This type says which steps
+/// are left out. The product uses this type, which leaves out no step. An interleaving test passes a type that leaves
+/// out one step, to show that the test would notice the error.
 struct AllSteps {
     /// a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;
@@ -33,9 +33,9 @@ struct AllSteps {
     static constexpr bool ring_before_release = false;
 };
 
-/// Decides which thread of a rank drives progress: the thread that holds this lock. A caller that finds the lock taken
-/// waits until its own operation is done or the lock is free. While such callers wait, the background thread does not
-/// take the lock. A thread that releases the lock hands remaining work to another thread.
+/// Decides which thread of a rank drives progress: only the thread that holds this lock does. A caller that finds the
+/// lock taken waits until its own operation is done or the lock is free. While such callers wait, the background thread
+/// does not take the lock. A thread that releases the lock hands remaining work to another thread.
 ///
 /// `Work` is what the holder drives. `Work` has these functions, which throw nothing:
 /// - `pending()`: the number of pending operations, read with seq_cst. Any thread.
@@ -92,8 +92,9 @@ public:
     /// Makes sure that a thread will be woken for the remaining work. Call this after a submit without a wait, and
     /// after a wait.
     void attend() {
-        // In the state `asleep`, the work was handed to the background thread. Since then, a caller may have held the
-        // lock and left, and the background thread may have found the lock taken during that time.
+        // In the state `asleep`, a thread has handed the work to the background thread. Since then, another caller may
+        // have held the lock and released it. If the background thread found the lock taken during that time, it sleeps
+        // again and must be woken once more.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
         const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
@@ -143,8 +144,8 @@ public:
         moved_.wait(done, look_again);
     }
     /// For a caller that polls: takes the lock if it is free, and calls `look(state)`, which does the work. `state`,
-    /// the rank's attention state, tells other threads which thread to wake. `look` returns true if that thread will be
-    /// woken for all remaining work.
+    /// the rank's attention state, tells other threads which thread to wake. `look` returns true if other threads will
+    /// wake that thread for all remaining work.
     ///
     /// Does nothing if the background thread has just been woken, because that thread is about to take the lock. If
     /// poll() took the lock first, that thread would find the lock taken, and every poll would have to wake it again.
@@ -159,7 +160,8 @@ public:
             return;
         }
         unlock();
-        // While this thread held the lock, the background thread may have been woken and have found the lock taken.
+        // While this thread held the lock, another thread may have woken the background thread, which then found the
+        // lock taken.
         if (!steps_.no_look_after_poll && turned_away()) {
             attention_.ring(AttentionState::asleep);
         }
@@ -179,8 +181,8 @@ public:
             attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
             // The state is stored before this check. If another thread publishes something after the check, that thread
             // reads the state and wakes a thread. The check is needed even if this rank has no pending operation: other
-            // ranks may wait until this rank has read the log. Those ranks may have woken this thread, which is about
-            // to leave without reading the log.
+            // ranks may wait until this rank has read the log. Those ranks may have woken this thread, but this thread
+            // is about to release the lock without reading the log.
             const bool work_left = to_background ? !steps_.no_look_for_work && work_.has_work()
                                                  : !steps_.no_look_for_unread && work_.holder_has_unread();
             if (steps_.ring_before_release && work_left) {

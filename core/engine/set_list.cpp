@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-/// Returns a number for the result of a turn. After a result with a larger number, the engine must look again sooner.
+/// Returns a number for the result of a turn. The larger the number, the sooner the engine must run the next turn.
 int busyness(Turn turn) {
     switch (turn) {
         case Turn::advanced:
@@ -186,7 +186,7 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
         if (awaited.empty()) {
             continue;
         }
-        // A join is pending in several sets with the same completion; the account of the first set is enough.
+        // A join is pending in several sets with the same completion. What the first of these sets reports is enough.
         report = attended.stall_monitor->account_of(awaited, now_ns);
         report.elsewhere = attended.set->ranks_elsewhere();
         break;
@@ -194,8 +194,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
     return report;
 }
 
-/// Adds a finding with the set's title. Must not fail, because the monitor returns a finding only once; without memory,
-/// the title is left out. `findings` must have capacity for two more elements.
+/// Adds a finding with the set's title. This function must not fail, because the monitor returns a finding only once.
+/// If there is no memory for the title, the title is left out. `findings` must have capacity for two more elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
     Finding finding{std::move(found.text),     found.shut_down,
                     std::move(found.report),   {},
@@ -284,7 +284,7 @@ std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
         try {
             look_at(attended, now_ns, findings);
         } catch (const std::bad_alloc&) {
-            // the next look may find enough memory; findings of the other sets are reported now
+            // the next call of look() may find enough memory; findings of the other sets are reported now
             static_cast<void>(now_ns);
         }
     }

@@ -18,7 +18,7 @@
 
 namespace rueda::core {
 
-/// Returns one of the two results: the one after which the engine must look again sooner.
+/// Compares two results of turns. Returns the result after which the engine must run the next turn sooner.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
@@ -39,7 +39,8 @@ private:
         std::unique_ptr<BatchWatch> batch_watch;
         std::unique_ptr<LaunchWatch> launch_watch;
         Turn last = Turn::idle;
-        /// The chunks as note_chunks() noted them last, in the thread that drives progress; protected by the mutex.
+        /// The chunks that the last call of note_chunks() stored. The thread that drives progress makes this call. The
+        /// mutex protects the chunks.
         std::optional<ProcessSet::ChunksInProgress> chunks = {};
     };
 
@@ -50,8 +51,8 @@ public:
     void add(Entry& entry) noexcept;
     void remove(const ProcessSet& set) noexcept;
 
-    /// Calls ProcessSet::step() for each set. Of the results of all sets, returns the one after which the engine must
-    /// look again soonest.
+    /// Calls ProcessSet::step() for each set. Returns the result of one set: the result after which the engine must run
+    /// the next turn soonest.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
     [[nodiscard]] bool has_unread() const;
@@ -59,7 +60,7 @@ public:
     [[nodiscard]] bool has_to_poll() const;
     /// The earliest time at which an open batch must be closed; empty if the last step held no batch open.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
-    /// Notes the chunks of the batches in progress, for reports.
+    /// Stores which chunks the batches in progress have, for reports.
     void note_chunks();
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;

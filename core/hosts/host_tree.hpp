@@ -25,8 +25,8 @@ namespace rueda::core {
 [[nodiscard]] inline bool is_deputy(const collectives::LocalGroup& group) { return group.local_rank == 1; }
 
 /// Sends the reason of the job's end to the leaders of the neighbouring hosts. Waits only briefly for the sends. The
-/// transport may read the messages later, so their memory is never freed. Failures are ignored, because the job has
-/// ended anyway. The transport must not be used after this.
+/// transport may still read the messages after this function has returned, so their memory is never freed. Failures are
+/// ignored, because the job has ended anyway. The transport must not be used after this.
 void tell_neighbours(collectives::Transport& transport, const collectives::LocalGroup& group,
                      collectives::Transport::Channel channel, const Status& reason) noexcept;
 

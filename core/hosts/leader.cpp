@@ -96,8 +96,8 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 }
 
 Leader::~Leader() {
-    // MPI may still write into the buffers of posted receives, so their memory must stay. The transport outlives this
-    // object. The transport cancels the receives later; after a failure, it never does.
+    // MPI may still write into the buffers of posted receives, so these buffers must not be freed here. The transport
+    // outlives this object and cancels the receives later. After a failure, the transport never cancels them.
     if (started_ && !ended_) {
         keep_memory();
     }
@@ -121,8 +121,8 @@ Result<Leader::Moved> Leader::turn() {
     RUEDA_RETURN_IF_FAILED(node_.status());
     const std::int64_t now = base::coarse_monotonic_ns();
     if (now - last_turn_ns_ > timeout_ns_ / 2) {
-        // This leader has not run for some time. It may need several turns to read the messages that have arrived
-        // since, so its neighbours do not count as silent yet.
+        // This leader has not run for some time. It may need several turns to read the messages that arrived in this
+        // time. So it does not treat its neighbours as silent yet.
         for (Neighbour& neighbour : *neighbours_) {
             neighbour.heard_ns = now;
         }
@@ -278,8 +278,9 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // The node must learn of the join before it learns that this host has settled (all its ranks have joined, and none
-    // has a pending operation). The member that joined last stored `last_joined` before it posted its request.
+    // This host has settled when all its ranks have joined and none of them has a pending operation. The node of the
+    // tree must learn of the join before it learns that this host has settled. The member that joined last stored
+    // `last_joined` before it posted its request, so say_joined() finds this value.
     say_joined();
     node_.settle();
 }
@@ -347,9 +348,9 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
     }
 }
 
-/// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once, but only
-/// the second rank of that host or the launcher knows how the other leader ended. Their text takes a little longer, so
-/// this leader waits for it. A leader that sleeps looks again after at most 0.25 s.
+/// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once. But only
+/// the second rank of that host or the launcher knows how the other leader ended, and their text takes a little longer
+/// to arrive. So this leader waits for the text. A leader that sleeps checks again after at most 0.25 s.
 Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
     constexpr std::int64_t kPatienceNs = 500'000'000;
     if (neighbour.lost_ns == 0) {
@@ -461,7 +462,7 @@ Status Leader::inquire(std::int64_t now) {
     for (const Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
         if (neighbour.lost_ns != 0) {
-            return {};  // no inquiry can be answered any more, and lose() ends the job
+            return {};  // this leader can no longer answer an inquiry, and lose() ends the job
         }
     }
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
@@ -663,8 +664,9 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
 Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
-    // The attachment holds the text, a zero byte, and the sizes of groups that ranks announced under this name. The
-    // sizes are needed because the members of these groups must end too.
+    // An attachment is data that a log entry refers to. This one holds the text, a zero byte, and the number of members
+    // of each group of tensors that ranks announced under this name. These numbers are needed because the tensors of
+    // these groups must fail too.
     const std::size_t room = memory_.extent().attachment_bytes - 1;
     const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
     const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
@@ -678,7 +680,8 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     return {};
 }
 
-/// Whether the next attachment can be written: all ranks of this host have read its previous content.
+/// Whether the next attachment (data that a log entry refers to) can be written: this is so if all ranks of this host
+/// have read the attachment's previous content.
 bool Leader::attachment_is_free() const {
     const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
@@ -701,8 +704,7 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead of the execution. For this, the root counts only the batches that its own host has executed, and not the
-/// batches of other hosts.
+/// ahead of the execution. To know how far the execution is, it counts only the batches that its own host has executed.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -48,13 +48,13 @@ public:
     struct Moved {
         bool anything = false;
         bool log = false;     ///< ranks that wait for a log entry must be woken
-        bool served = false;  ///< requests were handled, so joined members must look for new announcements
+        bool served = false;  ///< requests were handled, so members that have joined must look for new announcements
     };
     /// Does all work that is possible now. A failure must end the job.
     Result<Moved> turn();
 
     /// Returns true once no host needs this leader any more: all ranks of the job have shut down, and the hosts below
-    /// this one in the tree know that. Any thread.
+    /// this host in the tree know that. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
     /// Sends the reason of the job's end to the neighbouring hosts, and waits only briefly. Afterwards this leader does
@@ -179,7 +179,7 @@ private:
     std::unordered_map<std::uint32_t, Awaited> awaited_;  // for each slot: its operation
     /// the calls of the root's current batch, until the batch is complete
     std::vector<Registrar<Atomics>::Call> batch_;
-    // for each attachment: it is in use until all members have read the log up to this position
+    // for each attachment: the attachment is in use until all members have read the log up to this position
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
     std::uint64_t executed_ = 0;  // root only: the number of executed batches

@@ -21,8 +21,8 @@ using collectives::WantedLeaders;
 namespace {
 
 /// Returns the neighbours of this rank in the tree of hosts, if it is a leader. Leaves out the neighbours to which
-/// `transport`, which may be null, has a connection already. Both ends have such a connection, so both leave each other
-/// out.
+/// `transport` has a connection already. If this rank has such a connection to a neighbour, the neighbour has it too,
+/// so both leave each other out. `transport` may be null.
 WantedLeaders wanted_leaders(const LocalGroup& group, const LeaderTransport* transport) {
     WantedLeaders wanted;
     if (!group.is_leader()) {
@@ -59,7 +59,8 @@ Result<LeaderConnections> connect_leaders(const base::Config& config, collective
     if (group.host_count == 1 || !config.leader_sockets || control_plane.transport() == nullptr) {
         return connections;
     }
-    // If another host acknowledges nothing for this time, the connection ends. Heartbeats normally show this earlier.
+    // If another host acknowledges nothing for this time, the connection ends. Normally, missing heartbeats show
+    // earlier that the other host does not answer.
     const std::chrono::milliseconds silence(static_cast<std::int64_t>(config.host_timeout_seconds * 1e3) + 1000);
     Result<std::unique_ptr<LeaderTransport>> transport =
         LeaderTransport::create(*control_plane.transport(), silence, most_bytes_in_job(group.size));

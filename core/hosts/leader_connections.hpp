@@ -29,8 +29,9 @@ struct LeaderConnections {
                                                         collectives::ControlPlane& control_plane,
                                                         const collectives::LocalGroup& group);
 
-/// Connects the leaders of a process set, whose number between hosts is `number`. Uses the connections that exist. If a
-/// connection cannot be made, the leaders of this set use the inner transport. Collective over the set.
+/// Connects the leaders of a process set. `number` identifies the set in messages between hosts. Uses the connections
+/// that exist. If a connection cannot be made, the leaders of this set use the inner transport. Collective over the
+/// set.
 [[nodiscard]] Status connect_leaders_of_set(collectives::LeaderTransport& transport,
                                             collectives::ControlPlane& control_plane,
                                             const collectives::LocalGroup& group, std::uint32_t number);

@@ -11,14 +11,15 @@
 namespace rueda::core {
 namespace {
 
-/// How long the end of a failed operation waits for copies. 256 MB take 5 ms at the 55 GB/s of an H200.
+/// How long an operation that has failed waits for its copies before it ends. A copy of 256 MB takes 5 ms at the 55
+/// GB/s of an H200.
 constexpr std::chrono::milliseconds kCopyLimit{1000};
 
 }  // namespace
 
 /// Begins an operation. A send whose tensor is still being copied must wait. A send must also wait if an earlier send
 /// with the same peer, tag and process set waits, because such messages arrive in the order of the calls. Other sends
-/// do not wait, because the copy may depend on what their receivers do.
+/// do not wait for an earlier send: its copy may depend on what the receivers of the other sends do.
 void Messenger::begin_in_order(MessageOperation& operation) {
     const MessageRequest& request = operation.request;
     const MessageOperation* const earlier = request.sends && !held_.empty() ? held_before(request) : nullptr;
@@ -101,8 +102,8 @@ Status Messenger::step_copies_to_device(bool& moved) {
 }
 
 /// Waits until the device no longer uses the tensors of the messages of one process set, or of all sets. A copy to the
-/// device may have to wait for the program's work, so this wait has a limit. After the limit, the program may get its
-/// memory back too early, as after an abort of other operations on a device.
+/// device may have to wait for the program's work, so this wait has a limit. If the limit is reached, the program may
+/// get its memory back too early. The same can happen after an abort of other operations on a device.
 void Messenger::settle_copies(std::optional<std::int32_t> set) noexcept {
     const auto limit = std::chrono::steady_clock::now() + kCopyLimit;
     for (const std::vector<MessageOperation*>* list : {&held_, &copies_to_device_}) {

@@ -17,8 +17,8 @@ namespace rueda::core {
 /// memory of the host.
 ///
 /// A copy to the host is put into a stream only when the tensor is ready, so no message waits in the stream behind
-/// another one. A copy to the device is put into a stream at once. If its tensor is not ready, this copy waits in the
-/// stream, and delays later copies for other tensors that are not ready. The end of a copy wakes no thread, so the
+/// another message. A copy to the device is put into a stream at once. If its tensor is not ready, this copy waits in
+/// the stream, and delays later copies for other tensors that are not ready. The end of a copy wakes no thread, so the
 /// thread that drives progress polls.
 ///
 /// Threads: make() in the caller's thread; later one thread at a time, which drives progress.
@@ -45,8 +45,8 @@ public:
     [[nodiscard]] Result<bool> step();
     /// The event after the copy; null until the copy was put into a stream.
     [[nodiscard]] const collectives::DeviceEventPtr& end() const { return end_; }
-    /// Waits until the device no longer uses the tensor and the memory, but not beyond the limit. Call this before an
-    /// operation ends whose copy is not done.
+    /// Waits until the device no longer uses the tensor and the memory, but not beyond the limit. If the copy of an
+    /// operation is not done, call this before the operation ends.
     void settle(std::chrono::steady_clock::time_point limit) noexcept;
 
 private:

@@ -8,14 +8,14 @@
 
 namespace rueda::core {
 
-/// What two ranks can tell each other about a message (docs/design/0010-send-receive.md).
+/// The kinds of frames. A frame is what one rank tells another about a message (docs/design/0010-send-receive.md).
 enum class FrameKind : std::uint32_t {
     // From the sender to the receiver:
     whole = 1,       ///< a message, with all its bytes
     offer = 2,       ///< a message without its bytes, which the sender sends only when the receiver asks for them
     part = 3,        ///< the next bytes of an offered message, after the receiver has asked for them
-    withdrawn = 10,  ///< for a message in the sender's resident memory: the send must end, so do not start to read the
-                     ///< message
+    withdrawn = 10,  ///< for a message in the sender's resident memory: the send must end, so the receiver must not
+                     ///< start to read the message
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
@@ -24,7 +24,8 @@ enum class FrameKind : std::uint32_t {
     dropped = 11,  ///< for a message in the sender's resident memory: this rank is not reading the message, and will
                    ///< not read it
     // From either side:
-    waiting = 8,  ///< this rank waits for a message from you: if you shut down, notify this rank
+    waiting = 8,  ///< the sender of this frame waits for a message from the other rank; if the other rank shuts down,
+                  ///< it must notify the sender
     gone = 9,     ///< this rank has shut down; nothing comes after this frame
 };
 

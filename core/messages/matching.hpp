@@ -69,7 +69,8 @@ public:
 
 private:
     struct Box {
-        // both lists are in the order of the calls and arrivals; no receive in them matches an arrival in them
+        // `receives` is in the order of the calls, `arrivals` in the order of arrival; no receive in the box matches an
+        // arrival in it
         std::list<MessageOperation*> receives;
         std::list<MessageArrival> arrivals;
     };

@@ -126,8 +126,9 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // If a message arrived before its receive was called, this rank keeps it, and tells the sender so. This rank tells
-    // senders only while one of its callers is blocked. Until it has told all such senders, this rank stays active.
+    // If a message arrived before its receive was called, this rank keeps the message, and tells the sender that it is
+    // kept. This rank does so only while one of its own callers is blocked. Until it has told all such senders, this
+    // rank stays active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -372,7 +373,7 @@ void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     });
 }
 
-/// Returns the error with a description of the message added. If there is no memory for the description, returns the
+/// Returns the error, followed by a description of the message. If there is no memory for the description, returns the
 /// error alone.
 Status Messenger::about(const MessageRequest& request, const Status& reason) noexcept {
     try {
@@ -399,8 +400,8 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// Tells the ranks of this host that this rank has shut down, by a flag in this rank's door. Sets the flag only after
-/// all frames of this rank are in the rings.
+/// Tells the ranks of this host that this rank has shut down, by a flag in this rank's door (flags in the arena by
+/// which the ranks of a host notify each other). Sets the flag only after all frames of this rank are in the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;
@@ -411,8 +412,8 @@ void Messenger::say_gone_when_all_is_said() {
         }
     }
     has_said_gone_ = true;
-    // seq_cst, in this order: a rank that sees the new count of departures also sees the flag in the door. Pairs with
-    // hear_departures().
+    // Both stores are seq_cst, the flag first: a rank that sees the new count of departures also sees the flag in the
+    // door. Pairs with hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < group_.members.size(); ++member) {

@@ -71,7 +71,7 @@ public:
 
     // For shut_down() and forget(): a send of resident memory stays pending while its receiver may still be reading
     // this memory. The send ends when the receiver answers that it does not read the memory any more ("taken",
-    // "dropped"), or that it has shut down. fail_all() ends it in any case.
+    // "dropped"), or that it has shut down. fail_all() ends the send in any case.
 
     /// Ends pending operations, because this rank has shut down. From then on this object refuses new operations, and
     /// messages that arrive from other ranks.
@@ -88,7 +88,7 @@ public:
     void note_awaited(const Completion& completion) const { recorder_.note_awaited(completion.message_record); }
 
 private:
-    /// Limits for one step and one peer. A step that reaches these limits takes some tens of µs.
+    /// The limits of what one step does for one peer. If a step reaches these limits, it takes some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 

@@ -62,7 +62,7 @@ struct MessagePeer {
     std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< these answers are sent before any frames of messages
+    std::deque<Frame> replies;           ///< answers to the peer, which are sent before the frames of any message
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
     std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
@@ -72,7 +72,7 @@ struct MessagePeer {
     bool has_unread = false;  ///< more frames have arrived than one step handles
     bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
     bool holds_job = false;   ///< true while unsent replies to this peer count as one pending operation of this rank
-    bool is_leaving = false;  ///< the peer has shut down; what it wrote before must still be read
+    bool is_leaving = false;  ///< the peer has shut down; this rank must still read what the peer wrote before
     bool is_gone = false;
     bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down
     bool asks = false;       ///< this rank asked the peer to tell it when the peer shuts down

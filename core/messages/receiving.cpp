@@ -20,8 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// How often this rank looks for messages of other hosts while it waits for none. The sender of such a message may wait
-/// until it learns that this rank keeps the message.
+/// How often this rank checks for messages of other hosts while it waits for no such message. The sender of such a
+/// message may wait until it learns that this rank keeps the message.
 constexpr std::int64_t kProbeNs = 5'000'000;
 /// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
 /// it shuts down.
@@ -91,8 +91,8 @@ Status Messenger::hear_knocks() {
 
 /// Handles the ranks of this host that have shut down since the last call of this function.
 Status Messenger::hear_departures() {
-    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first announces the sleep
-    // and then reads this count.
+    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first stores that it
+    // sleeps and then reads this count.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
@@ -204,7 +204,8 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // a peer on the same host learns this from the door, so it needs no frame
+            reply(peer, FrameKind::gone, 0);  // a peer on the same host learns from the flag in this rank's door that
+                                              // this rank has shut down, so it needs no frame
         }
         return {};
     }
@@ -253,9 +254,9 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
 }
 
 /// Whether the job was aborted. After an abort, the memory of a resident message may already belong to its caller
-/// again. The acquire fence before the load ensures that everything that was read so far was read before this check.
-/// Pairs with AbortBlock::raise(), which comes before any rank gives memory back. ThreadSanitizer does not support
-/// fences.
+/// again, so what this rank has read may be wrong. The acquire fence before the load ensures that all earlier reads of
+/// the message happened before this check. Pairs with AbortBlock::raise(), which comes before any rank gives memory
+/// back. ThreadSanitizer does not support fences.
 bool Messenger::job_has_ended() const {
 #if !defined(RUEDA_THREAD_SANITIZER)
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -316,7 +317,7 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     switch (kind) {
         case FrameKind::dropped:
             message.state = SendingMessage::State::dropped;  // the operation stays in this state until this rank learns
-                                                             // the reason
+                                                             // why its send must end
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
@@ -383,8 +384,8 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
 /// Completes the departure of a peer. Call this when this rank has read everything that the peer wrote before it left.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
-        // The peer waits for the answers about its resident messages. If the ring has no space for these answers, the
-        // peer waits until all ranks have shut down.
+        // The peer waits until this rank has answered about the peer's resident messages. If the ring has no space for
+        // these answers, the peer waits until all ranks have shut down.
         bool moved = false;
         RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
         peer.link->tell();

@@ -18,7 +18,8 @@ constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond this
 /// limit are offered instead: the sender keeps their bytes until the receiver asks for them.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// The approximate memory, in bytes, that a kept message needs in addition to its content.
+/// A message that the receiver keeps until its receive is called needs about this many bytes of memory in addition to
+/// its content.
 constexpr std::uint64_t kLeastCharge = 128;
 
 /// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.
@@ -54,7 +55,7 @@ Status Messenger::send_to(MessagePeer& peer, bool& moved) {
     return {};
 }
 
-/// Sends the replies. Returns true if all of them were sent; there may then be space for other frames.
+/// Sends the replies. Returns true if all replies were sent. In this case there may be space for other frames.
 Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
     while (!peer.replies.empty()) {
         Result<bool> sent = peer.link->send(peer.replies.front(), {});
@@ -139,8 +140,8 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
     return true;
 }
 
-/// Replies that wait for space in the ring count as pending, so that this rank stays awake for them even if it has no
-/// other work.
+/// Replies that wait for space in the ring count as a pending operation. So this rank stays awake to send them, even if
+/// it has no other work.
 void Messenger::hold_job(MessagePeer& peer, bool holds) {
     if (std::exchange(peer.holds_job, holds) != holds) {
         if (holds) {

@@ -27,7 +27,7 @@ inline constexpr std::size_t kOperationKinds = base::RecordKind::kReduce + 1;
 /// The metrics of one rank at one moment. docs/metrics.md explains the numbers.
 struct RankMetrics {
     std::int32_t rank = 0;
-    bool is_up = false;  ///< the rank takes part in the job, as far as other ranks know
+    bool is_up = false;  ///< whether the rank takes part in the job, as far as the other ranks know
     std::array<OperationMetrics, kOperationKinds> operations;
     std::uint64_t failed = 0;
     std::uint64_t pending = 0;

@@ -22,15 +22,15 @@ enum class Arrival {
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
-    // `direct` holds the slot of the rank's last direct announcement, which the slot's counter does not contain. If the
-    // new announcement is in the same slot, the operation of that direct announcement has ended, so `direct` is
+    // `direct` holds the slot of the rank's last direct announcement, which the slot's counter does not include. If the
+    // rank announces in the same slot again, the operation of that direct announcement has ended, so `direct` is
     // cleared. Release: pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }
 }
-/// Records that the rank no longer announces in the slot. This ends the record of begin_arrival(). The member that
-/// announces last must first append the call, or post its request to the registrar.
+/// Records that the rank no longer announces in the slot, which begin_arrival() has recorded. The member that announces
+/// last must first append the call, or post its request to the registrar.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);
@@ -38,9 +38,9 @@ void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
 
 /// Counts the calling rank's announcement in `slot`. The rank must already have written the announcement's data into
 /// its place in the arena. `counted` (≥ 1) is the number of the slot's counted generations (uses of the slot),
-/// including this one. The add is seq_cst for two reasons. The add is ordered after the other members' adds, so the
-/// last arriver sees all their data. The add is also ordered before this rank's later read of who has joined: either
-/// this rank sees that a member joined, or that member sees this arrival.
+/// including this one. The add is seq_cst for two reasons. First, the add comes after the earlier adds of other
+/// members, so the member that announces last sees the data of all members. Second, the add comes before this rank
+/// reads which members have joined: either this rank sees that a member joined, or that member sees this announcement.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {

@@ -20,9 +20,9 @@ struct BatchEnd {
 }
 
 /// Decides which entries form one batch. Consecutive allreduces form one batch, up to `threshold_bytes`. A larger
-/// tensor is a batch of its own. A threshold of 0 means no fusion. Adasums form batches only with other adasums. Every
-/// other operation is a batch of its own (fusion_of()). The result depends only on the entries, so every rank finds the
-/// same end. The entry at `begin` must be a published call.
+/// tensor is a batch of its own. A threshold of 0 means no fusion. Adasums form batches only with other adasums. An
+/// operation of any other kind is a batch of its own (fusion_of()). The result depends only on the entries, so every
+/// rank finds the same end. The entry at `begin` must be a published call.
 template <class Atomics>
 [[nodiscard]] BatchEnd propose_batch_end(const Log<Atomics>& log, std::uint64_t begin, std::uint64_t threshold_bytes) {
     const auto first = log.read(begin);

@@ -10,9 +10,10 @@
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 
-/// Counts the announcements of an operation. When all members are counted, appends the call to the log. Also records
-/// how far a rank has read the log (docs/design/0001-negotiation.md). Threads: the functions that count or append run
-/// under the rank's enqueue lock; advance_cursor() and end_announcements() run in the thread that drives progress.
+/// The functions here count the announcements of an operation. When the announcements of all members are counted, they
+/// append the call to the log. They also record how far a rank has read the log (docs/design/0001-negotiation.md).
+/// Threads: the functions that count or append run under the rank's enqueue lock; advance_cursor() and
+/// end_announcements() run in the thread that drives progress.
 namespace rueda::core {
 
 /// The order of the steps in the product. An interleaving test passes a type with a wrong order, to show that the test
@@ -58,11 +59,12 @@ struct Counting {
 
 /// The result of a counted announcement.
 enum class Counted {
-    waiting,     ///< other members have not arrived yet
-    called,      ///< this rank was the last one and has appended the call
-    unresolved,  ///< this rank was the last one, but the metadata must be compared: ask the registrar to do so
-    retired,     ///< not counted, because the slot no longer belongs to the name: announce with the name
-    log_full,    ///< the log had no free entry, which cannot happen if all ranks are correct
+    waiting,     ///< other members have not announced the operation yet
+    called,      ///< this rank announced last, and has appended the call
+    unresolved,  ///< this rank announced last, but the metadata must be compared: the caller must ask the registrar to
+                 ///< do so
+    retired,   ///< not counted, because the slot no longer belongs to the name: the caller must announce with the name
+    log_full,  ///< the log had no free entry, which cannot happen if all ranks are correct
 };
 
 /// A call that may be appended to the log at once.
@@ -75,8 +77,9 @@ struct ReadyCall {
 /// Counts this rank's announcement, whose data the rank has already written. The member that announces last also
 /// appends the call, unless the announcements must be compared first.
 ///
-/// `arrived()` runs between the count and the append; it notifies members that have joined. Only the last member calls
-/// `ready_call()`, which returns nothing if the registrar must compare the announcements.
+/// `arrived()` runs after the announcement was counted and before the call is appended; it notifies members that have
+/// joined. Only the last member calls `ready_call()`, which returns nothing if the registrar must compare the
+/// announcements.
 template <class Atomics, class Arrived, class MakeReadyCall, class Steps = ShippedSteps>
 [[nodiscard]] Counted count_announcement(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                                          const Counting& counting, Arrived&& arrived, MakeReadyCall&& ready_call,
@@ -102,15 +105,16 @@ template <class Atomics, class Arrived, class MakeReadyCall, class Steps = Shipp
     return position == Log<Atomics>::kNowhere ? Counted::log_full : Counted::called;
 }
 
-/// Records that `rank` has read the log up to `position`. Release: pairs with the registrar's read of all cursors. The
-/// registrar reuses the number of a retired slot only when all members have read the entry that retires it.
+/// Records that `rank` has read the log up to `position`. Release: pairs with the registrar, which reads the cursors of
+/// all members. The registrar reuses the number of a retired slot only when all members have read the entry that
+/// retires the slot.
 template <class Atomics>
 void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position) {
     memory.cursor(rank).position.store(position, std::memory_order_release);
 }
 
 /// Whether an entry of this kind ends announcements: a rank that has read a *retire* entry makes no further
-/// announcement in one slot, and a rank that has read a *closing* entry makes none in any slot.
+/// announcement in one slot, and a rank that has read a *closing* entry makes no further announcement in any slot.
 [[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }

@@ -16,8 +16,8 @@ bool same_meaning(const Claim& a, const Claim& b) {
 }
 
 /// Whether the claim may be about a group of tensors. Such a claim is never dropped: when the root refuses a group, it
-/// must also refuse the group's members. A claim without metadata repeats the last call's metadata. Such a claim may be
-/// about a group too, because only the root knows whether the last call was about a group.
+/// must also refuse the group's members. A claim without metadata repeats the last call's metadata. Only the root knows
+/// whether the last call was about a group, so such a claim may be about a group too.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
@@ -149,7 +149,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
     } else if (may_be_of_group(claim)) {
-        // At most two different claims can be about a group. A third one can only come from a faulty leader.
+        // At most two different claims can be about a group. A third such claim can only come from a faulty leader.
         const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
         if (other != claims.rend()) {
             *other = std::move(claim);

@@ -26,7 +26,7 @@ namespace rueda::core {
 [[nodiscard]] std::uint64_t count_of(std::span<const RankRange> ranges);
 /// Whether all ranks of `inner` are in `outer`. Both must be results of united().
 [[nodiscard]] bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer);
-/// Returns the ranks of `ranges` that are not in `others`. In both lists, the ranges must be ascending and disjoint.
+/// Returns the ranks of `ranges` that are not in `others`. The ranges of each list must be ascending and disjoint.
 [[nodiscard]] std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others);
 
 /// Checks that each rank of `ranks` (a result of united()) is in exactly one claim. A list of kMostClaims claims may

@@ -6,31 +6,32 @@
 
 namespace rueda::core {
 
-/// What a member of a process set does with its GPU at present, in the word Cursor::device. Stall reports of all ranks
-/// of the host read the word.
+/// What a member of a process set does with its GPU at present. The member stores this in Cursor::device, and the stall
+/// reports of all ranks of the host read it.
 struct DeviceState {
-    /// The phases of a batch. Up to `launching`, the member has begun the batch and not launched it; the later phases
-    /// are those of the launched work.
+    /// The phases of a batch. In the phases up to `launching`, the member has begun the batch and not launched it. In
+    /// the later phases, the batch is launched.
     enum class Phase : std::uint8_t {
-        idle,              ///< no batch is being launched
-        offering,          ///< gave its offer to the other members, and waits for their offers
-        connecting,        ///< has the offers of all members, and the communicator connects
-        agrees_on_order,   ///< agrees with the other members on the batch's place in the order of all process sets
+        idle,        ///< no batch is being launched
+        offering,    ///< the member gave its offer (what it needs to connect) to the other members, and waits for their
+                     ///< offers
+        connecting,  ///< the member has the offers of all members, and the communicator connects
+        agrees_on_order,   ///< the members agree on the batch's place in the order of the batches of all process sets
         waits_for_set,     ///< the batch of another process set goes first
         waits_for_turn,    ///< another communicator of this process puts its work into the GPU's stream
         launching,         ///< the communicator puts the work into the GPU's stream
         waits_for_inputs,  ///< the GPU has not done the program's work before the call
         copies,            ///< the GPU copies tensors between its memory and the host's
         on_cpu,            ///< the CPU exchanges the tensors' data with the other members
-        in_peer_memory,    ///< the GPU works on a part of the tensors in GPU memory that the members share
-        meets_peers,       ///< did its share of a part there, and waits for the other members
+        in_peer_memory,    ///< the GPU works on a part of the tensors, in memory of GPUs that the members share
+        meets_peers,       ///< the GPU did its share of such a part, and waits for the other members
     };
-    /// Whether the inputs of the oldest launched batch are ready. This is looked up only for a batch that takes long.
+    /// Whether the inputs of the oldest launched batch are ready. This is checked only if a batch takes long.
     enum class Inputs : std::uint8_t { unknown, awaited, ready };
 
     Phase phase = Phase::idle;
     Inputs inputs = Inputs::unknown;
-    std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used none
+    std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used no GPU
     std::int32_t set = -1;     ///< in waits_for_set: the number of the process set whose batch goes first; else -1
 
     [[nodiscard]] static constexpr DeviceState of(std::uint64_t word) {

@@ -13,7 +13,7 @@ namespace rueda::core {
 /// (docs/design/0001-negotiation.md, "Direct announcements").
 enum class DirectState {
     waiting,   ///< some members have not announced this generation (this use of the slot) yet
-    complete,  ///< all members announced it directly; the arena holds all data of the operation
+    complete,  ///< all members announced the operation directly; the arena holds all its data
     /// a member counted its announcement, or will never announce this operation: all members use the log instead
     withdrawn,
 };
@@ -45,10 +45,11 @@ template <class Atomics>
         const auto has_announced = [&] { return place.stamp.load(std::memory_order_seq_cst) == generation + 1; };
         if (!has_announced()) {
             // seq_cst: a member stores its cursor, and then checks whether this rank sleeps. Either this load sees the
-            // cursor, or the member wakes this rank.
+            // new cursor, or the member sees that this rank sleeps and wakes it.
             const bool has_read_on = last_position != kNoLastPosition &&
                                      memory.cursor(member).position.load(std::memory_order_seq_cst) > last_position;
-            if (has_read_on && !has_announced()) {  // the stamp may have been stored between the two loads
+            if (has_read_on && !has_announced()) {  // this load is repeated, because the stamp may have been stored
+                                                    // between the two loads above
                 return DirectState::withdrawn;
             }
             found = DirectState::waiting;

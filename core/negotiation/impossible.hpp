@@ -10,8 +10,9 @@
 #include "core/negotiation/metadata.hpp"
 
 /// Finds operations that no rank can do, from the metadata alone. A rank announces such an operation like any other.
-/// The error depends on the other ranks: if their metadata differs, all ranks get a mismatch; if it is the same, all
-/// ranks get a refusal (docs/design/0001-negotiation.md). Pure functions.
+/// The error depends on the other ranks. If their metadata differ, all ranks get the error of a mismatch. If the
+/// metadata are the same on all ranks, all ranks get the error that this file makes, a refusal
+/// (docs/design/0001-negotiation.md). Pure functions.
 namespace rueda::core {
 
 /// `metadata` must have passed is_plausible().
@@ -32,8 +33,8 @@ namespace rueda::core {
     return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported;
 }
 
-/// Returns why the operation is impossible, and what to do instead; success if the operation is possible. `ranks` are
-/// the job's ranks in the process set, in ascending order.
+/// Returns success if the operation is possible. Otherwise the error says why the operation is impossible, and what to
+/// do instead. `ranks` are the job's ranks in the process set, in ascending order.
 [[nodiscard]] Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks);
 
 /// Like refusal_of(metadata, ranks), but the message begins with the tensor's name. For an operation without a name,

@@ -11,9 +11,9 @@
 /// other members too, so that these can be executed. Threads: any thread of a rank, under its enqueue lock.
 namespace rueda::core {
 
-/// Records that `rank` has joined, and returns a bit mask of all members that have joined so far. The caller looks for
-/// announcements afterwards. seq_cst: either this member finds an announcement, or the announcing member sees this bit
-/// in joined_to_tell().
+/// Records that `rank` has joined, and returns a bit mask of all members that have joined so far. Afterwards the caller
+/// looks for announcements of other members. seq_cst: either this member finds an announcement, or the announcing
+/// member sees this bit in joined_to_tell().
 template <class Atomics>
 std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     SetHeader<Atomics>& header = memory.header();
@@ -21,8 +21,8 @@ std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
         // seq_cst: a leader reads `last_joined` before it sleeps, and the caller of set_joined() wakes the leader after
-        // this store. The registrar reads `last_joined` after this rank has reported, in a *settle* request, that it
-        // has no pending operation.
+        // this store. The registrar reads `last_joined` after this rank has reported, in a request of the kind
+        // *settle*, that it has no pending operation.
         header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;
@@ -36,9 +36,9 @@ template <class Atomics>
     return memory.header().joined.load(std::memory_order_seq_cst);
 }
 
-/// Like joined_to_tell(), but for use after the registrar's writes, which have only release order. The
-/// read-modify-write of `joined` orders these writes: a member sees them if its set_joined() comes later. If its
-/// set_joined() came earlier, the member is in the returned mask.
+/// Like joined_to_tell(), but for use after the registrar's writes, which have only release order. This function reads
+/// `joined` by a read-modify-write, which orders these writes. A member whose set_joined() comes later sees the writes.
+/// A member whose set_joined() came earlier is in the returned mask.
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell_of_posts(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.fetch_or(0, std::memory_order_seq_cst);
@@ -53,8 +53,8 @@ template <class Atomics>
 }
 
 /// Whether any member has counted an announcement in `slot` beyond the first `counted` generations (uses of the slot).
-/// seq_cst: pairs with the add in arrive(). Either this load sees the arrival, or the arriving member sees that this
-/// rank has joined.
+/// seq_cst: pairs with the add in arrive(). Either this load sees the announcement, or the announcing member sees that
+/// this rank has joined.
 template <class Atomics>
 [[nodiscard]] bool has_new_arrivals(const NegotiationMemory<Atomics>& memory, std::uint32_t slot,
                                     std::uint64_t counted) {

@@ -27,8 +27,8 @@ namespace rueda::core {
 inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 
 /// In process sets of up to kInlineMembers ranks, tensors up to this size are sent inside the announcement, in its
-/// cache lines. Every rank reads the lines of all others, so the cost grows with the square of the number of ranks.
-/// NegotiationExtent::payload_bytes allows larger tensors, which are sent in a separate buffer.
+/// cache lines. Every rank reads the cache lines of all other ranks, so the cost grows with the square of the number of
+/// ranks. NegotiationExtent::payload_bytes allows larger tensors, which are sent in a separate buffer.
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
@@ -41,10 +41,10 @@ struct NegotiationExtent {
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    /// per slot: the number of refused names that the table of refusals can remember. Names are refused only after all
-    /// slots were taken, and only then the table uses memory.
+    /// the number of refused names that the table of refusals can remember for each slot. A name is refused only if all
+    /// slots are taken, and the table uses memory only then.
     std::uint32_t refusals_per_slot = 4;
-    /// The number of slots, from the first one on, that have a payload buffer for tensors larger than kInlineBytes.
+    /// The first slots have payload buffers for tensors larger than kInlineBytes. This is the number of these slots.
     std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< the size of a payload buffer, in bytes; a multiple of the cache line
     std::uint32_t attachments = 0;    ///< buffers for data that log entries refer to; 0 in a set on one host
@@ -72,10 +72,10 @@ struct NegotiationExtent {
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
-/// Counts the announcements in a slot, in one 64-bit word. The word only grows until the slot is retired.
+/// Counts the announcements in a slot, in one 64-bit word. The word never gets smaller until the slot is retired.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
-    /// added together with kOne if the rank's metadata differs from the slot's
+    /// added together with kOne if the rank's metadata differ from those to which the slot is bound
     static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;
     static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
 
@@ -84,8 +84,8 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
 };
 
-/// A copy, outside of shared memory, of a Place (the data of an announcement). A mailbox record carries this copy if
-/// the rank does not know the tensor's slot yet.
+/// A copy, outside of shared memory, of a Place (the data of an announcement). If the rank does not know the tensor's
+/// slot yet, it sends this copy in a record of its mailbox.
 struct PlaceContent {
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -100,8 +100,8 @@ struct PlaceContent {
 };
 
 /// The data of one rank's announcement. The rank writes it before it counts the announcement. Members read it after
-/// they have read the call in the log; for a direct announcement, as soon as they see `stamp`. The stall monitor reads
-/// `stamp` and `announced_ns` at any time.
+/// they have read the call in the log. If the announcement is direct, members read it as soon as they see `stamp`. The
+/// stall monitor reads `stamp` and `announced_ns` at any time.
 template <class Atomics>
 struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
@@ -115,7 +115,7 @@ struct alignas(base::kCacheLine) Place {
         kUncounted = 64,  ///< an average does not count this rank; this flag is set only together with kJoined
     };
 
-    /// generation + 1 of the last announcement here; the generation numbers the uses of the slot
+    /// the generation of the last announcement here, plus 1; the generation is the number of a use of the slot
     typename Atomics::template Atomic<std::uint64_t> stamp{0};
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
@@ -171,8 +171,8 @@ public:
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
             words_[i].store(word,
-                            // relaxed: the store of the place's stamp, or the hand-over of the registrar's role,
-                            // publishes the word
+                            // relaxed: a later store publishes the word: the store of the place's stamp, or the store
+                            // by which one registrar hands the role to the next
                             std::memory_order_relaxed);
         }
     }
@@ -193,44 +193,47 @@ private:
 template <class Atomics>
 struct alignas(base::kCacheLine) ArrivalWord {
     typename Atomics::template Atomic<std::uint64_t> count{0};
-    /// The log position of the slot's last call. Only helps to choose an idle slot to reclaim, so relaxed is enough.
+    /// The log position of the slot's last call. It only helps to choose an idle slot to reclaim, so relaxed is enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
-    /// The number of arrivals for which the log has a call. If `called` is less than `count`, some member's operation
-    /// is pending, or the last arriver has not appended its call yet; while this is so, the slot must not be retired.
-    /// The rank that appends a call stores this number after the append (release: pairs with
-    /// Registrar::close_to_arrivals()).
+    /// The number of counted announcements for which the log has a call. If `called` is less than `count`, some
+    /// member's operation is pending, or the member that announced last has not appended the call yet. While `called`
+    /// is less than `count`, the slot must not be retired. The rank that appends a call stores this number after the
+    /// append (release: pairs with Registrar::close_to_arrivals()).
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
 enum class EntryKind : std::uint32_t {
-    call = 1,        ///< all members have announced the tensor of `slot`: execute the operation
-    first_call = 2,  ///< like `call`; also, `slot` is now bound to the name in its record
-    /// like `call`, but the operation has the metadata that the members announced this time; `slot` is retired
+    call = 1,  ///< all members have announced the tensor of `slot`: execute the operation
+    /// like an entry of kind `call`; in addition, `slot` is now bound to the name in the slot's record
+    first_call = 2,
+    /// like an entry of kind `call`, but the operation has the metadata that the members announced this time; `slot` is
+    /// retired
     changed_call = 3,
-    /// the members' metadata differ, or the operation is impossible for all; a named slot is retired
+    /// the members' metadata differ, or no member can do the operation; a named slot is retired
     mismatch = 4,
     failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
     retire = 6,   ///< `slot` no longer belongs to its name
-    refused = 7,  ///< `rank`'s announcement by name, with this `ticket`, came after a shutdown
+    refused = 7,  ///< `rank`'s announcement by name came after a shutdown; `ticket` identifies the announcement
     closed = 8,   ///< all members have shut down; the last entry
-    /// no slot was free for `rank`'s announcement by name, with this `ticket`; `bytes` holds the number of slots
+    /// no slot was free for `rank`'s announcement by name; `ticket` identifies the announcement, and `bytes` holds the
+    /// number of slots
     exhausted = 9,
-    closing = 10,       ///< a rank has shut down: a member that has read this entry announces nothing more
-    disagreed = 11,     ///< the same as `mismatch`, but on several hosts: the attachment holds the reason, `rank` the
-                        ///< ErrorCode
+    closing = 10,    ///< a rank has shut down: a member that has read this entry announces nothing more
+    disagreed = 11,  ///< like `mismatch`, for a set on several hosts: the attachment holds the reason, and `rank` holds
+                     ///< the ErrorCode
     lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank that has joined;
-                        ///< it fails as after `mismatch` (on several hosts, as after `disagreed`)
-    all_joined = 13,    ///< all ranks of the set have joined (`rank` joined last); the join ends
-    /// Only on several hosts: other hosts have announced the operation that the attachment names. All members on this
-    /// host have joined, and must announce the operation too. `slot` is the slot of an unnamed operation, or kNoSlot
-    /// for a named one.
+                        ///< it fails as after `mismatch` (in a set on several hosts, as after `disagreed`)
+    all_joined = 13,    ///< all ranks of the set have joined, `rank` as the last one; the join ends
+    /// Only in a set on several hosts: other hosts have announced the operation that the attachment names. All members
+    /// on this host have joined, and must announce the operation too. `slot` is the slot of an unnamed operation, or
+    /// kNoSlot for a named one.
     wanted = 14,
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    /// position + 1. From the claim to the publication, the word also contains the bit kClaimed and the number of the
-    /// claiming member (see Log).
+    /// The entry's position + 1. From the time when a member claims the entry until it publishes the entry, the word
+    /// also contains the bit kClaimed and the number of the claiming member (see Log).
     typename Atomics::template Atomic<std::uint64_t> sequence{0};
     /// if greater than the entry's position: the end of the batch that begins at this entry
     typename Atomics::template Atomic<std::uint64_t> end{0};
@@ -238,7 +241,7 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< the Fusion of a call: which calls may share a batch
+    std::uint32_t fusion = 0;      ///< for a call: a Fusion, which says which calls may share a batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< the size of the tensor, which limits the size of a batch
     std::uint32_t uncounted = 0;   ///< on several hosts: how many ranks an average does not count
@@ -254,9 +257,9 @@ enum class SlotState : std::uint32_t {
     answering = 4,
 };
 
-/// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
-/// at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot. For the
-/// member that announces last, that step also includes the append of the log entry.
+/// The step of the protocol that a member has begun and not finished. The stall monitor needs it, because a process can
+/// be stopped at any instruction. A value that is not listed here is a slot + 1: the member is announcing in this slot.
+/// For the member that announces last, the step of announcing also includes the append of the log entry.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
     static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< the member is posting a request to the registrar
@@ -373,11 +376,11 @@ struct alignas(base::kCacheLine) MailboxRecord {
 
     /// The member that posts the record calls this. The stall monitor may read the record at the same time in
     /// pending_name(), so this function stores `kind` atomically. Release: a monitor that sees the new kind also sees
-    /// that the registrar has handled the old record.
+    /// that the registrar has handled the record's previous content.
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
-    /// Stores the name for the same reader and with the same order as set_kind().
+    /// Stores the name. As in set_kind(), the stall monitor may read it at the same time, so the stores are releases.
     void set_name(std::string_view text) {
         std::atomic_ref(name_bytes).store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
         for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
@@ -406,8 +409,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     }
 };
 
-/// A name for which no slot was free. Some members have been refused, and the others must still be refused.
-/// NegotiationMemory::refused() counts the refusals of each member.
+/// A name for which no slot was free. The announcements of some members were refused, and the announcements of the
+/// other members must still be refused. NegotiationMemory::refused() counts the refusals of each member.
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
     std::uint32_t slots = 0;    ///< the number of slots at the first refusal; 0 marks a free bucket
@@ -423,13 +426,16 @@ struct MailboxHeader {
     // The member writes the following fields for the stall monitor. If the mailbox is full, the member keeps further
     // announcements in its own memory (deferred announcements).
 
-    /// A record becomes free when all members have read the log up to this position. The value is 0 if the member does
-    /// not wait for this. The field is not part of the protocol that the interleaving tests explore: only the stall
-    /// monitor reads it. It is therefore a plain number that is accessed by atomic_ref.
+    /// The log position up to which all members must have read before a record becomes free. The value is 0 if the
+    /// member does not wait for a free record. The field is not part of the protocol that the interleaving tests
+    /// explore: only the stall monitor reads it. It is therefore a plain number that is accessed by atomic_ref.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first deferred announcement was made
-    SlotLabel<Atomics> deferred;  ///< the name of the first deferred announcement, if the state is first_sight
-    /// The number of deferred announcements. Other members can see only the first one's name.
+    /// when the first announcement that waits in the member's own memory was made
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};
+    /// if its state is first_sight: the name of the first announcement that waits in the member's own memory
+    SlotLabel<Atomics> deferred;
+    /// The number of announcements that wait in the member's own memory. Other members can see only the name of the
+    /// first of them.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
 };
 
@@ -450,7 +456,8 @@ struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 
-    // For stall reports about tensors on GPUs. Relaxed: the background threads read the values seconds later.
+    // For stall reports about tensors on GPUs. Relaxed: the background threads read the values only seconds after they
+    // were written.
     typename Atomics::template Atomic<std::uint64_t> device{0};  ///< a DeviceState
     /// The oldest batch that the member's GPU still works on: the batch's position in the log + 1; 0: none.
     typename Atomics::template Atomic<std::uint64_t> launched{0};
@@ -469,7 +476,7 @@ struct SetHeader {
     /// One bit per member: the member has joined (docs/design/0005-join.md). The member sets its bit; the registrar
     /// clears it.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
-    /// the number of the last member to join, + 1; 0: not all members have joined
+    /// 1 + the number of the member that joined last; 0: not all members have joined
     typename Atomics::template Atomic<std::uint32_t> last_joined{0};
 
     /// For the report about a process set whose end is delayed (core/diagnostics/pending_end.hpp). Each member sets and
@@ -491,8 +498,8 @@ struct SetHeader {
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
-    // Only the current registrar accesses the following fields. A release and an acquire of `requests` order one
-    // registrar after another.
+    // Only the current registrar accesses the following fields. Each registrar sees what the previous registrar wrote,
+    // because they hand over the role by a release and an acquire of `requests`.
     alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
     std::uint32_t free_count = 0;
     std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first
@@ -516,7 +523,7 @@ struct SetHeader {
 
 /// Records the member's current step for the stall monitor, which reads the step about once per second. Release: a
 /// monitor that sees an announcement also sees that the step of this announcement had begun. A monitor that sees the
-/// end of the step also sees the step's stores.
+/// end of the step also sees everything that the member stored in this step.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
@@ -556,8 +563,8 @@ public:
         return *at<Place<Atomics>>(offsets_.places, place_index(slot, rank, generation));
     }
     /// Returns the buffer for an input of `bytes` bytes that is sent with an announcement; null if the input is too
-    /// large. Generations alternate between two buffers, because the buffers are written and read together with the
-    /// places (place_index()).
+    /// large. Even and odd generations have different buffers, because the buffers are written and read together with
+    /// the places (place_index()).
     [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
                                      std::uint64_t bytes) const {
         if (bytes <= kInlineBytes) {
@@ -569,7 +576,7 @@ public:
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
     /// The splits of an alltoall or a scatter: one number per member. The rank writes them before it counts the
-    /// announcement, and all members read them after the call. Generations alternate between two arrays.
+    /// announcement, and all members read them after the call. Even and odd generations have different arrays.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));
@@ -609,8 +616,8 @@ public:
     [[nodiscard]] SiteLine<Atomics>& join_site(std::uint32_t rank) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, rank);
     }
-    /// The data that a log entry refers to. The leader writes the attachment before the entry; members read it after
-    /// the entry.
+    /// Returns the attachment, the data that a log entry refers to. The leader writes the attachment before the entry;
+    /// members read it after the entry.
     [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
         return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
     }
@@ -620,8 +627,9 @@ private:
     /// generation g + 2 has completed g + 1, and all members announced g + 1 after they had read the places of g.
     ///
     /// In a set of two members, the members also swap their places every other generation. A rank then writes to cache
-    /// lines that it has just read, which are in its own core's cache. If it wrote to lines that the other core has
-    /// read, these would first have to be invalidated in the other core's cache.
+    /// lines that it has just read itself, and which are in its own core's cache. Without the swap, it would write to
+    /// lines that the other member has just read, and these lines would first have to be invalidated in the other
+    /// core's cache.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);
@@ -683,8 +691,8 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
 
 template <class Atomics>
 void NegotiationMemory<Atomics>::initialise(std::byte* memory, const NegotiationExtent& extent) {
-    // All tables start as zeros, and the memory is zero already. Writing zeros again would touch every page of the
-    // largest extent.
+    // All tables start as zeros, and the memory is zero already. Writing the zeros again would allocate memory for
+    // every page of the tables, also for slots that are never used.
     auto* header = new (memory) SetHeader<Atomics>;
     header->extent = extent;
     header->slot_limit = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);

@@ -17,9 +17,9 @@ namespace rueda::core {
 /// BERT-large 398.
 inline constexpr std::uint64_t kBatchEntries = 1024;
 
-/// The ordered list of calls, which is the same on every member. It is a ring of entries in shared memory; each entry
-/// has a word that publishes it. docs/design/0001-negotiation.md explains why an append never blocks, and why the first
-/// entry of a batch can store the batch's end.
+/// The ordered list of calls, which is the same on every member. The list is a ring of entries in shared memory. Each
+/// entry has a word, `sequence`, that publishes the entry. docs/design/0001-negotiation.md explains why an append never
+/// blocks, and why the first entry of a batch can store the batch's end.
 ///
 /// Threads: any thread may append; only the thread that drives progress reads and closes batches.
 template <class Atomics>
@@ -59,9 +59,9 @@ public:
             place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes
                                                                        // `end`
         }
-        // seq_cst: a thread that is about to sleep stores its attention word, then reads `sequence` in is_published(),
-        // and only then sleeps. Either the thread sees this entry, or this rank, which reads the attention word later,
-        // sees that it must wake the thread.
+        // seq_cst: a thread that is about to sleep first stores in its attention word that it sleeps. Then it reads
+        // `sequence` in is_published(). Only after that does it sleep. This rank reads the attention word after this
+        // store. So either the thread sees this entry, or this rank sees that it must wake the thread.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
@@ -98,7 +98,7 @@ public:
         }
         return position;
     }
-    /// Returns the member that has claimed the entry at `position` and not published it yet. Until that member
+    /// If a member has claimed the entry at `position` and not published it yet, returns this member. Until that member
     /// publishes the entry, no rank can read the later entries.
     [[nodiscard]] std::optional<std::uint32_t> claimant(std::uint64_t position) const {
         const std::uint64_t seen = memory_.entry(position).sequence.load(std::memory_order_acquire);
@@ -109,7 +109,7 @@ public:
     /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from). `from` is the latest position before which this rank knows all entries to be taken.
+    /// Like end(from), from a position that this rank knows: all entries before it are taken.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }
@@ -132,15 +132,15 @@ public:
     }
 
     /// Returns the kind and the slot of the entry at any position. A thread may call this even if its rank is already
-    /// past the position, so that another rank may overwrite the entry during the read. Returns nothing unless the
-    /// entry was published before and after the read.
+    /// past the position, so that another rank may overwrite the entry during the read. Returns nothing if the entry
+    /// was not published at this position both before and after the read.
     [[nodiscard]] std::optional<Entry> peek(std::uint64_t position) const {
         LogEntry<Atomics>& place = memory_.entry(position);
         if (!is_published(position)) {
             return std::nullopt;
         }
-        // Acquire pairs with the release stores in write(). If these loads see values of a later entry, the check below
-        // sees the claim of that entry.
+        // Acquire pairs with the release stores in write(). If these loads see values of an entry of a later round, the
+        // check below sees that a member has claimed that entry.
         const Entry entry{
             static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
             std::atomic_ref(place.slot).load(std::memory_order_acquire),
@@ -173,9 +173,9 @@ public:
     }
 
 private:
-    /// `sequence` has this bit from the claim to the publication of an entry. The bits below it hold the number of the
-    /// claiming member, and the lowest 56 bits hold the position + 1. With one entry every 50 ns, 2^56 positions last
-    /// for more than a century.
+    /// `sequence` has this bit from the time when a member claims an entry until it publishes the entry. The bits below
+    /// it hold the number of the claiming member, and the lowest 56 bits hold the position + 1. With one entry every 50
+    /// ns, 2^56 positions last for more than a century.
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
@@ -192,7 +192,7 @@ private:
     LogEntry<Atomics>& write(std::uint64_t position, const Entry& entry) const {
         LogEntry<Atomics>& place = memory_.entry(position);
         // Release: pairs with the acquire loads in peek(), which may still read the entry of the previous round. A
-        // thread that sees the new values also sees the claim.
+        // thread that sees the new values also sees that a member has claimed the entry.
         std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
         std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
@@ -215,8 +215,8 @@ private:
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
             // Acquire: before this rank overwrites the entry, all ranks must have read the entry's previous content.
-            // All ranks have read it, because each rank announced a later call after it had read the entry. The member
-            // that appended the later call saw these announcements, and this load sees the entry of the later call.
+            // This is so, because each rank announced an operation after it had read this content. The member that
+            // appended the call of that operation saw all these announcements, and this load sees that call.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

@@ -81,7 +81,8 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
-/// For example "allreduce float32 [3, 4], sum": all fields about which ranks can disagree, except default values.
+/// Returns all fields about which ranks can disagree, except default values, for example "allreduce float32 [3, 4],
+/// sum".
 std::string description_of(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     std::string text = name_of(operation);

@@ -17,8 +17,8 @@
 namespace rueda::core {
 
 /// Everything that the members of a process set must agree on about an operation. All fields have fixed widths, because
-/// the struct is stored in the arena. Values that may differ between correct ranks are left out: for the first
-/// dimension of an allgather or alltoall, the shape holds kAnyExtent.
+/// the struct is stored in the arena. Values that may differ between correct ranks are left out. For example, the shape
+/// of an allgather or alltoall holds kAnyExtent instead of the first dimension.
 struct Metadata {
     static constexpr std::int64_t kAnyExtent = -1;
 
@@ -49,7 +49,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// The size of the tensor; the size of one row if the first dimension may differ between ranks.
+/// The size of the tensor in bytes; if the first dimension may differ between ranks, the size of one row.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
 /// The reduction that the metadata describe. The caller sets the divisor.
@@ -68,7 +68,8 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// Which operations may share a batch: operations with the same value, except those with `alone`.
+/// Says which operations may share a batch. Operations with the same value may share one, but an operation with `alone`
+/// shares its batch with no other operation.
 enum class Fusion : std::uint32_t {
     alone = 0,
     allreduces = 1,         ///< allreduces without adasum
@@ -86,7 +87,8 @@ enum class Fusion : std::uint32_t {
 }
 
 /// Whether a correct rank could have written `metadata`. False for unknown enumerators, too many dimensions or negative
-/// extents. True also for an impossible operation, because correct ranks announce it too (is_possible()).
+/// extents. True also for an operation that no rank can do, because correct ranks announce such an operation too
+/// (is_possible()).
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
 /// Returns the Mismatch error for all members: it says what differs, and which ranks have which value.
@@ -106,9 +108,9 @@ struct MetadataOfRanks {
 /// Like mismatch_of() above, but takes groups of ranks with equal metadata, in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                                  std::span<const std::int32_t> job_ranks = {});
-/// Returns the Mismatch error for an operation without a name: the `call`-th one of its process set, counted from 1.
-/// The text lists all metadata of each rank. A rank that made one call too many or too few has an entirely different
-/// operation under this number.
+/// Returns the Mismatch error for an operation without a name. `call` is the number of the operation among those of its
+/// process set, counted from 1. The text lists all metadata of each rank. All metadata are listed because a rank that
+/// made one call too many or too few has an entirely different operation under this number.
 [[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
                                          std::span<const std::int32_t> job_ranks = {});
 /// For example "the 17th unnamed operation of this process set".

@@ -17,8 +17,8 @@ using RefusalKey = std::array<std::uint64_t, 2>;
 
 /// Remembers names for which no slot was free. Every member's operation with such a name must fail in the same way,
 /// although the members announce it at different times. The n-th refusal of one member corresponds to the n-th refusal
-/// of every other member. A member with fewer refusals than another member is therefore refused, even if a slot has
-/// become free. When all members have equally many refusals, the table forgets the name.
+/// of every other member. Therefore, if a member has fewer refusals than another member, its announcement is refused,
+/// even if a slot has become free. When all members have equally many refusals, the table forgets the name.
 ///
 /// The table does not grow: add() returns false if it is full. It uses open addressing with linear probing and no
 /// tombstones. The table's size limits all loops, so they end even if a faulty rank damaged the table. Threads: only
@@ -61,7 +61,7 @@ public:
         return true;
     }
 
-    /// Forgets all names. Call this at the end of a join, when every announced operation has ended.
+    /// Forgets all names. Call this when a join ends, because every announced operation has ended then.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {
@@ -77,7 +77,7 @@ private:
     }
 
     /// Returns the bucket with the key, or the free bucket that is next in the key's probe sequence. At least half of
-    /// the buckets are free, so one is found.
+    /// the buckets are free, so the search always ends.
     [[nodiscard]] std::uint32_t find(const RefusalKey& key) const {
         std::uint32_t i = static_cast<std::uint32_t>(key[0]) & mask();
         for (std::uint32_t looked = 0; looked < mask(); ++looked, i = (i + 1) & mask()) {

@@ -31,8 +31,8 @@ class Superior {
 public:
     virtual ~Superior() = default;
     /// All members of the host have announced `generation` (a use of `slot`). `changed`: some members announced
-    /// metadata that differ from the slot's. Members announce nothing more in the slot until the leader calls
-    /// append_calls() or append_refusal().
+    /// metadata that differ from those to which the slot is bound. Members announce nothing more in the slot until the
+    /// leader calls append_calls() or append_refusal().
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
     /// The slot no longer belongs to its name.
     virtual void retired(std::uint32_t slot) = 0;
@@ -40,8 +40,8 @@ public:
     virtual void shutting_down(std::uint32_t member) = 0;
     /// All members of the host have shut down. After all hosts have reported this, the leader calls close().
     virtual void closed() = 0;
-    /// All members of the host have joined, and none has a pending operation. After all hosts have reported this, the
-    /// leader calls end_joins().
+    /// All members of the host have joined, and none of them has a pending operation. After all hosts have reported
+    /// this, the leader calls end_joins().
     virtual void settled() = 0;
 };
 
@@ -86,8 +86,8 @@ public:
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
-        // A record becomes free only when all members have read the log entry that answers it. The log is sized for
-        // this, so it always has free entries for the answers.
+        // A record becomes free only when all members have read the log entry that answers it. The log has an entry for
+        // the answer to each record, so it always has free entries for the answers.
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
@@ -130,8 +130,8 @@ public:
     // registrar and appends to the log (docs/design/0002-several-hosts.md).
 
     void report_to(Superior& superior) { superior_ = &superior; }
-    /// Whether there are requests. seq_cst: pairs with the add in request(). A leader checks this last before it
-    /// sleeps. Either the leader sees the request, or the requesting rank sees that the leader sleeps and wakes it.
+    /// Whether there are requests. seq_cst: pairs with the add in request(). This is the last check of a leader before
+    /// it sleeps. Either the leader sees the request, or the requesting rank sees that the leader sleeps and wakes it.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
     /// Whether requests wait for the host's leader. If so, the caller must wake the leader.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
@@ -193,20 +193,21 @@ public:
         }
         return position + 1;
     }
-    /// Asks the members to announce the operation that the attachment names. Other hosts have announced this operation,
-    /// and all members of this host have joined. `slot` is the slot of an unnamed operation, or kNoSlot. Returns the
-    /// log position after the entry.
+    /// Asks the members to announce the operation whose name is in the attachment (the data that the log entry refers
+    /// to). Other hosts have announced this operation, and all members of this host have joined. `slot` is the slot of
+    /// an unnamed operation, or kNoSlot. Returns the log position after the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// Ends the joins. All ranks of the set have joined (`last` was the last one), and all announced operations have
-    /// been called. Returns the log position after the entry.
+    /// Ends the joins. All ranks of the set have joined, `last` as the last one, and all announced operations have been
+    /// called. Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
         // relaxed: a member joins again only after it has read the entry below
         header.last_joined.store(0, std::memory_order_relaxed);
         // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
-        // must announce the operation too. Announcements after this store belong to the time after the join.
+        // must announce the operation too. Members treat an announcement after this store as an announcement after the
+        // join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
@@ -238,7 +239,7 @@ public:
 
     /// The log position that all members must have read before this rank can continue; 0 if the rank does not wait. A
     /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use. Ranks
-    /// advance their cursors whether or not operations are pending, but a sleeping rank must be woken for this.
+    /// read the log even if they have no pending operation, but a sleeping rank must be woken to do so.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
     /// Whether announcements wait for a free slot number. If so, retry() must be called from time to time.
@@ -258,9 +259,9 @@ public:
 private:
     // The value of a removed entry in a name bucket. 0 means an empty bucket; other values are slot + 1.
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
-    // the number of slots that one reclaim() may retire; it limits how long a single announcement is delayed
+    // the number of slots that one reclaim() may retire; this limits how long a single announcement is delayed
     static constexpr std::uint32_t kReclaimAtOnce = 16;
-    // the number of slots that one reclaim() checks in make_room(), for the same reason
+    // the number of slots that one reclaim() checks in make_room(); this too limits how long an announcement is delayed
     static constexpr std::uint32_t kLookAtOnce = 128;
 
     enum class Handled { done, waits };
@@ -341,8 +342,8 @@ private:
     }
 
     /// Handles all requests that are posted before `requests` is set back to 0. An announcement without a free slot
-    /// number waits until all members have read more of the log. The next registrar handles it; if no other rank
-    /// becomes the registrar, this rank does so in retry().
+    /// number waits until all members have read more of the log. The next registrar handles this announcement. If no
+    /// other rank becomes the registrar, this rank handles it in retry().
     Status run() {
         auto& requests = memory_.header().requests;
         std::uint64_t seen = 1;
@@ -429,7 +430,8 @@ private:
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
-        // This check comes before find(): a slot with this name may belong to a later operation than the refused one.
+        // This check comes before find(): a slot with this name may belong to an operation that comes later than the
+        // refused operation.
         if (const auto slots = settle_refusal(request.name(), member)) {
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
@@ -493,8 +495,9 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // The new log entry would let the next search run again, but a refusal makes no slot idle. So
-        // `nothing_idle_at`, the log position at which no idle slot was found, moves past this entry.
+        // The search for an idle slot is skipped until the log grows. The new log entry would let the next search run,
+        // although a refusal makes no slot idle. So `nothing_idle_at`, the log position at which no idle slot was
+        // found, moves past this entry.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -535,7 +538,8 @@ private:
     }
 
     /// Clears the stamps that mark the announcements of an earlier use of the slot number, because the generations
-    /// start again at 0. The stall monitor sees the cleared stamps before it sees the label's new use.
+    /// start again at 0. The stall monitor sees the cleared stamps before it sees in the slot's label that the slot has
+    /// a new name.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
@@ -579,7 +583,7 @@ private:
         retire(slot, append({kind, slot}));
     }
 
-    /// Handles the request of the member that arrived last. Members post this request if some member's metadata
+    /// Handles the request of the member that announced last. Members post this request if some member's metadata
     /// changed, if a member has joined, or if the tensor has no name. All members have announced the operation.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
@@ -611,8 +615,8 @@ private:
         const bool callable = can_be_called(agreed.value());
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
-            // No metadata changed. The last arriver left the call to the registrar because a member has joined or the
-            // tensor has no name.
+            // No metadata changed. The member that announced last did not append the call itself, because a member has
+            // joined or the tensor has no name.
             ++appended_;
             core::append_call(memory_, log_, call_entry(EntryKind::call, slot, *agreed.value()), arrivals);
             return {};
@@ -767,8 +771,8 @@ private:
         }
     }
 
-    /// Closes every slot to further arrivals, so that no slot can become complete. Appends a *failed* entry for each
-    /// slot in which members wait.
+    /// Closes every slot to further announcements, so that no operation can become complete. Appends a *failed* entry
+    /// for each slot in which members wait.
     void fail_incomplete_slots() {
         const std::uint32_t high = high_slot();
         for (std::uint32_t slot = 0; slot < high; ++slot) {
@@ -794,8 +798,8 @@ private:
     }
 
     enum class Room {
-        now,    ///< take_slot() can take a number
-        later,  ///< take_slot() can take a number after all members have read the log further
+        now,    ///< take_slot() can take a slot number now
+        later,  ///< take_slot() can take a slot number after all members have read more of the log
         none,   ///< all slots have pending operations; waiting for one of them could deadlock
     };
 
@@ -816,7 +820,8 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // The numbers become free in the order of their retirement, so the oldest one comes first.
+        // The slots become free in the order in which they were retired, so the slot that was retired first comes
+        // first.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -840,7 +845,7 @@ private:
         return fresh;
     }
 
-    /// Checks the tables, because the previous registrar was possibly another process.
+    /// Checks the tables, because another process may have changed them when it was the registrar.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -924,8 +929,8 @@ private:
         return {};
     }
 
-    /// Searches all bound slots, and retires the idle ones. When no more slots can be used, this runs for every new
-    /// name. If the previous search found nothing and the log has not grown since, the search is skipped.
+    /// Searches all bound slots, and retires the idle ones. When all slots are in use, this function runs for every new
+    /// name. It skips the search if the previous search found nothing and the log has not grown since.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -934,9 +939,9 @@ private:
         }
     }
 
-    /// Retires bound slots without pending operations. With `only_idle`, retires only slots that were not called for a
-    /// long time: the number of log entries since the slot's last call is at least the number of slots. Checks up to
-    /// `most` slots; the next call continues after the last checked slot.
+    /// Retires bound slots without pending operations. With `only_idle`, retires only slots whose operations were not
+    /// called for a long time: the number of log entries since the slot's last call is at least the number of slots.
+    /// Checks up to `most` slots; the next call continues after the last checked slot.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
@@ -962,25 +967,26 @@ private:
         }
     }
 
-    /// Closes the slot to further arrivals, if no member's operation is pending in the slot. Returns whether this was
-    /// done.
+    /// Closes the slot to further announcements, if no member's operation is pending in the slot. Returns whether the
+    /// slot was closed.
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // `count` grows with each announcement, but `called` only after the call is in the log. An operation that all
+        // `count` grows with each announcement. `called` grows only when the call is in the log. An operation that all
         // members have announced, but that is not in the log, is still pending. Acquire: pairs with the release store
         // in append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
         }
-        // If an arrive() comes before this exchange, the exchange fails. If an arrive() comes after this exchange, it
-        // sees the kRetired bit.
+        // If a member calls arrive() before this exchange, the exchange fails. If a member calls arrive() after this
+        // exchange, arrive() sees the kRetired bit.
         return count.compare_exchange_strong(word, word | ArrivalCount::kRetired, std::memory_order_acq_rel,
                                              std::memory_order_relaxed);
     }
 
-    /// Takes the name from `slot`. The number may be used again when all members have read the log past `position`.
+    /// Separates the name from `slot`. The number of the slot may be used again when all members have read the log past
+    /// `position`.
     void retire(std::uint32_t slot, std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         SlotRecord& page = memory_.record(slot);
@@ -992,8 +998,9 @@ private:
             superior_->retired(slot);
         }
     }
-    /// Marks all arrivals of a complete slot as called, although the call is appended only later. This order is safe
-    /// only in sets with a leader, because in these sets the same thread appends calls and retires slots.
+    /// All members have announced the operation of the slot. Marks their announcements as called, although the call is
+    /// appended only later. This order is safe only in sets with a leader, because in these sets the same thread
+    /// appends calls and retires slots.
     void note_called(std::uint32_t slot) {
         ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
         arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
@@ -1064,7 +1071,7 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    bool leader_serves_;  // true if requests wait for the leader; the posting member then does not handle them
+    bool leader_serves_;  // true if requests wait for the leader; in this case the posting member does not handle them
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // scratch space of append_calls()
     Status no_memory_;                                 // the failure for lack of memory, allocated in advance
@@ -1073,7 +1080,8 @@ private:
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
-    std::uint64_t answered_before_ = 0;  // the log position after the entry that answers the current record
+    // the log position after the entry that answers the request that is being handled
+    std::uint64_t answered_before_ = 0;
 };
 
 }  // namespace rueda::core

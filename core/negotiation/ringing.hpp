@@ -22,9 +22,9 @@ void ring_if_sleeping(Attention& attention) {
     }
 }
 
-/// Wakes the threads that must read the log now: all blocked callers. With `own_background`, also wakes the sleeping
-/// background thread of `rank`, because no other thread of that rank will read the log. The background threads of other
-/// ranks stay asleep; the rank that starts the batch wakes them.
+/// Wakes all blocked callers, because their threads must read the log now. With `own_background`, also wakes the
+/// sleeping background thread of `rank`, because no other thread of that rank will read the log. The background threads
+/// of other ranks stay asleep; the rank that starts the batch wakes them.
 template <class AttentionOf>
 void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_background, AttentionOf&& attention_of) {
     for (std::uint32_t member = 0; member < members; ++member) {

@@ -89,7 +89,7 @@ bool has_joined(const Announcement& announcement) {
     return !announcement.joined.empty() || !announcement.uncounted.empty();
 }
 
-/// Nearly all announcements have an id and no optional fields; these take 12 bytes.
+/// Nearly all announcements have an id and no optional fields. Such an announcement takes 12 bytes.
 void put(WireWriter& out, const Announcement& announcement) {
     const KeyKind kind = kind_of(announcement.key);
     out.number(static_cast<std::uint8_t>(kind));
@@ -207,7 +207,8 @@ void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
     out.number(static_cast<std::uint8_t>(MessageKind::heartbeat));
 }
 
-/// Parses a message. Lists grow as their elements are read, so a false length cannot cause a large allocation.
+/// Parses a message. Each list gets memory only for the elements that were read, so a false length cannot cause a large
+/// allocation.
 class Parser {
 public:
     Parser(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts)

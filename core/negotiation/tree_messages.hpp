@@ -14,7 +14,7 @@
 #include "core/negotiation/metadata.hpp"
 
 /// The messages between the leaders of the hosts (docs/design/0002-several-hosts.md). The bytes come from another
-/// process, so parsing checks everything that can be checked without the receiver's state.
+/// process, so the parser checks everything that can be checked without the receiver's state.
 namespace rueda::core {
 
 /// The ranks from `first` to `last`, both included.
@@ -24,7 +24,7 @@ struct RankRange {
     [[nodiscard]] bool operator==(const RankRange&) const = default;
 };
 
-/// The metadata that some ranks announced for a tensor; empty if it is the same as in the last call.
+/// The metadata that some ranks announced for a tensor; empty if they are the metadata of the tensor's last call.
 struct Claim {
     std::optional<Metadata> metadata;
     std::vector<RankRange> ranks;  ///< ascending, disjoint
@@ -54,7 +54,7 @@ struct Announcement {
     TensorKey key;
     std::vector<Claim> claims;   ///< the claims of all these ranks; empty if all their metadata equal
                                  ///< the metadata of the last call
-    std::vector<HostRows> rows;  ///< for operations of variable size; in ascending order of the hosts
+    std::vector<HostRows> rows;  ///< only for operations of variable size; sorted by host
     /// Ranks that have joined and make no claim (docs/design/0005-join.md). Each such rank is either in `joined` or in
     /// `uncounted`. Both lists are ascending.
     std::vector<RankRange> joined = {};
@@ -87,7 +87,7 @@ struct UpMessage {
 enum class DecisionKind : std::uint8_t {
     call = 1,       ///< execute the operation
     disagreed = 2,  ///< the ranks' metadata differ; `text` lists which ranks announced what
-    /// `rank` was the first to shut down; no operation is called after this
+    /// `rank` was the first to shut down; no operation is called after this decision
     closing = 3,
     closed = 4,        ///< all ranks have shut down; this is the last decision
     forget = 5,        ///< no host uses `id` any more, so its name is forgotten
@@ -112,14 +112,15 @@ struct Decision {
     std::optional<std::uint64_t> call;  ///< the number of an operation without a name
     std::uint8_t operation = 0;         ///< for a call: collectives::Operation
     std::uint64_t bytes = 0;            ///< for a call: bytes_of(metadata)
-    /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: the
-    /// numbers of members of the groups that some ranks announced, each number once.
+    /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: if some
+    /// ranks announced groups under this name, the numbers of members of these groups, each number once.
     std::vector<std::int64_t> rows;
     std::string text;                ///< for `disagreed`, `lacks_joined` and `impossible`
     ErrorCode code = ErrorCode::ok;  ///< for `impossible`: a code for which is_refusal() is true
     std::int32_t rank = 0;           ///< for `closing` and `all_joined`
     std::uint32_t uncounted = 0;     ///< for a call: how many ranks an average does not count
-    /// For a call: set if all ranks of some host have joined, because the ranks of that host may not know the metadata.
+    /// For a call: the metadata. Set only if all ranks of some host have joined, because the ranks of that host may not
+    /// know the metadata.
     std::optional<Metadata> metadata;
 };
 
@@ -148,7 +149,7 @@ inline constexpr std::size_t kMostClaims = 64;
 inline constexpr std::size_t kMostTextBytes = 4096;
 
 /// The maximum length of a message in a job with this many ranks. A receiver has a buffer of this size. A sender starts
-/// a new message before a message would exceed this length.
+/// a new message if the next part would make the message longer than this.
 [[nodiscard]] std::size_t most_message_bytes(std::uint32_t ranks);
 
 /// The encoded length of a message without content, and the length that each part adds. With these lengths, the writer

@@ -65,7 +65,7 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // this constructor has copied what the node needs
+    options_.host_of = {};  // the node no longer needs this list, because the constructor has copied what the node uses
 }
 
 /// Assigns every host of the subtree to this host or to one of its children. A host below a child belongs to the same
@@ -275,8 +275,8 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     return {};
 }
 
-/// Handles the parent's request to announce a tensor. All ranks of this subtree have joined, so they announce only what
-/// they are asked for.
+/// Handles the parent's request to announce a tensor. All ranks of this subtree have joined, so they announce only the
+/// tensors that they are asked to announce.
 Status TreeNode::take_wanted(const Decision& wanted) {
     const auto key = key_of({wanted.id, wanted.name, wanted.call});
     RUEDA_RETURN_IF_FAILED(key.status());
@@ -292,9 +292,10 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks joined contributors to announce a tensor that other contributors have announced. The joined contributors get
-/// the request after all decisions that were made so far, because the other contributors knew these decisions when they
-/// announced the tensor. The request comes before the decision about the tensor.
+/// A contributor is this host, or a child with its subtree. Asks the contributors that have joined to announce a tensor
+/// that other contributors have announced. The joined contributors get the request after all decisions that were made
+/// so far, because the other contributors knew these decisions when they announced the tensor. The request comes before
+/// the decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -312,8 +313,8 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // If a host announced the tensor by its id, that host uses the id. The root keeps an id that a host uses, so
-        // every contributor knows the id.
+        // If a host announced the tensor by its id, that host uses the id. The root keeps an id as long as a host uses
+        // it, so every contributor (this host, or a child with its subtree) knows the id.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -364,8 +365,8 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
     return {};
 }
 
-/// Returns the key under which the node gathers the announcements of a tensor. Announcements by id and by name both get
-/// the name as their key.
+/// Returns the key under which the node gathers the announcements of a tensor. If the tensor has a name, the key is the
+/// name, even if the tensor was announced by its id.
 Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
     if (announced.call || announced.id == 0) {
         return announced;
@@ -431,8 +432,8 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // An announcement without claims stands for the metadata of the last call. If other announcements have claims, such
-    // an announcement must be turned into a claim too.
+    // An announcement without claims stands for the metadata of the last call. If other announcements of the tensor
+    // have claims, this announcement must be turned into a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));
@@ -616,9 +617,9 @@ std::optional<TreeMessage> TreeNode::message_up() {
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // The parts are added in a fixed order, and each part only if the part before it is complete. An announcement is
-    // therefore never sent before an earlier release or an earlier join. A shutdown is never sent before earlier
-    // announcements.
+    // The parts of the message are added in a fixed order. A part is added only if the part before it is complete. An
+    // announcement is therefore never sent before an earlier release or an earlier join. A shutdown is never sent
+    // before earlier announcements.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;
         room = enough ? room - bytes : 0;

@@ -41,7 +41,7 @@ public:
         /// for each rank: its number in error messages; empty if each rank keeps its number
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
-        /// the root decides no further batch while this many batches are not yet executed
+        /// while this many batches are decided and not yet executed, the root decides no further batch
         std::uint32_t batches_ahead = 2;
     };
     explicit TreeNode(Options options);
@@ -50,7 +50,8 @@ public:
     /// the previous decision about the same tensor.
     void announce(Announcement announcement);
     /// Reports that the host stops using the id, and will next announce the tensor by its name. No announcement of this
-    /// tensor may be pending. A later call of the tensor gives the id to all hosts again; a refusal does not.
+    /// tensor may be pending. A later call of the tensor gives the id to all hosts again; a refusal of the tensor does
+    /// not.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);
     /// Reports that all ranks of the host have shut down.
@@ -71,8 +72,8 @@ public:
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
 
     /// The status of this node. It becomes Internal when a received message, or an announcement on this host,
-    /// contradicts earlier ones. After that, receive() returns this failure for every message, and next_decision()
-    /// returns nothing.
+    /// contradicts an earlier message or announcement. After that, receive() returns this failure for every message,
+    /// and next_decision() returns nothing.
     [[nodiscard]] const Status& status() const { return failure_; }
 
     /// Returns the next decision for this host, in order. The calls of a batch follow each other without other
@@ -110,7 +111,8 @@ private:
         std::vector<RankRange> uncounted;  ///< each joined rank is either in `joined` or in `uncounted`
         std::vector<std::uint32_t> asked;  ///< contributors that were asked to announce the tensor
     };
-    /// A request to one contributor to announce a tensor. The request is sent after all decisions before `position`.
+    /// A request to one contributor to announce a tensor. The request is sent after all decisions whose positions are
+    /// lower than `position`.
     struct Wanted {
         std::uint64_t position = 0;
         Decision decision;
@@ -161,8 +163,8 @@ private:
     [[nodiscard]] Status complete(const TensorKey& key, Entry& entry);
     [[nodiscard]] Pending pending_of(const std::string& name, const Entry& entry) const;
 
-    /// Handles a decision of the root: updates this node's state, and stores the decision for the children and for this
-    /// host.
+    /// Handles a decision of the root: updates this node's state, and keeps the decision until the children and this
+    /// host have received it.
     [[nodiscard]] Status pass_on(Decision decision);
     [[nodiscard]] Status learn(const Decision& decision);
     void begin_closing();
@@ -190,7 +192,8 @@ private:
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not received yet
     std::uint64_t first_decision_ = 0;  ///< position of decisions_.front()
-    std::uint64_t whole_ = 0;           ///< the position after the last decision that ends a batch or is no call
+    /// the position after the last decision that is not a call, or that is the last call of a batch
+    std::uint64_t whole_ = 0;
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< true if this host has received only a part of a batch
     std::deque<Wanted> wanted_;  ///< requests to this host

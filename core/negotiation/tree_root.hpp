@@ -33,16 +33,16 @@ public:
     /// otherwise the name. The caller has checked that the claims and first dimensions belong to the hosts that sent
     /// them.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// Records that some hosts no longer use an id. `pending`: some host has already announced the name of this id
-    /// again.
+    /// Records that some hosts no longer use an id. `pending`: a host has already announced the tensor again, by its
+    /// name.
     [[nodiscard]] Status release(const Release& release, bool pending);
     /// Records that a rank has shut down. After the first shutdown, no operation is called any more.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
     /// Records that all ranks of a host have joined; `rank` joined last.
     void join(std::int32_t rank) { last_joined_ = rank; }
-    /// Adds to the number of hosts that have settled: all their ranks have joined, and none has a pending operation.
-    /// When all hosts have settled, the join ends.
+    /// Adds to the number of hosts that have settled. A host has settled when all its ranks have joined and none of
+    /// them has a pending operation. When all hosts have settled, the join ends.
     [[nodiscard]] Status settle(std::uint32_t hosts);
     /// Sets the number of executed batches, counted since the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }

@@ -17,7 +17,8 @@ using collectives::Operation;
 
 namespace {
 
-constexpr std::uint64_t kInNcclMemory = 2;  // the smallest number of a place that is not kPartlyInNcclMemory
+// numbers from this one on stand for places in NCCL's memory; kPartlyInNcclMemory is smaller
+constexpr std::uint64_t kInNcclMemory = 2;
 
 /// Whether NVLink SHARP may do the operation. It needs the same offsets in the registered memory of all members (NCCL
 /// User Guide, "User Buffer Registration").
@@ -30,7 +31,8 @@ std::uint64_t offset_in(const DeviceMemoryPtr& memory, const std::byte* address)
     return memory == nullptr ? 0 : static_cast<std::uint64_t>(address - memory->begin);
 }
 
-/// Mixes two offsets into one number. Two pairs that differ have the same number only with a probability of 2^-62.
+/// Mixes two offsets into one number. If two pairs of offsets differ, they have the same number only with a probability
+/// of 2^-62.
 std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
     const std::uint64_t mixed = ((input * kOdd) ^ (input >> 29U)) + output;
@@ -38,7 +40,7 @@ std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     return std::max(number, kInNcclMemory);
 }
 
-/// An address that is null is not used, so it does not count.
+/// If an address is null, the operation does not use it, so it is ignored.
 std::uint64_t place_of(const Request& request, const DeviceMemoryPtr& input, const DeviceMemoryPtr& output) {
     const auto is_in_nccl_memory = [](const DeviceMemoryPtr& memory) {
         return memory != nullptr && memory->is_from_nccl;

@@ -12,8 +12,8 @@
 /// Which memory of rueda_allocate_on_device() an operation uses.
 namespace rueda::core {
 
-/// Returns `use` with the memory in which the tensors of `request` lie. `use` may be that of another request of the
-/// same call. `request` must be complete.
+/// Adds to `use` the memory in which the tensors of `request` lie, and returns the result. `use` may have been made for
+/// another request of the same call. `request` must be complete.
 [[nodiscard]] std::shared_ptr<const DeviceUse> with_memory_of(std::shared_ptr<const DeviceUse> use,
                                                               const Request& request);
 

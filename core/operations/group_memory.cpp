@@ -31,9 +31,9 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Helps to find overlaps in a list of extents that is sorted by their begins. Of all extents so far, this class keeps
-/// the two that reach furthest and belong to different members. The next extent overlaps an earlier one if the next
-/// extent begins before the end of one of these two.
+/// Helps to find overlaps in a list of extents that is sorted by where the extents begin. From all extents so far, this
+/// class keeps two: those that end last and belong to different members. The next extent overlaps an earlier extent of
+/// another member if it begins before the end of one of these two.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

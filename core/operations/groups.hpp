@@ -11,7 +11,7 @@
 
 #include "core/pending/tensor_table.hpp"
 
-/// The names of a group's members, and the operation that announces their number. Pure functions.
+/// The names of a group's members, and the operation that announces the number of members. Pure functions.
 namespace rueda::core {
 
 /// The largest number of members, which is larger than the number of tensors of any model. Numbers from other processes

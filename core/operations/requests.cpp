@@ -223,8 +223,8 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     return {};
 }
 
-/// Fills in the caller's output of a reducescatter: this rank's rows, in separate memory or at their place in the
-/// input.
+/// Fills in the caller's output of a reducescatter: it holds this rank's rows, and is separate memory or the place of
+/// these rows in the input.
 Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -259,7 +259,7 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
 }
 
 /// Fills in the caller's output for rows from all ranks. Its rows must have the shape of the input's rows. The number
-/// of rows is checked later, when all ranks have announced theirs.
+/// of rows is checked later, when all ranks have announced their numbers of rows.
 Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -296,8 +296,8 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            // The error names the index of the split, not a rank. Splits are in the order of the set's ranks, and a
-            // rank's number in the job may differ from its index.
+            // The error names the index of the split, not a rank. The splits are in the order of the set's ranks, so
+            // the index of a split may differ from the rank's number in the job.
             return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
                            splits[i]);
         }
@@ -502,11 +502,11 @@ Status make_barrier(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// The limit of the size of options, in bytes. No version will have longer options.
+/// The largest size of a struct of options, in bytes. No version will have a larger struct.
 constexpr std::size_t kLargestOptions = 4096;
 
-/// Reads the caller's options. This library does not know the options that a newer version has added, so these must be
-/// 0.
+/// Reads the caller's options. A newer version may have added options that this library does not know. These options
+/// must be 0.
 template <class Options>
 Status take_options(const Options& given, Options& known, const char* type) {
     std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));

@@ -11,8 +11,8 @@
 #include "core/pending/tensor_table.hpp"
 #include "rueda/rueda.h"
 
-/// Converts a caller's arguments into a request. The functions find every mistake that this rank can find alone, before
-/// anything starts.
+/// Converts a caller's arguments into a request. The functions find every mistake that this rank can find without the
+/// other ranks, before the operation starts.
 ///
 /// Some requests are impossible on every rank. Such a request is announced nevertheless, with `is_refused`, because all
 /// ranks must get the error. Pure functions; they compare pointers and never dereference them.
@@ -37,8 +37,8 @@ namespace rueda::core {
 /// Like make_reduce(), but if `out` is null, Rueda allocates the output.
 [[nodiscard]] Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// On the root, `in` and `splits` are as in make_alltoall(). Other ranks need no splits; of their `in`, only the dtype
-/// and the shape of the rows are used.
+/// On the root, `in` and `splits` are as in make_alltoall(). The other ranks need no splits. Only the dtype and the row
+/// shape of their `in` are used.
 [[nodiscard]] Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                   const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                                   const rueda_options& options, Request& request);
@@ -51,12 +51,12 @@ namespace rueda::core {
 /// If `splits` is null, every rank gets equally many rows.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                    const rueda_tensor* out, int size, const rueda_options& options, Request& request);
-/// Checks that the caller's output matches what all ranks announced, for an operation of variable size. `rows` is the
+/// For an operation of variable size: checks that the caller's output matches what all ranks announced. `rows` is the
 /// number of rows of the result. For an allgather, `rows_before` of them come before this rank's rows.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
-/// The dtype, the length and the place of a send or a receive, which check_message() finds in the arguments. `ranks`
-/// are the job's ranks in the process set. `which` is "input" or "output", for errors.
+/// The dtype, the length and the memory of a send or a receive. check_message() takes them from the caller's arguments.
+/// `ranks` are the job's ranks in the process set. `which` is "input" or "output", for errors.
 struct MessageShape {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;

@@ -105,7 +105,7 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
 }
 
 /// The largest number of positions that a tensor may have. The limit exists because each position is converted to one
-/// number of 64 bits.
+/// 64-bit number.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {

@@ -29,15 +29,15 @@ public:
     static constexpr std::size_t kMembers = 3;
     static constexpr std::size_t kResults = 2;  ///< the positions and the values
 
-    /// Creates the object. Finds every mistake that this rank can find alone.
+    /// Creates the object. Finds every mistake that this rank can find without the other ranks.
     [[nodiscard]] static Result<std::unique_ptr<SparseAllreduce>> make(const rueda_tensor& indices,
                                                                        const rueda_tensor& values,
                                                                        std::span<const std::int64_t> shape,
                                                                        const rueda_options& options);
     /// The three tensors to gather. They are valid as long as this object and the caller's `values` exist.
     [[nodiscard]] std::array<rueda_tensor, kMembers> members() const;
-    /// Call this before the start. Errors name the group by `group`. `ranks` are the job's ranks that take part; an
-    /// average divides by their number.
+    /// Call this before the operations are started. Errors use `group` as the name of the group. `ranks` are the job's
+    /// ranks that take part; an average divides by their number.
     void belongs_to(std::string group, std::vector<int> ranks);
 
     /// Success if all ranks made the same request and the request is possible; otherwise Mismatch or another error. All

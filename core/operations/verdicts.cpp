@@ -119,7 +119,7 @@ std::string name_of_check(std::string_view name) {
     const std::string whole = fmt::format("…{:016x}{}", XXH3_64bits(name.data(), name.size()), kSuffix);
     std::size_t length = RUEDA_MAX_NAME - whole.size();
     while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80) {
-        --length;  // moves the end of the name so that no UTF-8 character is cut
+        --length;  // the name is cut a little earlier if it would otherwise be cut inside a UTF-8 character
     }
     return fmt::format("{}{}", name.substr(0, length), whole);
 }

@@ -13,8 +13,8 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/types.hpp"
 
-/// What the ranks found when they checked an operation (docs/design/0009-verify.md), and the conclusion from their
-/// findings. Pure functions.
+/// The findings of the ranks when they checked the data of an operation (docs/design/0009-verify.md), and the error
+/// that follows from these findings. Pure functions.
 namespace rueda::core {
 
 /// The finding of one rank.
@@ -44,7 +44,8 @@ struct Verdict {
 
 /// Returns a checksum of kValueBits bits.
 [[nodiscard]] std::uint64_t checksum_of(const std::byte* memory, std::uint64_t bytes);
-/// Returns the first NaN or infinity. Returns nothing if there is none, or if the dtype has no such values.
+/// Returns the first NaN or infinity. Returns nothing if the tensor has no such element, or if the dtype has no such
+/// values.
 [[nodiscard]] std::optional<Verdict> find_not_finite(DType dtype, const std::byte* memory, std::uint64_t count);
 
 /// The name of the operation that compares the findings about a tensor, for example "w (checksums)". A long name is

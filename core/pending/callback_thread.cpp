@@ -53,8 +53,8 @@ void CallbackThread::hand_over(QueuedCall& call) noexcept {
         }
         call.next_ = newest;
     } while (!newest_.compare_exchange_weak(newest, &call, std::memory_order_seq_cst));
-    // Only the push into an empty queue wakes the callback thread, which takes the whole queue. A batch of completions
-    // therefore needs only one system call.
+    // Only a push into an empty queue wakes the callback thread, because that thread takes the whole queue at once. If
+    // a batch of operations completes, one system call is therefore enough.
     if (newest == nullptr) {
         event_.notify();
     }
@@ -68,7 +68,8 @@ void CallbackThread::stop() {
         thread = std::move(thread_);
     }
     if (!thread.joinable()) {
-        return;  // the thread was stopped before, or it was never started and the queue is empty
+        return;  // there is nothing to stop: the thread was stopped before, or it was never started and the queue is
+                 // empty
     }
     stopping_.store(true, std::memory_order_seq_cst);
     event_.notify();

@@ -24,14 +24,15 @@ public:
 
 private:
     friend class CallbackThread;
-    // the link to the next call of the queue; written before the push, read by the thread that takes the queue
+    // the link to the next call of the queue; the pushing thread writes the link before the push, and the thread that
+    // takes the queue reads it
     QueuedCall* next_ = nullptr;
 };
 
 /// Calls the functions that the program has registered for the end of operations, in the order of the ends, in a thread
 /// of this class. The thread that completes an operation holds the progress lock, and may be a program's thread inside
-/// another call. Callbacks can be slow, or wait for a lock such as Python's. They must delay neither the progress nor
-/// that other call.
+/// another call. Callbacks can be slow, or wait for a lock such as Python's. Callbacks must delay neither the progress
+/// nor that other call.
 ///
 /// Threads: start() and hand_over() run in any thread; stop() in the owner's thread, but not in a callback. hand_over()
 /// takes no lock and allocates nothing. A forked child has no such thread, and must not call these functions.
@@ -55,11 +56,12 @@ private:
     [[nodiscard]] bool close_if_empty();
 
     /// A list of calls, the newest first. A closed queue holds only the closed mark. seq_cst: a thread pushes a call
-    /// and then checks for a sleeper; the callback thread announces its sleep (LocalEvent) and then reads the list.
-    /// Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the content of
-    /// the call, and the exchange in run() acquires it.
+    /// and then checks for a sleeper; the callback thread first stores that it sleeps (LocalEvent) and then reads the
+    /// list. Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the
+    /// content of the call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
-    std::atomic<bool> stopping_{false};  // seq_cst like newest_: stop() stores this and then notifies
+    // seq_cst, for the same reason as newest_: stop() stores this and then checks for a sleeping thread
+    std::atomic<bool> stopping_{false};
     base::LocalEvent event_;
     std::mutex mutex_;  // protects the next two members; a thread that holds it takes no other lock and does not wait
     bool stopped_ = false;

@@ -41,9 +41,9 @@ public:
             status_ = status;
         }
     }
-    /// Like fail(), but replaces an earlier failure. This is for a failure that all ranks find, because an earlier
-    /// failure may exist only on this rank. The engine calls this function while it holds the progress lock and no
-    /// other thread calls fail().
+    /// Like fail(), but replaces an earlier failure. Use this for a failure that all ranks find: an earlier failure may
+    /// exist only on this rank, but all ranks should report the same failure. The engine calls this function while it
+    /// holds the progress lock and no other thread calls fail().
     void fail_foremost(const Status& status) {
         failed_.store(true, std::memory_order_relaxed);
         status_ = status;
@@ -52,11 +52,11 @@ public:
         if (!status.is_ok()) {
             fail(status);
         }
-        // `on_done_` is read before the count is decremented: without a callback, a waiting thread may destroy the
+        // `on_done_` is read before the count is decremented. If there is no callback, a waiting thread may destroy the
         // object as soon as the count is 0.
         const OnDone on_done = on_done_;
-        // seq_cst: a waiting thread announces its sleep (LocalEvent) and then reads the count in done(). Either that
-        // thread sees the count, or this thread wakes it.
+        // seq_cst: a waiting thread first stores that it sleeps (LocalEvent) and then reads the count in done(). Either
+        // that thread sees the count, or this thread wakes it.
         if (remaining_.fetch_sub(1, std::memory_order_seq_cst) == 1 && on_done != nullptr) {
             on_done(*this);
         }
@@ -71,20 +71,22 @@ public:
     }
     /// Whether expect_launches() was called.
     [[nodiscard]] bool is_on_device() const { return is_on_device_; }
-    /// Call this when the work of a member has been given to the device. `end` is the event after this work. The last
-    /// event covers all members, also those of earlier batches (DeviceCommunicator::end()). If the member has failed
-    /// before its launch, `end` is null; fail() must have been called in this case.
+    /// Call this when the work of a member has been given to the device. `end` is the event after this work. The event
+    /// of the last member comes after the work of all members, also of those in earlier batches
+    /// (DeviceCommunicator::end()). If the member has failed before its launch, `end` is null; fail() must have been
+    /// called in this case.
     void launched(const collectives::DeviceEventPtr& end) {
         if (end != nullptr) {
             device_end_ = end;
         }
-        // seq_cst, as in complete_one(): is_launched() is what a thread in wait_on_stream() waits for. The decrement
-        // also publishes the event and the failure.
+        // seq_cst, for the same reason as in complete_one(): a thread in wait_on_stream() waits until is_launched() is
+        // true. The decrement also publishes the event and the failure.
         unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Whether the work of all members has been given to the device, or has failed. Only for an operation on a device.
+    /// Whether each member has either failed, or its work has been given to the device. Only for an operation on a
+    /// device.
     [[nodiscard]] bool is_launched() const { return unlaunched_.load(std::memory_order_seq_cst) == 0; }
-    /// Whether a member has failed. After is_launched(), this includes all members. The result can be read when done()
+    /// Whether a member has failed. When is_launched() is true, the result is final. The result can be read when done()
     /// is true.
     [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
     /// The event after the work on the device; null if all members have failed. Valid only after is_launched() is true.
@@ -116,7 +118,7 @@ public:
     std::int32_t sender = -1;       ///< for a receive: the number, in the job, of the rank that sent the message
     /// for a send or a receive: the number of its record in the flight recorder
     std::uint64_t message_record = base::RecorderWriter::kNone;
-    /// true for a join, whose waiting thread drives progress only for other ranks (see Engine::Haste)
+    /// true for a join: the thread that waits for it drives progress only for other ranks (see Engine::Haste)
     bool is_join = false;
 
 private:

@@ -21,17 +21,17 @@ public:
     [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
     void give_up_claim() { claimed_.store(false, std::memory_order_relaxed); }
 
-    /// Registers the callback, after claim() and after the callback was written; the callback thread must run. Returns
-    /// false if the operation has ended and the caller must make the call.
+    /// Registers the callback. Call this after claim(), and after the callback was written. The callback thread must
+    /// run. Returns false if the operation has ended and the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
         // seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one() decrements the
-        // count and then reads the state in take_at_end(). At least one of the threads sees the store of the other. If
-        // both do, the exchange decides which of them makes the call.
+        // count and then reads the state in take_at_end(). So at least one of the two threads sees what the other has
+        // stored. If both see it, the exchange decides which of them makes the call.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
-    /// Returns true if the completing thread must hand over the call. Without a registered callback, this is a single
-    /// load.
+    /// Returns true if the completing thread must hand over the call. If no callback is registered, this function needs
+    /// only a single load.
     [[nodiscard]] bool take_at_end() {
         return state_.load(std::memory_order_seq_cst) == State::armed &&
                state_.exchange(State::taken, std::memory_order_acq_rel) == State::armed;
@@ -40,7 +40,7 @@ public:
 private:
     enum class State : std::uint8_t { idle, armed, taken };
     std::atomic<State> state_{State::idle};
-    std::atomic<bool> claimed_{false};  // relaxed: it only decides which thread may write
+    std::atomic<bool> claimed_{false};  // relaxed: the exchange only decides which thread may write
 };
 
 }  // namespace rueda::core

@@ -10,7 +10,7 @@
 namespace rueda::core {
 
 /// The name of the operation in which the ranks agree on changes of the process sets. Stall reports do not show this
-/// name, but the names of the functions that the callers have called.
+/// name. Instead they show the names of the functions that the callers have called.
 inline constexpr const char* kSetChangeName = "rueda.process_sets";
 
 /// Identifies a process set of the job. Member r of the set is rank ranks[r] of the job.

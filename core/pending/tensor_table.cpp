@@ -79,7 +79,8 @@ void TensorTable::release() {
         std::vector<std::uint32_t>().swap(free_tickets_);
         return;
     }
-    for (auto& [name, entry] : by_name_) {  // these entries stay, with their tickets; only their slots are taken away
+    // entries that a TensorSlot holds stay, with their tickets; they lose only their slots
+    for (auto& [name, entry] : by_name_) {
         entry->slot = kNoSlot;
     }
 }

@@ -26,19 +26,20 @@ namespace rueda::core {
 struct DeviceUse {
     collectives::DeviceRuntime* runtime = nullptr;
     collectives::DeviceStream stream;
-    /// The end of the work that the caller had put into the stream before the call. The operation's work waits for it.
+    /// The end of the work that the caller had put into the stream before the call. The operation's own work begins
+    /// after this end.
     collectives::DeviceEventPtr ready;
-    /// Whether this rank is in other process sets, too, that use devices or may do so.
+    /// Whether this rank also belongs to other process sets that use devices, or that may use them later.
     bool is_in_several_sets = false;
-    /// The memory of rueda_allocate_on_device() in which the input and the output lie; null for other memory. The
-    /// operation owns it until the device has done the work.
+    /// The memory of rueda_allocate_on_device() in which the input and the output lie; null if they lie in other
+    /// memory. The operation keeps this memory until the device has done the work.
     collectives::DeviceMemoryPtr input_memory{};
     collectives::DeviceMemoryPtr output_memory{};
     /// Whether the addresses are in memory that NCCL allocated. 0: none of them. kPartlyInNcclMemory: some of them. Any
-    /// other number: all of them; two members have the same number if their offsets are the same, or if NCCL does not
-    /// need the same offsets.
+    /// other number: all of them. Two members have the same number if their offsets are the same, or if NCCL does not
+    /// require that they are the same.
     std::uint64_t place = 0;
-    /// this rank's heap; the set's device communicator stages tensors in it
+    /// this rank's heap; the set's device communicator uses it for tensors that pass through shared memory
     collectives::ResidentHeap* heap = nullptr;
     static constexpr std::uint64_t kPartlyInNcclMemory = 1;
 };
@@ -56,8 +57,8 @@ struct Request {
     /// allocates the output.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< for a member of a group: the index of its output in the Completion
-    /// The compression in the caller's options. The metadata hold the compression that is used, which may come from the
-    /// setting instead.
+    /// The compression in the caller's options. The metadata hold the compression that is used. That compression may
+    /// come from the setting instead.
     std::int32_t asked_compression = 0;
     bool is_refused = false;  ///< the operation is impossible (is_possible()) and has no elements; it is announced
                               ///< so that all ranks get the error
@@ -82,31 +83,33 @@ struct TensorEntry {
     std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
     /// identifies the announcements by this name in the log; valid while this rank knows the name
     std::uint32_t ticket = 0;
-    bool known_to_agree = false;  ///< `request` was found equal to `agreed`, and neither has changed since
+    /// `request` was found equal to `agreed`, and neither of the two has changed since then
+    bool known_to_agree = false;
     /// This rank has joined and contributes nothing to the pending operation, which another rank started.
     bool stands_in = false;
     bool is_counted = true;  ///< if `stands_in`: averages count this rank
     /// If `stands_in`: other hosts announced the operation. It is possible that no other rank of this host has
     /// announced it.
     bool asked_for = false;
-    bool in_full = false;         ///< true while the operation is announced by name and the log has not answered
-    TensorEntry* next = nullptr;  ///< link in an EntryQueue, or in the chain that begins with `held`
+    /// true while the operation is announced by name and the log does not contain the answer yet
+    bool in_full = false;
+    TensorEntry* next = nullptr;  ///< the next entry in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
     /// the operation is a member of a group, and waits until the log has called the operation that announces the number
     /// of members
     bool is_held = false;
-    /// For the operation that announces a group's number of members: the first member of the group for which is_held is
-    /// set.
+    /// If this operation announces a group's number of members: the first member of the group that must wait (is_held).
     TensorEntry* held = nullptr;
 
     /// The number of this operation among the operations in this slot. A thread writes it under the enqueue lock. The
     /// engine reads the number only after a log entry or `direct_` refers to this TensorEntry.
     std::uint64_t generation = 0;
-    /// How many of the operations in this slot were counted in the slot's counter. The others were announced directly.
+    /// How many of the operations in this slot were counted in the slot's counter. The other operations were announced
+    /// directly.
     std::uint64_t counted = 0;
 
-    /// An operation is pending: set by submit() under the enqueue lock, cleared by the engine at the end. The engine's
-    /// release store pairs with the acquire load in the next submit().
+    /// True if an operation is pending. submit() sets this under the enqueue lock; the engine clears it at the end of
+    /// the operation. The engine's release store pairs with the acquire load in the next submit().
     std::atomic<bool> pending{false};
     Request request;
     void ask_for(const Request& wanted) {
@@ -123,17 +126,18 @@ struct TensorEntry {
     /// The number of the name in the flight recorder.
     std::uint64_t recorded_name = 0;
 
-    // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members, but
-    // `finding` is also written at submit, together with `request`.
+    // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members. Exception:
+    // submit() also writes `finding`, together with `request`.
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
-    /// if set, this operation compares the ranks' findings about another operation, to whose entry this pointer points
+    /// If set, this operation compares the ranks' findings about another operation. The pointer points to the entry of
+    /// that other operation.
     TensorEntry* checks = nullptr;
     /// the completion of this comparing operation; when it is done, the checked operation ends
     std::unique_ptr<Completion> checked;
 };
 
 /// A queue of entries, in order. Each entry is in at most one queue. The links are in the entries, so the queue
-/// allocates no memory: an announcement must not fail after it has begun.
+/// allocates no memory. It must not, because an announcement must not fail after it has begun.
 class EntryQueue {
 public:
     [[nodiscard]] bool empty() const { return first_ == nullptr; }
@@ -168,8 +172,8 @@ private:
 };
 
 /// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock. Exception: the
-/// engine calls at_slot() without the lock if a log entry has called the operation of the slot; the binding of the slot
-/// does not change during this call.
+/// engine calls at_slot() without the lock if a log entry has called the operation of the slot; the slot keeps its name
+/// during this call.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);
@@ -177,7 +181,8 @@ public:
     /// Finds or creates the entry of a name. If this throws std::bad_alloc, nothing has changed. The other functions
     /// allocate no memory.
     TensorEntry& entry(std::string_view name);
-    /// Returns the entry whose announcement by name has this ticket; null if there is none.
+    /// Returns the entry whose announcement by name has this ticket (the number that identifies the announcement in the
+    /// log). Returns null if there is none.
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
@@ -189,12 +194,12 @@ public:
         return slot < by_slot_.size() ? by_slot_[slot].load(std::memory_order_acquire) : nullptr;
     }
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
-    /// Takes the slot from the entry. Also forgets the name if it is not needed any more.
+    /// Removes the slot from the entry. Also forgets the name if it is not needed any more.
     void unbind(TensorEntry& entry);
-    /// Forgets the name if it has no slot, no pending operation and no pin.
+    /// Forgets the name if it has no slot, and no pending operation, and if no TensorSlot holds it.
     void forget_if_unused(TensorEntry& entry);
-    /// Frees everything except pinned entries, and takes their slots away. Call this when no operation is pending and
-    /// none will follow. Afterwards unnamed() must not be called.
+    /// Frees everything except pinned entries (those that a TensorSlot holds). The pinned entries lose their slots.
+    /// Call this when no operation is pending and none will follow. Afterwards unnamed() must not be called.
     void release();
 
     template <class F>

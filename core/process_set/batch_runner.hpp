@@ -135,7 +135,7 @@ private:
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;
-    const TensorTable& table_;  // used only for slots of log entries that this rank has read
+    const TensorTable& table_;  // this part is used only for slots of log entries that this rank has read
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
@@ -145,7 +145,7 @@ private:
     CalledBatch batch_;
     DeviceBatches devices_;
     collectives::Task* task_ = nullptr;
-    // whether the current task exchanges only splits; in that case a task for the data follows it
+    // whether the current task only exchanges splits; in that case, another task for the data follows
     bool task_is_splits_ = false;
     std::uint64_t task_end_ = 0;  // the log position after the batch
     std::uint64_t open_since_position_ = ~std::uint64_t{0};

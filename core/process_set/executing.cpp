@@ -40,9 +40,9 @@ bool BatchRunner::may_still_grow(std::uint64_t position) {
     return now < hold_until_ns_;
 }
 
-/// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. This
-/// needs no task and no other rank. Wakes sleeping ranks, so that they execute the batch too. Returns false, and does
-/// nothing, for any other batch.
+/// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. This rank
+/// needs no task and no other rank for this. Wakes sleeping ranks, so that they execute the batch too. Returns false,
+/// and does nothing, for any other batch.
 bool BatchRunner::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* entry =
@@ -66,8 +66,8 @@ bool BatchRunner::run_inline(std::uint64_t position) {
     }
     waking_.wake_others();
     const std::uint64_t started = recording_.started_batch(std::span(&entry, 1), position);
-    // The input and the copy in this rank's announcement are equal. This rank reads the input, so that the copy's cache
-    // lines stay in the other cores' caches.
+    // The input and the copy in this rank's announcement are equal. This rank reads the input and not the copy, because
+    // the cache lines of the copy should stay in the caches of the other cores.
     payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
         inspection_.inspect_again(*entry);
@@ -138,7 +138,7 @@ void BatchRunner::start_task() {
     turn_task();
 }
 
-/// `after_splits`: the members have exchanged their splits, so that a scatter is an alltoall.
+/// `after_splits`: the members have exchanged their splits, and a scatter is executed as an alltoall.
 collectives::Task& BatchRunner::start_data_task(bool after_splits) {
     if (batch_.is_on_device()) [[unlikely]] {
         return devices_.start(batch_, communicator_, after_splits);

@@ -124,7 +124,7 @@ public:
     }
 
     /// Returns the operations that make no progress. On one host, `monitor` finds them; on several hosts, the root of
-    /// the tree does. The background thread calls this.
+    /// the tree finds them. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
     }

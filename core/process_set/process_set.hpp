@@ -48,8 +48,8 @@ namespace rueda::core {
 ///
 /// Threads: submit() and the other functions that announce run in any thread and take the enqueue lock. step(),
 /// finish_at_once(), has_work() and fail_all() run in the thread that drives progress. Lock order: the progress lock,
-/// then the enqueue lock, then the mutex of the notes about pending memory (memory_guard.hpp). A thread that holds the
-/// enqueue lock takes no other lock than that mutex.
+/// then the enqueue lock, then the mutex of memory_guard.hpp. A thread that holds the enqueue lock takes no other lock
+/// than that mutex.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
@@ -95,7 +95,8 @@ public:
         return groups_.submit(group, names, requests, completion, urgency);
     }
 
-    /// Makes `device` the device of this rank in the set. Fails with InvalidArgument if the rank has used another one.
+    /// Makes `device` the device of this rank in the set. Fails with InvalidArgument if the rank has used another
+    /// device in this set.
     Status claim_device(std::int32_t device);
     [[nodiscard]] bool has_claimed_device() const { return device_.load(std::memory_order_relaxed) >= 0; }
 
@@ -111,8 +112,8 @@ public:
     /// announcement. A second call does nothing.
     void announce_shutdown() { announcer_.announce_shutdown(); }
     [[nodiscard]] bool has_announced_shutdown() const { return announcer_.has_announced_shutdown(); }
-    /// For the stall report: records that this rank waits in `call` until all members have announced their shutdown, or
-    /// that it waits no longer.
+    /// For the stall report. The first function records that this rank waits in `call` until all members have announced
+    /// their shutdown. The second function records that this rank no longer waits.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
@@ -126,17 +127,18 @@ public:
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
     /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
-    /// directly announced operation can be completed. Returns true if the operation has ended. The completion is then
-    /// marked as done only if it holds a part of the result (for an operation of variable size). Returns false if the
-    /// operation is pending, and the caller must drive progress.
+    /// directly announced operation can be completed. Returns true if the operation has ended. In that case, the
+    /// completion is marked as done only if it holds a part of the result (for an operation of variable size). Returns
+    /// false if the operation is pending, and the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
         // If this rank has other work, finish_at_once() does not check the operation, and the caller must drive
-        // progress. Otherwise a loop of such calls would leave the other work undone.
+        // progress. Otherwise a program that makes such calls in a loop would never do the other work.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
     /// Does the work that is possible now. With `urgent`, closes an open batch at once. Without `asks_others`, handles
-    /// only what ranks of this host have announced; this is enough between a full turn and a sleep.
+    /// only what ranks of this host have announced; this is enough after a turn with `asks_others` and before the
+    /// thread sleeps.
     Turn step(bool urgent, bool asks_others = true) noexcept { return runner_.step(urgent, asks_others); }
     [[nodiscard]] bool has_work() const {
         return runner_.has_batch() || runner_.has_launched() || join_.has_to_look() || has_deferred() || has_unread() ||
@@ -146,8 +148,8 @@ public:
     [[nodiscard]] bool has_to_poll() const { return hosts_.has_to_poll(); }
     /// Whether the log has entries that this rank has not read. Any thread.
     [[nodiscard]] bool has_unread() const { return runner_.has_unread(); }
-    /// Whether an announcement waits for a slot or for room in the mailbox. No thread wakes this rank when room is
-    /// made, so the rank must check again.
+    /// Whether an announcement waits for a slot or for room in the mailbox. No thread wakes this rank when a slot or
+    /// room becomes free, so this rank must check again.
     [[nodiscard]] bool has_deferred() const { return announcer_.has_deferred(); }
     /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return runner_.hold_until_ns(); }

@@ -81,15 +81,15 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// Drives MPI, because messages of this rank's last task may still be inside MPI. A leader whose messages do not wake
-/// it need not call this: it always polls MPI for messages.
+/// Drives MPI, because messages of this rank's last task may still be inside MPI. If messages do not wake a leader, the
+/// leader need not call this, because it always polls MPI for messages.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;
     }
     if (leader_ != nullptr) {
-        // A leader that spins reads its sockets in every turn. MPI needs calls less often than that, and every call
-        // would delay the next look at the sockets. A thread that sleeps between its turns calls MPI in each of them.
+        // A leader that spins reads its sockets in every turn. MPI needs fewer calls, and every call would delay the
+        // next check of the sockets. A thread that sleeps between its turns calls MPI in each turn.
         const std::int64_t now = base::monotonic_ns();
         if (now - drove_transport_ns_ < kTransportPauseNs) {
             return;
@@ -135,8 +135,7 @@ std::vector<std::int32_t> SeveralHosts::ranks_elsewhere() const {
     return elsewhere;
 }
 
-/// Handles a failure of the network between hosts. If the job has already ended, another rank has explained the
-/// failure.
+/// Handles a failure of the network between hosts. If the job has already ended, another rank has already reported why.
 void SeveralHosts::raise(const Status& failure) {
     if (!ends_.has_aborted()) {
         ends_.raise(explain_ ? explain_(failure) : failure);

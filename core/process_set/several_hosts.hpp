@@ -103,7 +103,7 @@ private:
     std::int64_t drove_transport_ns_ = 0;  // when a leader last called Transport::progress() in turn_transport()
     std::function<Status(const Status&)> explain_;  // may be empty
     /// Before this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
-    /// After this time, it polls only while it drives progress anyway.
+    /// After this time, the rank polls only when it drives progress for another reason.
     std::atomic<std::int64_t> sending_until_ns_{0};
 };
 

@@ -153,13 +153,13 @@ Status ProcessSets::leave(std::int32_t id) {
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
-    set.end_to_await_end();  // the other members may leave much later, so this rank does not wait for them
+    set.end_to_await_end();  // the other members may leave the set much later, so this rank does not wait for them
     RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
 }
 
-/// Removes the sets that all members have left. The remaining ones end with the job.
+/// Removes the sets that all members have left. The remaining sets end with the job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
         if (!left.set->has_left()) {
@@ -367,8 +367,8 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    std::vector<collectives::RankFacts>
-        facts;  // the facts from the beginning of the job are still right, because the ranks of a host do not change
+    std::vector<collectives::RankFacts> facts;  // what was found out at the beginning of the job is still right,
+                                                // because the ranks of a host do not change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }

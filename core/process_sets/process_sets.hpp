@@ -48,7 +48,7 @@ public:
     explicit ProcessSets(const Job& job);
 
     /// Adds a set. Collective over all ranks of the job; all give the same ranks, in any order. Returns the number of
-    /// the new set. The result is the same on all ranks, and an error changes nothing.
+    /// the new set. The result is the same on all ranks. If the result is an error, nothing has changed.
     /// - Mismatch: the ranks gave different arguments.
     /// - InvalidArgument: the ranks cannot form a set, or a set with the same ranks exists.
     Result<std::int32_t> add(std::span<const int> ranks);
@@ -72,9 +72,9 @@ public:
     /// The numbers of all sets, in ascending order; the world's number 0 is the first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
 
-    /// The number of sets, except the world, that contain this rank and at least one more.
+    /// The number of sets that contain this rank and at least one other rank. The world is not counted.
     [[nodiscard]] std::uint32_t shared_count() const {
-        // Relaxed: the program orders the creation of a set and its operations itself.
+        // Relaxed: the program itself ensures that a set is created before an operation in it starts.
         return shared_count_.load(std::memory_order_relaxed);
     }
 

@@ -18,7 +18,8 @@ namespace {
 
 /// The background thread of a healthy rank writes its heartbeat several times in this time.
 constexpr std::int64_t kSilentNs = 1'000'000'000;
-/// The length at which the reason in a file is cut. It is large, because a stall report may have a line for each rank.
+/// The length at which the reason in a file is cut. The length is large, because the reason may be a stall report with
+/// a line for each rank.
 constexpr std::size_t kLongestReason = 4096;
 
 std::string_view describe(base::RankState state) {
@@ -73,7 +74,7 @@ std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&
         }
         return files_.write(std::move(files));
     } catch (const std::exception&) {
-        return std::nullopt;  // there is no memory for the texts, and probably none for a complaint
+        return std::nullopt;  // there is no memory for the texts, and probably none for an error message either
     }
 }
 

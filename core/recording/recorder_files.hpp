@@ -14,8 +14,9 @@
 
 namespace rueda::core {
 
-/// Writes the flight recorders of this host's ranks to files, one for each rank. A later writing replaces the file of
-/// the rank. The size of a file has a limit: the ring of a rank has 4096 operations, which take less than 2 MiB.
+/// Writes the flight recorders of this host's ranks to files, one for each rank. When a rank's recorder is written
+/// again, the new file replaces the old one. The size of a file has a limit: the ring of a rank has 4096 operations,
+/// which take less than 2 MiB.
 ///
 /// Threads: any, one at a time.
 class RecorderFiles {

@@ -12,7 +12,7 @@ namespace rueda::core {
 namespace {
 
 struct OpenedDevices {
-    std::mutex mutex;  // a thread that holds it takes no other lock
+    std::mutex mutex;  // a thread that holds this mutex takes no other lock
     std::unique_ptr<collectives::DeviceRuntime> runtime;
 };
 

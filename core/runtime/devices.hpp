@@ -11,8 +11,8 @@ namespace rueda::core {
 
 /// Returns the devices of this process. The first call loads librueda_cuda.so; a process without tensors on a GPU never
 /// loads it. All Runtimes of a process share the object, which lives until the process ends, because the driver cannot
-/// be unloaded. If the plugin or the driver cannot be used, returns Unsupported with what to do; a later call tries
-/// again. Any thread.
+/// be unloaded. If the plugin or the driver cannot be used, returns Unsupported, and the message says what to do. A
+/// later call tries again. Any thread.
 [[nodiscard]] Result<collectives::DeviceRuntime*> open_devices(const base::Config& config, const base::Logger& logger);
 
 /// Returns the devices if open_devices() has opened them; otherwise null. Any thread.

@@ -141,16 +141,16 @@ void Runtime::ring() {
     attention.ring(attention.state());
 }
 
-/// Does all steps of the start before the first thread: finds the group, sets up the arena, creates the object. Closes
-/// the control plane on failure.
+/// Does all steps of the start before the first thread is started: finds the group, sets up the arena, creates the
+/// object. Closes the control plane on failure.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
-        // All ranks fail together in these steps, so the control plane can be closed normally, except after a broken
-        // connection.
+        // If one of these steps fails, it fails on all ranks. So the control plane can be closed normally, unless a
+        // connection is broken.
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
         return status;
     };
@@ -266,8 +266,8 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
                                                        .heap = &heap_});
 }
 
-/// Whether this rank is in other process sets than `set` that use devices or may do so. The world counts only if it has
-/// used a device, because every rank is in it.
+/// Whether this rank is in other process sets than `set` that use devices or may do so. Every rank is in the world, so
+/// the world counts only if it has used a device.
 bool Runtime::is_in_sets_besides(const ProcessSet& set) const {
     if (set.identity().is_world()) {
         return process_sets_.shared_count() > 0;
@@ -468,8 +468,8 @@ void Runtime::begin_busy(std::string_view what) {
     publish_busy();
 }
 
-/// Publishes the innermost busy scope. The caller holds the mutex. A report that is made between the two stores shows
-/// the new time with the old text, which does no harm.
+/// Publishes the innermost busy scope. The caller holds the mutex. If a report is made between the two stores, it shows
+/// the new time with the old text. This does no harm.
 void Runtime::publish_busy() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
@@ -551,8 +551,8 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // The announcement is made before the lock is taken. A thread that adds or removes a set holds that lock while it
-    // waits for other ranks, and this announcement ends that wait.
+    // This rank announces its shutdown before it takes the lock. A thread that adds or removes a set holds the lock
+    // while it waits for other ranks, and the announcement ends that wait.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {

@@ -44,8 +44,8 @@ public:
     /// Collective: finds the other ranks, sets up the arena, and starts the background thread.
     /// - `launcher` may be null; otherwise it must outlive this object, and its notifications must be about this job.
     /// - `first_sets`: the process sets that the ranks agree on here, and that the caller must create afterwards.
-    /// - `addresses` may be null; otherwise it must outlive this object. The reserve keeps address space for this
-    ///   process's next jobs.
+    /// - `addresses` may be null; otherwise it must outlive this object. `addresses` keeps address space for the next
+    ///   jobs of this process.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
         LauncherLine* launcher = nullptr, const FirstSets& first_sets = {},
@@ -94,15 +94,15 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
-    /// Records, on the caller's stream, that the tensors of an operation in `set` are ready. The operation that uses
-    /// the result must be started before other work is put into the stream.
+    /// Records, on the caller's stream, that the tensors of an operation in `set` are ready. Returns what the operation
+    /// needs to know about the device. The operation must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
     /// Like the function above, but for a send or a receive, which may use any device. Also allocates memory of the
     /// host for the message.
     [[nodiscard]] Status use_device(const rueda_device_stream& given, MessageRequest& request);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
-    /// for the operation's end. For an operation in the CPU's memory, waits for its end.
+    /// for the operation's end. If the tensors are in the CPU's memory, waits for the end of the operation.
     Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);
     /// Describes what the operation of `completion` waits for; "" if it has ended or nothing is known.
     [[nodiscard]] std::string describe_wait(const Completion& completion) const {
@@ -166,8 +166,8 @@ public:
     /// and the other threads wait for this thread.
     Status shutdown() { return shutdown_within(-1); }
     /// Like shutdown(), but waits for other ranks only for this time (negative: no limit). Returns Timeout if some
-    /// ranks have not called shutdown by then. This rank then starts no more operations, but still serves the others. A
-    /// later call continues the wait.
+    /// ranks have not called shutdown by then. After a Timeout, this rank starts no more operations, but still serves
+    /// the other ranks. A later call continues the wait.
     Status shutdown_within(double timeout_seconds);
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Whether shutdown_within() has begun and is not complete. Relaxed: the caller reads it after the shutdown has

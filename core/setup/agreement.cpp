@@ -15,7 +15,7 @@ namespace {
 
 using collectives::Bytes;
 
-/// The maximum length of another rank's reason, in bytes. Rueda itself writes no text of more bytes.
+/// The maximum length of another rank's reason, in bytes. The texts that Rueda itself writes are not longer than this.
 constexpr std::size_t kMostText = 8192;
 
 /// Reads another rank's error code. Unknown codes become Internal.

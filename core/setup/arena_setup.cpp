@@ -26,22 +26,23 @@ namespace {
 using collectives::Bytes;
 
 constexpr std::uint64_t kLargestUsualChunk = 256 * base::kKiB;
-// With smaller chunks, the additional waits cost more than the caches save.
+// The smallest size of a chunk. With smaller chunks, the ranks would wait for each other more often, and these waits
+// would cost more time than the caches save.
 constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// The number of attachments, which exist only on several hosts. An attachment is a buffer for a text or for first
-/// dimensions, to which a log entry refers.
+/// The number of attachments, which exist only on several hosts. A log entry can refer to an attachment, which is a
+/// buffer for a text or for first dimensions.
 constexpr std::uint32_t kAttachments = 64;
-/// The number of records (requests to the registrar) in a mailbox on several hosts. It is large, because on several
-/// hosts a rank posts one record for each tensor that it announces last.
+/// The number of records (requests to the registrar) in a mailbox on several hosts. The number is larger than on one
+/// host, because on several hosts a rank posts a record whenever it is the last rank of its host to announce a tensor.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
 /// The size of the ring buffer for messages from one rank to another: four chunks of the size that is copied fastest
-/// through the caches (collectives/host/tasks/copying.hpp). With more than four ranks the rings are smaller: all rings
-/// to one rank have 1 MiB together. Pages that are not used take no memory.
+/// through the caches (collectives/host/tasks/copying.hpp). With more than four ranks the rings are smaller than this:
+/// all rings to one rank together have 1 MiB. A page of a ring takes memory only after its first use.
 constexpr std::uint64_t kRingBytes = 256 * base::kKiB;
 constexpr std::uint64_t kRingsOfRank = 1024 * base::kKiB;
 
@@ -51,8 +52,9 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
 
 /// The largest input that is sent with its announcement, which saves one or two waits for other ranks. With two ranks,
 /// measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
-/// (NegotiationMemory::place_index()). With more ranks, each rank reads the inputs of all others
-/// (docs/design/collectives.md). Memory limits the size: each rank has two such buffers per slot.
+/// (NegotiationMemory::place_index()). With more than two ranks, each rank reads the inputs of all other ranks, so the
+/// gain ends earlier (docs/design/collectives.md). The size is also limited by the available memory, because each rank
+/// has two such buffers per slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
 constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
@@ -86,7 +88,7 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
 }
 
 /// The address space to reserve for a rank's resident tensors: the configured limit, or the size of the machine's
-/// memory. The result is less if the process has a limit of address space.
+/// memory. The result is smaller if the address space of the process is limited.
 std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
     struct sysinfo info {};
     sysinfo(&info);
@@ -157,16 +159,16 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.members = members;
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
-    // The chunk size is a fixed part of the size of the L2 cache. A chunk passes through the caches of its writer and
-    // its reader, together with the private memory on both sides. Two chunks are in use at the same time, and the
-    // caches also hold other data. A thirty-second of the L2 cache was faster than a sixteenth or an eighth
-    // (docs/design/collectives.md).
+    // The chunk size is a fixed part of the size of the L2 cache. A chunk passes through the caches of the rank that
+    // writes it and of the rank that reads it. The private memory of the two ranks passes through these caches too,
+    // because they copy from it and to it. Two chunks are in use at the same time, and the caches also hold other data.
+    // A thirty-second of the L2 cache was faster than a sixteenth or an eighth (docs/design/collectives.md).
     const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // A cell must hold at least one element for each member, because in a reducescatter it holds one piece of the
     // tensor for each member. An element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes. If
-    // doubles are compressed to 16 bits, the pieces are four times as long. Cells have the same size on all hosts,
-    // however many members a host has.
+    // doubles are compressed to 16 bits, the pieces are four times as long. Cells have the same size on all hosts, even
+    // if the hosts have different numbers of members.
     const std::uint64_t piece_bytes = has_other_hosts ? 64 : 8;
     const std::uint64_t pieces = has_other_hosts ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;

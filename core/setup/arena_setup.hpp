@@ -19,8 +19,8 @@ struct AttachedArena {
     NegotiationExtent extent;
 };
 
-/// Whether the arena has regions for resident tensors and for messages. A process set's arena has none, because sets
-/// use those of the job.
+/// Whether the arena has regions for resident tensors and for messages. The arena of a process set has no such regions,
+/// because process sets use the regions of the job's arena.
 enum class ResidentRoom : std::uint8_t { yes, no };
 
 /// Sets up the arena. Collective. The ranks agree on the sizes and compare them with the available memory. Then they

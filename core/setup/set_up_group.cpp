@@ -10,7 +10,7 @@
 namespace rueda::core {
 namespace {
 
-/// Fails if this host has too many members. Other hosts may have fewer.
+/// Fails if this host has too many members. Other hosts may have fewer members, and there this check passes.
 Status check_local_size(const collectives::LocalGroup& group) {
     return group.local_size <= base::kMaxLocalRanks
                ? Status()

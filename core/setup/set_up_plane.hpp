@@ -11,7 +11,7 @@
 
 namespace rueda::core {
 
-/// Exchanges bytes among all ranks of the job (collective): element r of the result is what rank r gave.
+/// Exchanges bytes among all ranks of the job. Element r of the result holds the bytes that rank r gave. Collective.
 using JobExchange = std::function<Result<std::vector<collectives::Bytes>>(std::span<const std::byte> mine)>;
 
 /// The control plane of a process set during its setup. The members exchange data through all ranks of the job; ranks

@@ -27,7 +27,7 @@ struct SettingValue {
 };
 using SettingValues = std::vector<SettingValue>;
 
-/// For each value that differs from rank 0's value: the ranks that have this value.
+/// For each value of a setting that differs from rank 0's value: the ranks that have this value.
 using OtherRanks = std::map<std::string, std::vector<std::int32_t>>;
 
 /// The number of values that a message names; further values are shown as "other values", to keep the line readable.

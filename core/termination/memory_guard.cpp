@@ -23,9 +23,9 @@
 namespace rueda::core {
 namespace {
 
-/// The noted memory of one operation. A note stays in the list for ever and is reused, because a handler may read the
-/// list at any time. A handler never sees half a range: `end` is written last and cleared first (release; pairs with
-/// the handler's acquire).
+/// A note about the memory of one operation. A note is never removed from the list, because a handler may read the list
+/// at any time. After the operation, the note is used for another operation. A handler never sees half a range: `end`
+/// is written last and cleared first (release; pairs with the handler's acquire).
 struct MemoryNote {
     struct Range {
         std::atomic<std::uintptr_t> begin{0};
@@ -87,8 +87,8 @@ Notes& notes() {
     return *all;
 }
 
-/// For each signal in kFaults: the previous handler. Written before this file's handlers are installed, because those
-/// read it.
+/// For each signal in kFaults: the previous handler. The previous handlers are stored here before this file's handlers
+/// are installed, because this file's handlers read them.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
@@ -131,8 +131,9 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
     if (has_handler_of_program(number)) {
-        // The program's handler may repair the fault, for example if it tracks changed pages, and the process then
-        // continues. If the process ends instead, other ranks report this text as its end reason.
+        // The program may have its own handler of the signal. That handler may repair the fault, so that the process
+        // continues: for example, some programs find out by such faults which pages have changed. If the process ends
+        // instead, other ranks report this text as its end reason.
         watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
         return;
     }
@@ -148,8 +149,8 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
 }
 
 /// Does what would have happened without this file's handler. Without a previous handler, the default action is
-/// restored. When the handler returns, the program repeats the access, which ends the process. A core file therefore
-/// shows the place of the access.
+/// restored. When the handler returns, the program repeats the access, and the default action ends the process. So a
+/// core file shows the place of the access.
 void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {

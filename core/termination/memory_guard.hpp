@@ -15,8 +15,8 @@ namespace rueda::core {
 /// Names the tensor if a program frees the memory of a pending operation. The next access to such memory causes a
 /// SIGSEGV or a SIGBUS, which says nothing about the tensor. The process therefore notes the memory of its pending
 /// operations, and its handlers of the two signals search these notes. If the fault is in noted memory, the handler
-/// prints a line and aborts the job with this reason. Afterwards the signal takes its usual way: the program's own
-/// handler runs, or the process ends with a core file.
+/// prints a line and aborts the job with this reason. After that, the same happens as without these handlers: the
+/// program's own handler runs, or the process ends with a core file.
 ///
 /// The guard is a debugging aid (RUEDA_VERIFY, or a build without NDEBUG), because it takes a lock for each operation.
 /// The guard cannot detect accesses to freed memory that is still mapped, such as small pieces of the heap.
@@ -31,7 +31,8 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
 /// Stops noting memory. Restores the previous handlers, unless other code has installed handlers since.
 void unwatch_memory();
 /// Whether the memory of pending operations is noted. Every operation reads this, so it is a variable and not a
-/// function. Relaxed: an operation that begins during a change may stay without a note, which does no harm.
+/// function. Relaxed: if an operation begins while the value changes, its memory may stay without a note. This does no
+/// harm.
 extern std::atomic<bool> is_memory_noted;
 [[nodiscard]] inline bool notes_memory() noexcept { return is_memory_noted.load(std::memory_order_relaxed); }
 

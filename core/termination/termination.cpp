@@ -48,7 +48,7 @@ struct Watch {
 std::atomic<const Watch*> current{nullptr};
 /// The previous handler. This file's handler reads it, so it is written before this file's handler is installed.
 struct sigaction before {};
-bool installed = false;  // this file's handler is installed and was not removed since
+bool installed = false;  // this file's handler was installed and has not been removed
 
 /// Whether the process has ended. The pidfd of a process becomes readable before its parent can learn of the end, and
 /// so before the parent sends SIGTERM.
@@ -115,7 +115,7 @@ void say_who_died(const Watch& watch) {
     }
 }
 
-/// Does what would have happened without this file's handler.
+/// Does what would happen at this signal if this file's handler were not installed.
 void pass_on(int number, siginfo_t* info, void* context) {
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(number, info, context);

@@ -13,8 +13,8 @@ namespace rueda::core {
 /// Handles SIGTERM in a rank's process. mpirun and srun send SIGTERM to the remaining ranks as soon as one rank has
 /// died. When SIGTERM comes, the background thread may not have noticed the death yet, and a process without a handler
 /// would end without a message. If another rank of the host has died, this handler prints one line about the death, and
-/// aborts the job with this reason. Afterwards the signal takes its usual way: the program's own handler runs, or the
-/// process ends. docs/design/failure.md has the reasons.
+/// aborts the job with this reason. After that, the same happens as without this handler: the program's own handler
+/// runs, or the process ends. docs/design/failure.md has the reasons.
 ///
 /// A process has only one handler for a signal, so these functions serve the one Runtime of the C interface. Threads:
 /// the two functions in one thread at a time; the handler in any thread.
@@ -24,7 +24,7 @@ namespace rueda::core {
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host = {});
 /// Restores the previous handler, unless other code has installed a handler since. That handler may still call this
-/// file's handler, which then only passes the signal on.
+/// file's handler. In this case this file's handler only passes the signal on.
 void unwatch_termination();
 
 }  // namespace rueda::core

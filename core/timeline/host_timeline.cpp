@@ -30,11 +30,11 @@ constexpr std::chrono::seconds kPatienceForMerge{10};
 /// A program may start and stop any number of timelines. At most this many of them are merged at the end.
 constexpr std::size_t kMostMerged = 256;
 
-/// Gives the calling thread a lower priority, because if it took a core from one rank, all ranks would wait for that
-/// rank. The thread needs a twentieth of a core. At nice 5, the kernel grants the thread a quarter of a core that it
-/// shares with one busy thread, and a tenth of a core that it shares with three. At the lowest priority the thread
-/// would get 1 %, so records would be lost on a busy machine. On Linux the priority concerns the thread alone. If the
-/// call fails, the thread only costs more.
+/// Gives the calling thread a lower priority than the ranks' threads. If this thread took a core from one rank, all
+/// ranks would wait for that rank. The thread needs a twentieth of a core. At nice 5, the thread gets a quarter of a
+/// core if it shares the core with one busy thread, and a tenth if it shares the core with three busy threads. At the
+/// lowest priority the thread would get 1 %, so records would be lost on a busy machine. On Linux the priority concerns
+/// the thread alone. If the call fails, the thread keeps its priority, and only slows the ranks down more.
 void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 5)); }
 
 }  // namespace
@@ -99,7 +99,7 @@ void HostTimeline::stop(bool for_good) noexcept {
     }
 }
 
-/// Sets the flag in the recorder that makes the thread that drives progress record the parts of executions. If the
+/// Sets a flag in the recorder: if it is set, the thread that drives progress records the parts of executions. If the
 /// timeline was off and stays off, the recorder is not touched, because its memory may be gone.
 void HostTimeline::set_on(bool is_on) {
     if (is_on_.exchange(is_on, std::memory_order_relaxed) != is_on) {
@@ -170,7 +170,8 @@ void HostTimeline::merge_written() {
     if (whole->wait(kPatienceForMerge)) {
         thread.join();
     } else {
-        thread.detach();  // the thread still waits for the file system; it owns a share of everything that it uses
+        // The thread still waits for the file system. It shares the ownership of everything that it uses.
+        thread.detach();
     }
     if (const std::vector<std::string> left = whole->left(); !left.empty()) {
         say_unmerged(left, whole->reason());

@@ -35,9 +35,9 @@ public:
     Status start(const std::string& path, bool marks_cycles, TimelineRecording::From from);
     /// Ends the timeline, if one is on. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
-    /// Ends the timeline, and lets no other timeline be started. Returns whether no thread of a timeline is left
-    /// behind. A thread that is left behind waits for a file system, and reads the arena when the wait has ended. In
-    /// this case the arena must therefore stay mapped.
+    /// Ends the timeline, and lets no other timeline be started. Returns true if all threads of timelines have
+    /// ended. Returns false if one of them still waits for a file system. That thread reads the arena when the wait
+    /// has ended, so in this case the arena must stay mapped.
     [[nodiscard]] bool end() noexcept;
     /// For each timeline of this job, merges the parts of all hosts into one file. Only the lowest rank of the first
     /// host calls this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most.
@@ -69,7 +69,8 @@ private:
     std::thread thread_;
     std::vector<std::string> written_;  // timelines that have ended; only in a job on several hosts
     bool has_ended_ = false;
-    std::vector<std::weak_ptr<TimelineRecording>> left_behind_;  // recordings that only their own threads keep alive
+    // recordings that were given up, and that only their own threads keep alive
+    std::vector<std::weak_ptr<TimelineRecording>> left_behind_;
 };
 
 }  // namespace rueda::core

@@ -27,7 +27,7 @@ public:
 private:
     [[nodiscard]] std::uint64_t number_of(std::string_view name);
 
-    std::mutex mutex_;  // a thread that holds it locks no other mutex
+    std::mutex mutex_;  // a thread that holds this mutex locks no other mutex
     base::RecorderWriter writer_;
     std::unordered_map<std::string, std::uint64_t> names_;  // their numbers in the recorder
 };

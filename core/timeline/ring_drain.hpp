@@ -20,10 +20,11 @@ public:
     RingDrain(std::int32_t rank, std::int64_t offset_ns, std::uint64_t first)
         : rank_(rank), offset_ns_(offset_ns), next_(first) {}
 
-    /// Looks again at the operations that had not ended at the last look. Appends those that have ended since.
+    /// Checks the operations that had not ended when this object last read their records. Appends those that have ended
+    /// since then.
     void revisit(const base::RecorderReader& reader, std::vector<base::TimelineOperation>& ended);
-    /// Looks at up to `most` new records, and appends those whose operations have ended. Returns the number of records
-    /// that it has looked at.
+    /// Reads up to `most` new records, and appends those whose operations have ended. Returns the number of records
+    /// that it has read.
     std::size_t advance(const base::RecorderReader& reader, std::size_t most,
                         std::vector<base::TimelineOperation>& ended);
     /// Appends the operations that have not ended, if their records are still in the ring.

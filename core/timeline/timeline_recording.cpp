@@ -16,16 +16,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// How often the thread looks at the rings. A thread that wakes ten times a second takes no noticeable part of a core.
+/// How often the thread reads the rings of the ranks' flight recorders. A thread that wakes ten times a second takes no
+/// noticeable part of a core.
 constexpr std::chrono::nanoseconds kLongestPause = milliseconds(100);
 constexpr std::chrono::nanoseconds kShortestPause = milliseconds(1);
-/// The pauses are chosen so that this share of a ring is new after a pause. Even if four times as many operations come
-/// in a burst, none is lost.
+/// The thread chooses its pauses so that after a pause this share of the records in a ring is new. Even if four times
+/// as many operations come in one pause, no record is lost.
 constexpr double kWantedPart = 0.25;
 /// A pause takes at least four times as long as the work before it, so the thread uses at most a fifth of a core.
 constexpr int kPauseForWork = 4;
-/// This many records are read from one rank before the next rank's turn. The records of an operation from different
-/// ranks are then found soon after each other, so few operations must be held.
+/// This many records are read from one rank before the next rank's turn. So the thread finds the records of one
+/// operation on different ranks soon after each other, and must keep only few operations in memory.
 constexpr std::size_t kRecordsAtATime = 256;
 /// If a rank of the host has not ended an operation this long after another rank, the operation is written without that
 /// rank.

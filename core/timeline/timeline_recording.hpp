@@ -59,7 +59,7 @@ private:
     using Nanoseconds = std::chrono::nanoseconds;
 
     Status record();
-    /// Looks once at the rings of all ranks. For each ring, computes which part of its records was new (from 0 to 1).
+    /// Reads the rings of all ranks once. For each ring, computes which share of its records was new (from 0 to 1).
     /// Returns the largest of these values.
     Result<double> round();
     Status finish(std::int64_t stopped_ns);
@@ -89,7 +89,7 @@ private:
     std::string text_;                                       // not written yet
 
     std::mutex mutex_;
-    std::condition_variable changed_;  // stop() and the end of run() notify
+    std::condition_variable changed_;  // notified by stop() and at the end of run()
     bool stopping_ = false;            // under mutex_
     bool done_ = false;                // under mutex_
     Status result_;                    // written before done_

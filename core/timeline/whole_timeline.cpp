@@ -33,8 +33,8 @@ constexpr milliseconds kPauseBetweenLooks{20};
 /// How long wait() still waits for the thread after wait() has given up. If the file system answers, the thread removes
 /// what it has written, and ends.
 constexpr milliseconds kPatienceForRemoval{500};
-/// The maximum number of operations in memory, about 20 MiB. An operation ends on all hosts within milliseconds, so few
-/// operations are usually held.
+/// The maximum number of operations in memory, about 20 MiB. An operation ends on all hosts within milliseconds, so
+/// usually only few operations are in memory.
 constexpr std::size_t kMostHeldInMerge = 65536;
 
 constexpr std::string_view kMergedSuffix = ".merging";
@@ -46,7 +46,8 @@ std::string part_path(const std::string& path, std::int32_t host_index) {
 }
 
 std::string merge_command(const std::string& path, std::int32_t host_count) {
-    constexpr std::int32_t kNamed = 3;  // nobody would read a line with many paths
+    // only the first paths are listed, because nobody would read a line with many paths
+    constexpr std::int32_t kNamed = 3;
     std::string command = "rueda timeline";
     for (std::int32_t host = 0; host < std::min(host_count, kNamed); ++host) {
         command += " " + part_path(path, host);
@@ -103,7 +104,7 @@ Status WholeTimelines::merge(const std::string& path) {
         parts.push_back(std::move(part).value());
     }
     std::error_code error;
-    // if `path` is a symbolic link, it stays one
+    // If `path` is a symbolic link, the link stays, and the file that it names is replaced.
     const std::filesystem::path target = std::filesystem::canonical(path, error);
     Result<base::AtomicFile> file =
         base::AtomicFile::create(error ? std::filesystem::path(path) : target, kMergedSuffix);

@@ -37,7 +37,8 @@ public:
     /// Waits until the thread has merged all timelines. After `patience`, this function gives up, and the thread stops
     /// at its next write. Returns whether the thread has ended.
     [[nodiscard]] bool wait(std::chrono::milliseconds patience);
-    /// left(): the timelines that are still in parts. reason(): why the first of these was not merged.
+    /// left() returns the timelines whose parts were not merged. reason() says why the first of these timelines was not
+    /// merged.
     [[nodiscard]] std::vector<std::string> left() const;
     [[nodiscard]] std::string reason() const;
 
@@ -47,11 +48,11 @@ private:
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
 
     base::TimelineHeader job_;
-    std::atomic<bool> is_given_up_{false};  // relaxed: wait() sets it, and the thread looks at it again and again
+    std::atomic<bool> is_given_up_{false};  // relaxed: wait() sets this, and the thread reads it again and again
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;  // the end of run() notifies
-    std::vector<std::string> left_;    // under mutex_, as the rest
+    std::vector<std::string> left_;    // protected by mutex_, as the other members
     std::string reason_;
     bool is_done_ = false;
 };

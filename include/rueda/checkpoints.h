@@ -4,7 +4,7 @@
  * @file
  * Checkpoints for the interfaces of other languages. The functions write and read the folder of
  * rueda::training::CheckpointManager (docs/checkpoints.md), in this process alone: they do not communicate, and work
- * without rueda_init. When to save, and how all ranks get a restored checkpoint, is up to the caller.
+ * without rueda_init. The caller decides when to save, and how all ranks get a restored checkpoint.
  *
  * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. Paths are bytes of the
  * file system. Texts are UTF-8. Threads: any thread may call every function. Only one thread of one process may save
@@ -31,7 +31,7 @@ enum rueda_better_metric {
     RUEDA_HIGHER_IS_BETTER = 1 /**< for example an accuracy */
 };
 
-/** What rueda_checkpoint_save writes. Initialise it with RUEDA_SNAPSHOT_INIT. */
+/** The data that rueda_checkpoint_save writes. Initialise it with RUEDA_SNAPSHOT_INIT. */
 typedef struct rueda_snapshot {
     size_t struct_size;
     const char* folder;              /**< the folder of all checkpoints */
@@ -76,20 +76,20 @@ RUEDA_API void rueda_checkpoint_free_text(char* text);
 typedef struct rueda_checkpoint rueda_checkpoint;
 
 /**
- * Opens one checkpoint, for example "run/save-000002-step-200". Returns RUEDA_INVALID_ARGUMENT if it is damaged, and
- * RUEDA_RESOURCE_EXHAUSTED if descriptors or memory are used up, which says nothing about the checkpoint. The caller
- * must pass `checkpoint` to rueda_checkpoint_close.
+ * Opens one checkpoint, for example "run/save-000002-step-200". Returns RUEDA_INVALID_ARGUMENT if the checkpoint is
+ * damaged. Returns RUEDA_RESOURCE_EXHAUSTED if descriptors or memory are used up; in this case the checkpoint may be
+ * good. The caller must pass `checkpoint` to rueda_checkpoint_close.
  */
 RUEDA_API int rueda_checkpoint_open(const char* path, rueda_checkpoint** checkpoint);
 /**
  * Describes a checkpoint as a JSON object: the members of an entry of rueda_checkpoint_list, and "model" and "state",
- * which are lists of tensors [name, dtype (enum rueda_dtype), [extents]]. If the model was saved in parts, its tensors
- * are the whole ones. The caller must pass `text` to rueda_checkpoint_free_text.
+ * which are lists of tensors [name, dtype (enum rueda_dtype), [extents]]. If the model was saved in parts, "model"
+ * lists the whole tensors. The caller must pass `text` to rueda_checkpoint_free_text.
  */
 RUEDA_API int rueda_checkpoint_describe(const rueda_checkpoint* checkpoint, char** text);
 /**
- * Checks that the checkpoint has exactly these tensors of a model. The tensors' data are not used. Returns
- * RUEDA_INVALID_ARGUMENT, with the first difference in the message, if it is the checkpoint of another model.
+ * Checks that the checkpoint has exactly these tensors of a model. The tensors' data are not used. If the checkpoint is
+ * of another model, returns RUEDA_INVALID_ARGUMENT with the first difference in the message.
  */
 RUEDA_API int rueda_checkpoint_check_model(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model,
                                            size_t model_count);

@@ -35,8 +35,8 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
 }
 
 /// The facts that tensor_of() needs from a description of oneDNN memory: dtype, shape, and the number of elements
-/// before the first element. This number matters for a submemory, whose data handle points to the beginning of the
-/// whole memory.
+/// before the first element. This number is not 0 for a submemory, because its data handle points to the beginning of
+/// the whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -79,7 +79,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 /// the layout is not plain and row-major (format_tag::abcd and similar ones). Reorder memory with a blocked layout into
 /// a plain layout first. oneDNN chooses blocked layouts by the processor, so the layouts may differ between ranks.
 /// Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
-/// described part. This part must be dense: a range of rows is dense, a range of columns is not.
+/// described part. This part must be dense. A range of rows is dense; a range of columns is not dense.
 ///
 /// To use memory that the ranks of a host share (resident memory), let Rueda allocate it and pass it to oneDNN. Rueda's
 /// memory must outlive the oneDNN object:

@@ -9,12 +9,12 @@
  * library can therefore work with callers that were built with an older header of the same major version.
  *
  * "Collective" means that every rank of the job must call the function. Threads: any thread may call every function at
- * any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8. A rank may have only one pending operation with the same
- * name; a call for a second one returns RUEDA_DUPLICATE_NAME.
+ * any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8. A rank may have only one pending operation with a given
+ * name. If a call would start a second one, it returns RUEDA_DUPLICATE_NAME.
  *
- * Memory: Rueda uses the input and the output of an operation from the call until the operation has completed. It has
- * completed when rueda_wait or a blocking function returns, or when rueda_poll reports it. If an operation fails after
- * its execution began, the contents of the output are undefined.
+ * Memory: Rueda uses the input and the output of an operation from the call until the operation has completed. The
+ * operation has completed when rueda_wait or a blocking function returns, or when rueda_poll says so. If an operation
+ * fails after its execution began, the contents of the output are undefined.
  */
 #ifndef RUEDA_RUEDA_H
 #define RUEDA_RUEDA_H
@@ -110,7 +110,7 @@ typedef struct rueda_device_stream {
     void* stream;  /**< a cudaStream_t; NULL is the default stream. Must be NULL for the CPU */
 } rueda_device_stream;
 
-/** Keeps what Rueda knows about a name, so that repeated operations with the name need not look it up again. */
+/** A slot keeps what Rueda knows about a tensor's name, so that operations need not look the name up again. */
 typedef struct rueda_slot rueda_slot;
 
 /** The caller's reference to an operation that was started. */
@@ -142,8 +142,8 @@ typedef struct rueda_options {
     { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0, NULL }
 
 /**
- * Returns 1 if the setting RUEDA_CALL_SITES=1 is used. Returns 0 if it is not, or if Rueda is not initialised. Call
- * this function first if source_file and source_line are expensive to find out. Without the setting, Rueda ignores
+ * Returns 1 if the setting RUEDA_CALL_SITES=1 is used. Returns 0 if it is not, or if Rueda is not initialised. If
+ * source_file and source_line are expensive to find out, call this function first: without the setting, Rueda ignores
  * them.
  */
 RUEDA_API int rueda_wants_call_sites(void);
@@ -167,10 +167,10 @@ RUEDA_API const char* rueda_version(void);
  */
 RUEDA_API int rueda_init(void);
 /**
- * Forms a job of `count` of the launched ranks. Exactly these ranks must call the function, all with the same list.
- * Other ranks may form another job. The list may have any order; in the new job, the ranks are numbered in ascending
- * order of their old numbers. Returns RUEDA_INVALID_ARGUMENT if this process is not in the list, or if the list names a
- * rank twice or a rank that does not exist.
+ * Forms a job of some of the launched ranks. `count` is their number. Exactly these ranks must call the function, all
+ * with the same list. Other ranks may form another job. The list may have any order; in the new job, the ranks are
+ * numbered in ascending order of their old numbers. Returns RUEDA_INVALID_ARGUMENT if this process is not in the list,
+ * or if the list names a rank twice or a rank that does not exist.
  */
 RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**
@@ -179,10 +179,11 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
  * type depends on the MPI, and `communicator_size` is its size in bytes. Returns RUEDA_UNSUPPORTED if this process has
  * no MPI.
  *
- * If Rueda is already initialised, the call compares the communicators. If the new one has the same processes in the
- * same order, the call does nothing; otherwise it returns RUEDA_INVALID_ARGUMENT. Only MPI can compare communicators,
- * and Rueda's own thread may be inside MPI during the comparison. If MPI provides less than MPI_THREAD_MULTIPLE, such a
- * call therefore returns RUEDA_UNSUPPORTED. If the job was aborted, the call returns RUEDA_ABORTED.
+ * If Rueda is already initialised, the call compares the communicators. If the new communicator has the same processes
+ * in the same order, the call does nothing; otherwise the call returns RUEDA_INVALID_ARGUMENT. Only MPI can compare
+ * communicators, and Rueda's own thread may be inside MPI during the comparison. The comparison needs
+ * MPI_THREAD_MULTIPLE. If MPI provides a lower thread level, such a call returns RUEDA_UNSUPPORTED. If the job was
+ * aborted, the call returns RUEDA_ABORTED.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
@@ -211,9 +212,9 @@ typedef struct rueda_init_options {
 
 /**
  * Joins the job like rueda_init, rueda_init_ranks or rueda_init_communicator, and makes process sets at the same time.
- * If `options` is NULL, it does the same as rueda_init. All ranks must pass the same sets in the same order. If they do
- * not, or if only some ranks pass sets, all ranks return RUEDA_MISMATCH. If a set cannot be made, all ranks return
- * RUEDA_INVALID_ARGUMENT. In both cases Rueda is not initialised.
+ * If `options` is NULL, the function does the same as rueda_init. All ranks must pass the same sets in the same order.
+ * If they do not, or if only some ranks pass sets, all ranks return RUEDA_MISMATCH. If a set cannot be made, all ranks
+ * return RUEDA_INVALID_ARGUMENT. In both cases Rueda is not initialised.
  *
  * If Rueda was already initialised, the call makes no sets. It writes the numbers of existing sets, and returns
  * RUEDA_INVALID_ARGUMENT for a set that does not exist.
@@ -262,10 +263,10 @@ RUEDA_API int rueda_is_homogeneous(int* value);
 RUEDA_API int rueda_local_device(int* index);
 
 /*
- * Process sets are subsets of the ranks that run operations among their members. The operations of each set have their
- * own order, so no set waits for another. In the comments of this file, "the ranks" of an operation are the members of
- * its set, in ascending order. "By rank" means by the position among the members. A root, however, is given as its rank
- * in the job.
+ * Process sets are subsets of the ranks that run operations among their members. The operations of each set have an
+ * order of their own, so no set waits for another set. In the comments of this file, "the ranks" of an operation are
+ * the members of its set, in ascending order. "By rank" means by the position among the members. A root, however, is
+ * given as its rank in the job.
  */
 
 /**
@@ -284,17 +285,17 @@ RUEDA_API int rueda_process_set_remove(int32_t process_set);
 /**
  * Makes a process set. Only its members call this function, all with the same ranks, in any order. There may be several
  * such sets of the same ranks, even of all ranks; the operations of each set have their own order. The set's number is
- * the same on all members, and has no meaning on other ranks. Returns RUEDA_MISMATCH if ranks that are in each other's
- * lists pass different lists. Returns RUEDA_INVALID_ARGUMENT at once if a rank does not exist or is named twice, or if
- * this rank is not in the list.
+ * the same on all members, and has no meaning on other ranks. Returns RUEDA_MISMATCH if two ranks name each other but
+ * pass different lists. Returns RUEDA_INVALID_ARGUMENT at once if a rank does not exist or is named twice, or if this
+ * rank is not in the list.
  */
 RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
  * Makes this rank leave a set that rueda_process_set_add_among has made. The call does not wait for other ranks. The
- * set's operations that are pending on this rank fail, except messages. A message is delivered if its receiver still
- * receives it. All other messages fail, some time after all members have left. On members that are still in the set,
- * operations that need this rank fail. After all members have left, the set's memory is freed by the next call of this
- * function or of rueda_process_set_add_among, or at the end of the job.
+ * set's operations that are pending on this rank fail, except messages. A pending message is still delivered if its
+ * receiver receives it. The other pending messages fail some time after all members have left. On members that are
+ * still in the set, operations that need this rank fail. After all members have left, the set's memory is freed by the
+ * next call of this function or of rueda_process_set_add_among, or at the end of the job.
  */
 RUEDA_API int rueda_process_set_leave(int32_t process_set);
 /** Writes this rank's position in the set. Returns RUEDA_INVALID_ARGUMENT if this rank is not a member. */
@@ -398,11 +399,11 @@ RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const ru
 /**
  * Like rueda_allgather_async, but writes the result to memory of the caller, which saves an allocation. `out` must have
  * the dtype and the shape of `in`, except for the first dimension, which must be the sum of the first dimensions on all
- * ranks. `in` must be this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while others
- * let Rueda allocate it.
+ * ranks. `in` must be this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while other
+ * ranks let Rueda allocate theirs.
  *
- * Whether the first dimension of `out` and the place of `in` are right depends on the other ranks' rows. A mistake is
- * therefore detected only when all ranks have announced the operation. Only this rank fails in this case, with
+ * The right first dimension of `out` and the right place of `in` depend on the other ranks' rows. So a mistake in them
+ * is detected only when all ranks have announced the operation. In this case only this rank fails, with
  * RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
  */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
@@ -454,15 +455,15 @@ RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, cons
                                   const int64_t* splits, size_t split_count, const rueda_options* options);
 
 /**
- * Computes the sum or the average of tensors over the ranks, if each rank has only some rows or elements of its tensor.
- * The whole tensor is never made.
+ * Computes the sum or the average of a tensor over the ranks if each rank has only some rows or elements of it. No rank
+ * needs memory for the whole tensor.
  *
  * `indices` says which rows or elements a rank has; its dtype is an integer type. If its shape is [n], the indices are
  * positions along the first dimension of the whole tensor. If its shape is [n, k], they are positions along the first k
  * dimensions. Positions may have any order and may repeat. n may differ between ranks and be 0. `values` are the rows
- * or elements at these positions. Their shape is [n, …]: after n come those dimensions of `shape` that are not indexed.
- * The dtype of `values` must not be bool. `shape`, with `ndim` extents, is the shape of the whole tensor, and must be
- * the same on every rank.
+ * or elements at these positions. Their shape begins with n. After n come those dimensions of `shape` that are not
+ * indexed. The dtype of `values` must not be bool. `shape`, with `ndim` extents, is the shape of the whole tensor, and
+ * must be the same on every rank.
  *
  * `options` must ask for RUEDA_SUM or RUEDA_AVERAGE, without factors. The name is used like the name of a group. The
  * results belong to the handle (rueda_handle_output_of). Result 0 contains the indices, as int64 and with the same k:
@@ -532,17 +533,17 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
                            const rueda_options* options);
 
 /*
- * Messages from one rank to another. They are independent of all other operations: nothing is negotiated, and no third
- * rank takes part. A message is matched with a receive that the other rank has started with the same tag and process
- * set. Messages with the same sender, receiver, tag and set arrive in the order of the calls. A peer is given as its
- * rank in the job; a rank may send to itself. Dtype and number of bytes must be the same on both sides, otherwise both
- * sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no name and needs
- * no slot.
+ * Messages from one rank to another rank. They are independent of all other operations: nothing is negotiated, and no
+ * third rank takes part. A message is matched with a receive that the other rank has started with the same tag and
+ * process set. Messages with the same sender, receiver, tag and set arrive in the order of the calls. A peer is given
+ * as its rank in the job; a rank may send to itself. Dtype and number of bytes must be the same on both sides,
+ * otherwise both sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no
+ * name and needs no slot.
  *
  * A send completes when its message was received. A send of up to 8 KiB may complete earlier: when the message has
- * arrived while the receiver waits or polls in Rueda for something else. With such small messages, both sides may send
- * first and receive afterwards. (If the later receive does not fit the message, the sender gets a line in its log
- * instead of RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
+ * arrived while the receiver waits or polls in Rueda for something else. So if two ranks exchange such small messages,
+ * both may send first and receive afterwards. (If the send has completed earlier and the receive does not fit the
+ * message, the sender gets a line in its log instead of RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
@@ -572,9 +573,9 @@ enum rueda_join_average {
 };
 
 /**
- * For a rank that has fewer batches than other ranks. After this call, the rank announces no more operations. The call
- * blocks until every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that
- * joined last, which is the same on all ranks.
+ * Call this on a rank that has fewer batches than other ranks and will start no more operations. The call blocks until
+ * every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that joined last,
+ * which is the same on all ranks.
  *
  * Until all ranks have joined, allreduces and barriers of the other ranks work without this rank, in the world and in
  * all process sets that it belongs to. Operations that need data of every rank (broadcast, allgather, alltoall,
@@ -602,11 +603,11 @@ RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /**
  * Waits until all ranks have called an operation on a GPU and all its work has been given to the GPU. Does not wait
- * until the GPU has done the work. Makes the work that the caller puts into `stream` from now on wait for the
- * operation's end. The host can therefore go on while the operation runs. If the tensors move through the host's memory
- * (docs/gpu.md), and for a send, this function also waits until the ranks have done their part on the host. Returns the
- * operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an operation in the CPU's
- * memory, this function does the same as rueda_wait.
+ * until the GPU has done the work. Work that the caller puts into `stream` from now on waits for the operation's end.
+ * The host can therefore go on while the operation runs. This function waits longer in two cases: if the tensors move
+ * through the host's memory (docs/gpu.md), and for a send. In these cases it also waits until the ranks have done their
+ * part on the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For
+ * an operation in the CPU's memory, this function does the same as rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
@@ -633,9 +634,9 @@ typedef void (*rueda_callback)(int status, const char* message, void* data);
 /**
  * Calls `callback` once, when the operation has completed. If the operation has already completed, the calling thread
  * calls `callback` before this function returns. Otherwise a thread of Rueda calls it later. The callback must not
- * delay the thread that calls it: the callback may start operations, but must not wait for one. A handle has at most
- * one callback; a second one is refused with RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is
- * called.
+ * delay the thread that calls it: the callback may start operations, but must not wait for an operation. A handle has
+ * at most one callback; a second callback is refused with RUEDA_INVALID_ARGUMENT. The handle may be released before the
+ * callback is called.
  */
 RUEDA_API int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 /** Releases the handle. A pending operation continues, and still uses its input and output. NULL is allowed. */
@@ -651,8 +652,9 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 /**
  * Allocates memory of a device. `device_type` must be RUEDA_CUDA, and `device_index` is the device's number among those
  * that the process sees. If NCCL can allocate memory (2.19 and newer), the memory comes from NCCL, and Rueda registers
- * it: if all ranks of a process set on one host pass such memory for a tensor, NCCL reads and writes it without copies
- * of its own. Otherwise the memory comes from NVIDIA's driver. docs/gpu.md has the details.
+ * it. If all ranks of a process set on one host pass such memory for a tensor, NCCL reads and writes the tensor without
+ * copies of its own. If NCCL cannot allocate memory, the memory comes from NVIDIA's driver. docs/gpu.md has the
+ * details.
  *
  * The contents are undefined. The call may wait for work of the device. Returns RUEDA_RESOURCE_EXHAUSTED if the device
  * has not enough memory, and RUEDA_UNSUPPORTED if the process can use no GPU. The memory stays valid after
@@ -661,9 +663,9 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
 /**
  * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may still use
- * memory of rueda_allocate. An operation may still use memory of a device: it is then freed after the operation. The
- * program's own work on the device that uses the memory must have ended. The driver may let the call wait for other
- * work of the device, as cudaFree does.
+ * memory of rueda_allocate. A pending operation may still use memory of a device; this memory is freed after the
+ * operation. Before the call, the program's own work on the device that uses the memory must have ended. The call may
+ * have to wait for other work of the device, like cudaFree.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 
@@ -695,9 +697,10 @@ RUEDA_API int rueda_busy_end(void);
  * Writes counts of what this rank has done, as a JSON object:
  * {"rank":0,…,"rueda_batches_total":12,"rueda_operations_total":{"allreduce":24,…}}. docs/metrics.md explains the
  * members. Writes the size of the text, with the terminating zero, to `bytes`. If `capacity` is smaller, `text` gets an
- * empty text. If `capacity` is 0, `text` may be NULL. A number may have one more digit at the next call, so repeat the
- * call until the text fits. The function does not communicate or wait, takes tens of microseconds, and also works after
- * an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after rueda_shutdown.
+ * empty text. If `capacity` is 0, `text` may be NULL. At the next call the text may be longer, because a number may
+ * have one more digit. So repeat the call until the text fits. The function does not communicate or wait, takes tens of
+ * microseconds, and also works after an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after
+ * rueda_shutdown.
  */
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 
@@ -733,10 +736,10 @@ RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
  */
 RUEDA_API int rueda_stack_signal(int32_t* number);
 /**
- * Makes stall reports also show the frames of an interpreter. The binding of the interpreter's language calls this
- * function after rueda_init. Before this call, the binding must have installed a handler for rueda_stack_signal()
- * without SA_SIGINFO, as Python's faulthandler.register does. This handler must write the traceback of the interrupted
- * thread to the file `descriptor`.
+ * After this call, stall reports also show the frames of an interpreter, such as Python's. The binding of the
+ * interpreter's language calls this function after rueda_init. Before this call, the binding must have installed a
+ * handler for rueda_stack_signal() without SA_SIGINFO, as Python's faulthandler.register does. This handler must write
+ * the traceback of the interrupted thread to the file `descriptor`.
  *
  * This function installs Rueda's own handler again, and Rueda's handler calls the interpreter's handler. For each
  * stack, Rueda reads the file and empties it, so the file must allow ftruncate and pread. The descriptor and the

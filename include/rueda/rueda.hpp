@@ -34,7 +34,7 @@ inline void check(int status) {
         throw_error(static_cast<ErrorCode>(status), rueda_last_error());
     }
 }
-/// Returns the exception that check() would throw, or null for a success.
+/// Returns the exception that check() would throw. Returns null if there is no error.
 inline std::exception_ptr failure_of(int status, const char* message) {
     if (status == RUEDA_OK) {
         return nullptr;
@@ -83,7 +83,7 @@ inline bool initialized() { return rueda_initialized() != 0; }
 /// This process's number in the job, 0 … size() − 1.
 inline int rank() { return detail::number(rueda_rank); }
 inline int size() { return detail::number(rueda_size); }
-/// This process's number among the ranks of its host, 0 … local_size() − 1.
+/// This rank's number among the ranks of its host, 0 … local_size() − 1.
 inline int local_rank() { return detail::number(rueda_local_rank); }
 inline int local_size() { return detail::number(rueda_local_size); }
 /// This rank's position among all ranks with the same local rank, and the number of these ranks.
@@ -117,8 +117,8 @@ public:
     [[nodiscard]] std::span<const std::int64_t> extents() const noexcept {
         return {extents_, static_cast<std::size_t>(ndim_)};
     }
-    /// The product of the extents: 1 for a scalar, 0 if any extent is 0. It is −1 for a shape that no tensor can have:
-    /// one with a negative extent, or with more elements than any memory holds. Operations refuse such a shape.
+    /// The product of the extents: 1 for a scalar, 0 if any extent is 0. It is −1 if no tensor can have this shape,
+    /// because an extent is negative or because no memory holds so many elements. Operations refuse such a shape.
     [[nodiscard]] std::int64_t elements() const noexcept {
         const std::optional<std::uint64_t> count = detail::count_of_elements(extents());
         return count ? static_cast<std::int64_t>(*count) : -1;
@@ -329,8 +329,8 @@ struct Options {
     std::optional<DeviceStream> device{};  ///< as in AllreduceOptions
 };
 
-/// Keeps what Rueda knows about the name of an operation, so that repeated operations need not look it up again:
-/// `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
+/// Keeps what Rueda knows about a tensor's name, so that operations need not look the name up again: `rueda::TensorSlot
+/// slot("name"); rueda::allreduce(slot, t);`
 class TensorSlot {
 public:
     /// Makes a slot for operations of one process set.
@@ -451,9 +451,9 @@ public:
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
-    /// Makes the work that the caller puts into `stream` from now on wait for the end of the operation, whose tensors
-    /// are on a GPU. Blocks until all ranks have called the operation, but not until the GPU has executed it. Throws
-    /// the operation's error if it failed.
+    /// For an operation whose tensors are on a GPU. Work that the caller puts into `stream` from now on waits for the
+    /// end of the operation. Blocks until all ranks have called the operation, but not until the GPU has executed it.
+    /// Throws the operation's error if it failed.
     void wait_on_stream(const DeviceStream& stream) const {
         detail::check(rueda_wait_on_stream(held("wait_on_stream()"), &stream, -1.0));
     }
@@ -466,11 +466,11 @@ public:
     /// The type of callbacks. The argument is null after success; otherwise it is the operation's error, for
     /// std::rethrow_exception.
     using Callback = std::function<void(std::exception_ptr failure)>;
-    /// Calls `callback` once, when the operation has completed. If it has already completed, the call happens at once
-    /// on this thread. Otherwise a thread of Rueda makes the call, and other callbacks wait for it. The callback may
-    /// start operations, but must not wait for one; such a wait throws InvalidArgument. If the callback throws, Rueda
-    /// logs the exception. A handle has at most one callback, and may be destroyed before the callback is called. See
-    /// rueda_handle_on_completion.
+    /// Calls `callback` once, when the operation has completed. If the operation has already completed, this thread
+    /// calls `callback` at once. Otherwise a thread of Rueda calls it, and other callbacks have to wait meanwhile. The
+    /// callback may start operations, but must not wait for an operation; such a wait throws InvalidArgument. If the
+    /// callback throws, Rueda logs the exception. A handle has at most one callback, and may be destroyed before the
+    /// callback is called. See rueda_handle_on_completion.
     void on_completion(Callback callback) const {
         rueda_handle* const handle = held("on_completion()");
         auto kept = std::make_unique<Callback>(std::move(callback));
@@ -558,7 +558,7 @@ inline void allreduce(const TensorName& name, const TensorView& tensor, const Al
     allreduce(name, tensor, tensor, options);
 }
 
-/// Starts one allreduce for each tensor, in place, with one handle for all. Either all are started or none.
+/// Starts one allreduce for each tensor, in place. All of them have one handle. Either all of them are started or none.
 [[nodiscard]] inline Handle grouped_allreduce_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -685,8 +685,8 @@ inline Handle waited_for(Handle handle) {
 }
 }  // namespace detail
 
-/// Starts one allgather for each tensor, with one handle for all. Either all are started or none. Handle::output(index)
-/// are the results.
+/// Starts one allgather for each tensor. All of them have one handle. Either all of them are started or none.
+/// Handle::output(index) are the results.
 [[nodiscard]] inline Handle grouped_allgather_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const Options& options = {}) {
     return detail::start_grouped_allgather(name, detail::c_tensors(tensors), options);
@@ -706,7 +706,7 @@ inline Handle waited_for(Handle handle) {
     return detail::waited_for(grouped_allgather_async(name, tensors, options));
 }
 
-/// Starts one reducescatter for each tensor, with one handle for all. Either all are started or none.
+/// Starts one reducescatter for each tensor. All of them have one handle. Either all of them are started or none.
 /// Handle::output(index) are the results.
 [[nodiscard]] inline Handle grouped_reducescatter_async(const TensorName& name, std::span<const TensorView> tensors,
                                                         const ReducescatterOptions& options = {}) {
@@ -747,9 +747,10 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
 }
 }  // namespace detail
 
-/// Starts an allreduce of tensors of the shape `shape`, of which each rank has only some rows or elements: `values` at
-/// the positions `indices`. Handle::output(0) contains the positions that at least one rank has, in ascending order, as
-/// int64. Handle::output(1) contains the values at these positions. See rueda_sparse_allreduce_async.
+/// Starts an allreduce of a tensor with the shape `shape`. Each rank has only some rows or elements of this tensor:
+/// `values` at the positions `indices`. Handle::output(0) contains the positions that at least one rank has, in
+/// ascending order, as int64. Handle::output(1) contains the values at these positions. See
+/// rueda_sparse_allreduce_async.
 [[nodiscard]] inline Handle sparse_allreduce_async(const TensorName& name, const InputView& indices,
                                                    const InputView& values, const Shape& shape,
                                                    const SparseOptions& options = {}) {
@@ -981,7 +982,7 @@ inline void reduce(const TensorName& name, const TensorView& tensor, int root, c
     reduce(name, tensor, tensor, root, options);
 }
 
-/// As `peer` of receive(): accepts a message from any rank.
+/// If receive() gets this as `peer`, it accepts a message from any rank.
 inline constexpr int any_peer = RUEDA_ANY_PEER;
 
 /// Starts sending `in` to rank `peer` of the job, which must receive it with the same tag, dtype and number of
@@ -1039,8 +1040,8 @@ inline void barrier(const Options& options = {}, CallSite site = CallSite::curre
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
 /// For a rank that has fewer batches than other ranks. Blocks until every rank of the job has called join(), and
-/// returns the rank that called it last. Until then, allreduces and barriers of the other ranks work without this rank.
-/// See rueda_join.
+/// returns the rank that called it last. In the meantime, allreduces and barriers of the other ranks work without this
+/// rank. See rueda_join.
 inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     std::int32_t last = -1;
     rueda_set_call_site(site.file, site.line);
@@ -1056,8 +1057,8 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     return Handle(handle);
 }
 
-/// Allocates zeroed memory that all ranks of the host share ("resident" memory), in which they reduce tensors in place.
-/// See rueda_allocate.
+/// Allocates zeroed memory that all ranks of the host share ("resident" memory). The ranks reduce tensors in this
+/// memory in place. See rueda_allocate.
 [[nodiscard]] inline void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     detail::check(rueda_allocate(bytes, &memory));
@@ -1136,7 +1137,7 @@ inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.
 /// rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
-/// Returns, as a JSON object, counts of what this rank has done. See rueda_metrics.
+/// Returns a JSON object with counts of what this rank has done. See rueda_metrics.
 inline std::string metrics() {
     std::string text;
     for (std::size_t bytes = 4096;;) {

@@ -21,7 +21,7 @@ enum class Activity {
 };
 
 struct Look {
-    std::int64_t time_ns = 0;  ///< time of the look, in CLOCK_MONOTONIC
+    std::int64_t time_ns = 0;  ///< the moment of this entry, in CLOCK_MONOTONIC
     Activity activity = Activity::in_rueda;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using base::RecordedOperation;
 
-/// With fewer looks than this, the result would be too inexact.
+/// A look is what one rank was doing at one moment. With fewer looks than this, the result would be too inexact.
 constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
@@ -66,8 +66,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
 }
 
-/// Whether the look happened during a scope that was recorded later. A program may declare a scope only when the scope
-/// ends; such a scope was invisible at the time of the look.
+/// Whether the moment of the look lies in a scope that was recorded later. A program may declare a scope only when the
+/// scope ends. At the moment of the look, such a scope was not visible.
 bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
     return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
         return is_scope(operation) && operation.announced_ns <= look.time_ns &&

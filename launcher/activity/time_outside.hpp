@@ -21,8 +21,9 @@ struct TimeOutside {
 };
 
 /// Finds the time that a rank spent outside operations and scopes (declared activities), between two moments of
-/// CLOCK_MONOTONIC. The records give the exact length of this time. The looks are samples; they show what the threads
-/// did during this time. Returns nothing if there are too few looks. Pure function. Costs n log n for n operations.
+/// CLOCK_MONOTONIC. The records give the exact length of this time. The looks (what the rank was doing at single
+/// moments) are samples of what the threads did during this time. Returns nothing if there are too few looks. Pure
+/// function. Costs n log n for n operations.
 [[nodiscard]] std::optional<TimeOutside> find_time_outside(std::span<const base::RecordedOperation> operations,
                                                            std::span<const Look> looks, std::int64_t from_ns,
                                                            std::int64_t to_ns);

@@ -94,7 +94,7 @@ public:
     [[nodiscard]] RankWaits waits_of(std::size_t index) const {
         const std::vector<RecordedOperation>& operations = ranks_[index].operations;
         // Operations before the first recorded operation were overwritten, so nothing is known about the time before
-        // the first one.
+        // the first recorded operation.
         const bool has_all = operations.empty() || operations.front().number == 0;
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
         std::vector<WaitSpan> spans;
@@ -118,8 +118,8 @@ private:
     }
 
     /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
-    /// order and without overlaps. If the rank calls Rueda while it is in such a message, then another thread of the
-    /// rank waits for the message. From this call on, the message does not block the rank.
+    /// order and without overlaps. If the rank calls Rueda while it is in such a message, the thread that waits for the
+    /// message is another thread of the rank. From this call on, the message does not block the rank.
     [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
         std::vector<WaitSpan> spans;
         std::int64_t next_call_ns = to_ns_;
@@ -139,8 +139,8 @@ private:
         return spans;
     }
 
-    /// Adds the time of a wait to the ranks that caused it. Each part of the wait in which the awaited rank was blocked
-    /// in a message is a wait for the peer of this message.
+    /// Adds the time of a wait to the ranks that caused it. The awaited rank may itself have been blocked in a message
+    /// during a part of the wait. The peer of this message caused that part.
     void add_causes(const WaitSpan& wait, TimeByRank& causes) const {
         std::vector<WaitSpan> parts = {wait};
         // A chain of messages that is longer than the list of ranks is a circle. No rank has caused this wait.
@@ -212,8 +212,8 @@ private:
     }
 
     /// Whether the rank `index` has announced `operation`. The rank `other` has announced this operation and not
-    /// started it. On rank `index`, the newest operation with this name may be an earlier one that both ranks have
-    /// completed; in that case the result is false.
+    /// started it. On rank `index`, the newest operation with this name may be an earlier operation that both ranks
+    /// have completed. In that case the result is false.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -242,8 +242,8 @@ private:
     }
 
     [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
-        // Small operations belong to no batch. They are blocking, so their ordinal is the same on all ranks, unless the
-        // ranks call them in different orders.
+        // Small operations belong to no batch. They are blocking. So their ordinal (their number among the rank's
+        // operations) is the same on all ranks, unless the ranks call their operations in different orders.
         const Announcement last = last_.at(base::key_by_ordinal(operation));
         const Announcement in_batch = operation.batch ? last_.at(base::key_by_batch(operation)) : last;
         return in_batch.ns > last.ns ? in_batch : last;
@@ -293,7 +293,7 @@ private:
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
 };
 
-/// The part of the window in which the rank waited for `whom`, according to the list.
+/// Returns how much of the window (from 0 to 1) the rank waited for `whom`, according to the list.
 double share_in(const std::vector<Wait>& waits, std::int32_t whom, std::int64_t window_ns) {
     const auto wait = std::find_if(waits.begin(), waits.end(), [whom](const Wait& w) { return w.whom == whom; });
     return window_ns > 0 && wait != waits.end() ? static_cast<double>(wait->ns) / static_cast<double>(window_ns) : 0;

@@ -34,8 +34,9 @@ struct RankWaits {
     std::int64_t window_ns = 0;  ///< length of the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
     /// The time of `waits`, attributed to the ranks that caused the waits. The awaited rank may itself have been
-    /// blocked in a send or a receive. In that case, the peer of this message caused the wait, or the rank at the end
-    /// of a chain of such messages. If the ranks of a chain waited for each other in a circle, the time is left out.
+    /// blocked in a send or a receive. In that case, the peer of this message caused the wait. If the peer was blocked
+    /// too, the rank at the end of the chain of such messages caused the wait. If the ranks of a chain waited for each
+    /// other in a circle, the time is left out.
     std::vector<Wait> causes;
     [[nodiscard]] std::int64_t total_ns() const;
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.
@@ -49,8 +50,8 @@ struct RankWaits {
 /// Says for each rank how long it waited for each other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
 /// it has announced an operation that another member of the process set has not announced. If several members have not
 /// announced it, the time counts as a wait for the member that announces the operation last. A rank also waits if it is
-/// in a blocking send or receive and the peer has not called its side. Pure function. Costs n log n for n operations,
-/// and for `causes` also the length of the longest chain.
+/// in a blocking send or receive and the peer has not called its side. Pure function. The cost is n log n for n
+/// operations; for `causes`, the length of the longest chain of messages is added.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

@@ -111,7 +111,8 @@ private:
             }
         }
         const base::RecordedCounters& counters = recording.counters;
-        // When the file was written, the rank may have counted a message that it had not yet recorded.
+        // The rank may have been writing a record when the file was written, so it may have counted a message that it
+        // had not yet recorded.
         const std::uint64_t others = counters.steps + counters.scopes + counters.messages + counters.parts;
         LastOfRank last{.rank = recording.rank,
                         .host = recording.host,
@@ -142,9 +143,9 @@ private:
         std::vector<Count> counts;  // the counts of the ranks that have called the operation, ordered by rank
     };
 
-    /// The operations of different ranks are matched by name and generation. They cannot be matched by their position
-    /// in a batch: if one rank has begun a batch and another rank has not, the other rank has not recorded the
-    /// position. The result is ordered by the first calls.
+    /// The operations of different ranks are matched by name and generation. They cannot be matched by the position of
+    /// their batch. If one rank has begun a batch and another rank has not, the other rank has not recorded the
+    /// position yet. The result is ordered by the first calls.
     [[nodiscard]] std::vector<PendingOperation> find_pending() const {
         std::vector<Found> found = collect_pending();
         std::vector<PendingOperation> all;
@@ -242,8 +243,8 @@ private:
         return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    /// For a rank that does not wait for the operation: returns whether the rank has called this operation, which has
-    /// then ended there.
+    /// For a rank that does not wait for the operation: returns whether the rank has called the operation. If so, the
+    /// operation has ended on this rank.
     static bool has_called(const Recording& recording, const Found& found) {
         return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
     }
@@ -286,9 +287,9 @@ private:
         return ranks;
     }
 
-    /// Finds pairs of operations of a set where the ranks that called one of them wait for ranks that called the other.
-    /// For each set, a rank is named only once: with the first operation that it called in another order than the other
-    /// ranks.
+    /// Finds pairs of operations of a set: the ranks that called one operation of the pair wait for ranks that called
+    /// the other operation. For each set, a rank is named only once. It is named with the first operation that it
+    /// called in another order than the other ranks.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;

@@ -19,7 +19,7 @@ struct PendingCall {
     std::int32_t rank = 0;
     std::uint64_t ordinal = 0;   ///< the operation's number among all operations that the rank called in this set
     std::int64_t waited_ns = 0;  ///< the time from the call until the operation failed or the file was written
-    bool is_executing = false;   ///< all ranks had called the operation, and it was being executed
+    bool is_executing = false;   ///< all ranks had called the operation, and this rank was executing it
     bool is_launched = false;    ///< the rank had launched the operation on its GPU, and the GPU had not completed it
 };
 
@@ -40,7 +40,7 @@ struct PendingOperation {
     }
 };
 
-/// Two operations of a process set. The ranks that called one of them wait for ranks that called the other.
+/// Two operations of a process set. The ranks that called one operation wait for ranks that called the other operation.
 struct Divergence {
     std::int32_t set_id = 0;
     struct Side {
@@ -80,7 +80,7 @@ struct LastOfRank {
 
 struct Analysis {
     std::int32_t size = 0;
-    std::string reason;                      ///< why the files were written, as the first file says it
+    std::string reason;                      ///< why the files were written; this text comes from the first file
     std::vector<std::int32_t> without_file;  ///< ranks of the job that have no file
     std::vector<LastOfRank> ranks;
     std::vector<Divergence> divergences;

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// At most this many pending operations, and this many sends and receives, are listed. The others are only counted. A
-/// program with one thread has only one of them at a time.
+/// program with one thread has at most one pending operation, send or receive at a time.
 constexpr std::size_t kMostPending = 20;
 
 std::string seconds(std::int64_t ns) {

@@ -63,9 +63,9 @@ private:
                 .other_side = other_side_of(recording.rank, operation)};
     }
 
-    /// Returns whether the other side of the message was called. A receive from any rank has its other side if some
-    /// rank sends to this rank. If no rank does, but the file of some rank is missing, the result is unknown, because
-    /// that rank may be the sender.
+    /// Returns whether the other side of the message was called. For a receive from any rank, the other side is a send
+    /// of any rank to this rank. If there is no such send, but the file of a rank is missing, the result is unknown,
+    /// because that rank may be the sender.
     [[nodiscard]] PendingMessage::OtherSide other_side_of(std::int32_t rank, const RecordedOperation& operation) const {
         const std::int32_t peer = operation.message.peer;
         if (peer >= 0) {

@@ -34,7 +34,7 @@ struct CrossedSends {
 };
 
 struct PendingMessages {
-    std::vector<PendingMessage> messages;  ///< ordered by rank, and for one rank by its calls
+    std::vector<PendingMessage> messages;  ///< ordered by rank; the entries of one rank are in the order of its calls
     std::vector<CrossedSends> crossed;
 };
 

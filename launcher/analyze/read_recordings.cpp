@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All ranks of one job begin within this time. They begin within the start timeout, which is a minute by default; the
-/// limit is longer, because the clocks of the hosts may differ.
+/// All ranks of one job begin within this time. The ranks begin within the start timeout, which is a minute by default.
+/// This limit is longer than a minute, because the clocks of the hosts may differ.
 constexpr std::int64_t kMostApartNs = 600'000'000'000;
 
 Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
@@ -72,7 +72,8 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
             try {
                 others.emplace_back(work);
             } catch (const std::system_error&) {
-                break;  // the limit of processes is reached; the threads that exist already can read all files
+                break;  // the system refuses another thread, because the limit of processes is reached; the threads
+                        // that exist can read all files
             }
         }
         work();

@@ -10,8 +10,8 @@
 
 namespace rueda::launcher {
 
-/// Reads the flight recorder files in a folder, ordered by rank. Fails with InvalidArgument if there are none, if one
-/// is damaged, or if they belong to different jobs.
+/// Reads the flight recorder files in a folder, ordered by rank. Fails with InvalidArgument if the folder has no such
+/// file, if a file is damaged, or if the files belong to different jobs.
 [[nodiscard]] Result<std::vector<base::Recording>> read_recordings(const std::string& folder);
 
 /// Checks that the recordings belong to one job: they contain the same number of ranks of the job, no rank occurs

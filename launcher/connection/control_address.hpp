@@ -25,7 +25,7 @@ struct ControlAddress {
 [[nodiscard]] Result<ControlAddress> parse_control_address(std::string_view text);
 
 /// This text is part of each proof of the secret. If the same secret is used for another purpose, that purpose must
-/// have another text, so that a proof for one purpose is no proof for the other.
+/// have another text. Then a proof for one purpose is not valid for the other purpose.
 inline constexpr std::string_view kHandshakePurpose = "ruedarun and supervisor";
 
 struct ControlListener {
@@ -35,8 +35,8 @@ struct ControlListener {
 
 /// Listens at a new abstract Unix socket, which other hosts cannot reach.
 [[nodiscard]] Result<ControlListener> listen_on_this_host();
-/// Listens at every address of the named interfaces. If none are named, listens at all interfaces except the loopback.
-/// If there are no such addresses, listens at the loopback.
+/// Listens at every address of the named interfaces. If no interface is named, listens at all interfaces except the
+/// loopback. If these have no address, listens at the loopback.
 [[nodiscard]] Result<ControlListener> listen_on_network(const std::vector<std::string>& interfaces);
 
 /// The numeric addresses of both ends of a TCP connection; empty if the connection has ended.

@@ -30,16 +30,16 @@ struct HostProbe {
     bool reached = false;
     std::string problem;  ///< the first line of mpirun's output, if the host was not reached
     std::string version;  ///< the version of ruedarun on that host
-    /// The smallest difference in seconds that the clocks can have: positive if that host's clock is ahead of this
-    /// host's clock, negative if it is behind. It is 0 if that host's time lies between the time of the question and
-    /// the time of the answer, because the clocks may then be equal.
+    /// The smallest difference in seconds that the clocks of that host and of this host can have. It is positive if
+    /// that host's clock is ahead, and negative if that host's clock is behind. It is 0 if that host's time lies
+    /// between the time of the question and the time of the answer, because in this case the clocks may be equal.
     double clock_ahead_seconds = 0;
 };
 
 /// The result of loading an MPI plugin of the library in a separate process.
 struct PluginProbe {
     std::string file;
-    std::string problem;          ///< why the plugin cannot be loaded; empty if it can
+    std::string problem;          ///< why the plugin cannot be loaded; empty if the plugin can be loaded
     bool is_for_open_mpi = true;  ///< false if the plugin is for MPICH or a library with the same ABI
 };
 
@@ -53,7 +53,7 @@ struct PluginFacts {
 struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
-    std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun; no plugin can then be used
+    std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun; in this case no plugin can be used
     GpuFacts gpus;
     std::optional<int> ranks;  ///< the number of ranks that will run on this host
     double usable_cores = 1;
@@ -96,14 +96,15 @@ struct DoctorFacts {
 [[nodiscard]] int exit_status_of(const std::vector<Finding>& findings);
 
 /// Runs `rueda doctor` or `ruedarun --doctor`: examines this machine and the hosts that the options name, and prints
-/// the findings. Returns the exit status, which is 3 if the options, or files that they name, are wrong.
+/// the findings. Returns the exit status. The status is 3 if the options are wrong, or if the options name a file whose
+/// content is wrong.
 [[nodiscard]] int run_doctor(const Options& options);
 
 /// Returns the line that `ruedarun --doctor-echo` prints on another host: a mark, the time, and the version.
 [[nodiscard]] std::string doctor_echo();
 
-/// Finds the line of doctor_echo() in the output of mpirun. `before` and `after` are the times, in seconds of this
-/// host's clock, at which mpirun was started and at which it answered.
+/// Finds the line of doctor_echo() in the output of mpirun. `before` is the time when mpirun was started, `after` the
+/// time when it answered, both in seconds of this host's clock.
 [[nodiscard]] HostProbe read_doctor_echo(const std::string& name, const std::string& text, double before, double after);
 
 inline constexpr const char* kDoctorEchoOption = "--doctor-echo";

@@ -36,8 +36,8 @@ std::string version_in_name(const fs::path& file) {
     return is_version ? version : "";
 }
 
-/// Returns the version of pip's package that owns nvidia/nccl/lib. Beside the folder nvidia lies a folder whose name
-/// contains the version: nvidia_nccl_cu13-2.28.9.dist-info.
+/// Returns the version of pip's package that owns nvidia/nccl/lib. A folder beside the folder nvidia has the version in
+/// its name: nvidia_nccl_cu13-2.28.9.dist-info.
 std::string version_of_package(const fs::path& file) {
     const fs::path packages = file.parent_path().parent_path().parent_path().parent_path();
     constexpr std::string_view kBegin = "nvidia_nccl_";

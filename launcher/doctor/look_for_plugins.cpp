@@ -29,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
-/// The first letter of a child process's answer is one of these three. It says that the plugin is for Open MPI, that it
-/// is for MPICH, or that it cannot be loaded.
+/// The first letter of a child process's answer is one of these three. The letter says that the plugin is for Open MPI,
+/// that the plugin is for MPICH, or that the plugin cannot be loaded.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
 constexpr char kFailed = 'f';

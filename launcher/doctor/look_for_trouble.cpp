@@ -119,7 +119,7 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
-/// Returns the command that runs ruedarun on another host. It uses the same mpirun options as a job.
+/// Returns the command that runs ruedarun on another host. The command uses the same options of mpirun as a job.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
     MpiRequest request;
     request.shares = {{host, 1}};

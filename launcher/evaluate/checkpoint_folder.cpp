@@ -59,12 +59,13 @@ Result<std::vector<FoundCheckpoint>> find_checkpoints(const fs::path& folder, st
 
 Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
     // The name contains the host, because two hosts that share the folder may have processes with the same id. If a
-    // killed process left files in a folder with this name, linking fails, and the program gets the checkpoint itself.
+    // killed process left files in a folder with this name, the links cannot be made, and the program gets the path of
+    // the checkpoint itself.
     const fs::path links = checkpoint.path.parent_path() / fmt::format("evaluate-{}-{}", host_name(), ::getpid());
     KeptCheckpoint kept(links / checkpoint.path.filename(), links);
     std::error_code error = link_files(checkpoint.path, kept.path_);
-    // The training removes the index of a checkpoint before its other files. If the index still exists after the links
-    // were made, all files were linked before the training could remove them.
+    // The training removes the index of a checkpoint before its other files. So if the index still exists after the
+    // links were made, the training had removed none of the other files when they were linked.
     std::error_code unreadable;
     if (!fs::exists(checkpoint.path / base::kCheckpointStateFile, unreadable) && !unreadable) {
         return failure(ErrorCode::invalid_argument,
@@ -82,7 +83,7 @@ KeptCheckpoint::KeptCheckpoint(KeptCheckpoint&& other) noexcept
 
 KeptCheckpoint::~KeptCheckpoint() {
     if (!links_.empty()) {
-        std::error_code ignored;  // if removing the folder fails, it does no harm, because the training ignores it
+        std::error_code ignored;  // a folder that cannot be removed does no harm, because the training ignores it
         fs::remove_all(links_, ignored);
     }
 }

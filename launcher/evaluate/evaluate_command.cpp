@@ -32,13 +32,14 @@ using SecondsPassed = std::chrono::duration<double>;
 
 constexpr int kEvaluationFailed = 1;
 constexpr int kNothingNew = 2;
-constexpr int kSignalled = 128;  ///< as in a shell, the status is this number plus the number of the signal
+/// If a signal ends the command, its status is this number plus the number of the signal, as in a shell.
+constexpr int kSignalled = 128;
 
 struct EvaluateOptions {
     std::string folder;
-    double interval = 2.0;              ///< seconds between two looks at the folder
+    double interval = 2.0;              ///< seconds between two checks of the folder
     double timeout = 0.0;               ///< seconds without a new checkpoint after which the command ends; 0: never
-    std::optional<std::int64_t> until;  ///< the command ends after a checkpoint of this step or a later one
+    std::optional<std::int64_t> until;  ///< the command ends after a checkpoint of this step or of a later step
     bool newest = false;
     std::vector<std::string> program;
 };

@@ -26,7 +26,7 @@ public:
     /// Loads NVML, which may take a second. If NVML cannot be loaded or finds no GPU, take() returns an empty list.
     explicit Gpus(const char* library = base::Nvml::kLibrary);
 
-    /// Reads how busy the GPUs are, unless it has read them very recently. `now_ns` is the current time in
+    /// Reads how busy the GPUs are, unless the last reading was very recent. `now_ns` is the current time in
     /// CLOCK_MONOTONIC.
     void look(std::int64_t now_ns);
     /// Reads the GPUs once more and returns them, ordered by number. The utilization is the average of all readings

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kPerRankWord = "--gpus-per-rank=";
 constexpr std::string_view kShareWord = "--share-gpu";
 
-/// A value of CUDA_VISIBLE_DEVICES is cut at this length. It is used only in messages, which shorten it too.
+/// A value of CUDA_VISIBLE_DEVICES is cut at this length. The value is used only in messages, which shorten it too.
 constexpr std::size_t kLongestShown = 100;
 
 }  // namespace

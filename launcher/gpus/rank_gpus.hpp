@@ -23,8 +23,8 @@ struct RankGpus {
 inline constexpr const char* kGpusPerRankVariable = "RUEDA_GPUS_PER_RANK";
 inline constexpr const char* kShareGpuVariable = "RUEDA_SHARE_GPU";
 
-/// Returns the arguments that tell a supervisor (the parent of a rank) what the user has asked for. Returns none if
-/// each rank sees all GPUs.
+/// Returns the arguments that tell a supervisor (the parent of a rank) what the user has asked for. Returns no
+/// arguments if each rank sees all GPUs.
 [[nodiscard]] std::vector<std::string> words_of(const RankGpus& gpus);
 /// Reads the arguments of words_of(). Other arguments are ignored.
 [[nodiscard]] RankGpus read_rank_gpus(std::span<const std::string> words);
@@ -38,7 +38,7 @@ inline constexpr const char* kShareGpuVariable = "RUEDA_SHARE_GPU";
 [[nodiscard]] Result<std::string> devices_of_rank(const RankGpus& gpus, int local_rank, int local_ranks,
                                                   const std::string& host, const base::VisibleGpus& visible);
 
-/// Writes the GPUs as one line, by which a supervisor reports them to ruedarun.
+/// Writes the GPUs as one line. A supervisor sends this line to ruedarun.
 [[nodiscard]] std::string encode_gpus(const base::VisibleGpus& visible);
 /// Reads the line of encode_gpus(). It accepts any text; missing parts are empty.
 [[nodiscard]] base::VisibleGpus decode_gpus(std::string_view line);

@@ -61,7 +61,7 @@ Result<std::vector<int>> slurm_places(const Environment& environment, std::size_
 }
 
 /// Returns the number of ranks for each host of the allocation. Inside a step, SLURM_TASKS_PER_NODE describes the step,
-/// which may have fewer hosts than the allocation. In this case the number of ranks comes from the hosts' cores
+/// which may have fewer hosts than the allocation. In this case the number of ranks of each host comes from its cores
 /// (`places`).
 Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t hosts,
                                      const std::vector<int>& places) {

@@ -13,8 +13,8 @@
 
 namespace rueda::launcher {
 
-/// Returns the hosts that the user named. If the user named none, returns the hosts of the Slurm allocation, or else
-/// those of SageMaker. Returns nothing if the job is to run only on this host.
+/// Returns the hosts that the user named. If the user named no hosts, returns the hosts of the Slurm allocation. If
+/// there is no allocation, returns the hosts of SageMaker. Returns nothing if the job is to run only on this host.
 [[nodiscard]] Result<std::optional<HostList>> choose_hosts(const Options& options, const Environment& environment,
                                                            const base::FileReader& read);
 

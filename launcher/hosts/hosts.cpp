@@ -79,7 +79,7 @@ Status add_host(std::vector<Host>& hosts, const Host& host) {
         hosts.push_back(host);
         return {};
     }
-    // A line without a number counts as one slot, as in launchers that accept only lists of names.
+    // A line without a number of slots counts as one slot, as in launchers that accept only lists of names.
     known->slots = std::min(kMostSlots, std::max(1, known->slots) + std::max(1, host.slots));
     known->max_slots = std::max(known->max_slots, host.max_slots);
     return {};
@@ -203,7 +203,7 @@ Status wrong_names(std::string_view text) {
 }
 
 /// Appends each number of a range such as "01-03" to each of the names in `beginnings`, and adds the results to
-/// `names`. All numbers have as many digits as the first number of the range.
+/// `names`. Each number is written with as many digits as the first number of the range.
 bool append_range(std::string_view range, const std::vector<std::string>& beginnings, std::vector<std::string>& names) {
     const std::size_t dash = range.find('-');
     const std::string_view low_text = range.substr(0, dash);

@@ -12,7 +12,7 @@
 
 namespace rueda::launcher {
 
-/// The maximum number of hosts. No job has more, and the limit keeps a mistyped range from filling the memory.
+/// The maximum number of hosts. No job has more hosts. Without this limit, a mistyped range could fill the memory.
 inline constexpr std::size_t kMostHosts = 65536;
 
 struct Host {

@@ -12,7 +12,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Gives ranks to the hosts in their order, to each host as many as its capacity allows.
+/// Goes through the hosts in their order, and gives each host as many ranks as its capacity allows.
 Placement fill(const std::vector<Host>& hosts, const std::vector<std::int64_t>& capacities, std::int64_t ranks) {
     Placement placement;
     for (std::size_t i = 0; i < hosts.size() && ranks > 0; ++i) {
@@ -44,7 +44,7 @@ Capacities per_host_capacities(const HostList& list, int per_host) {
     return {std::vector<std::int64_t>(list.hosts.size(), per_host), fmt::format("--processes-per-host {}", per_host)};
 }
 
-/// Divides the ranks equally, for a list without numbers of slots. If there is a remainder, the first hosts get one
+/// For a list without numbers of slots: divides the ranks equally. If there is a remainder, the first hosts get one
 /// rank more.
 Capacities even_capacities(const HostList& list, std::int64_t ranks) {
     const auto hosts = static_cast<std::int64_t>(list.hosts.size());
@@ -61,8 +61,8 @@ Capacities slot_capacities(const HostList& list, std::int64_t ranks) {
     for (const Host& host : list.hosts) {
         slots.most.push_back(std::max(1, host.slots));
     }
-    // If there are more ranks than slots, hosts with max_slots get more ranks: one each, in turn, until all ranks have
-    // a place.
+    // If there are more ranks than slots, hosts with max_slots get more ranks. Each of these hosts in turn gets one
+    // more rank, until all ranks have a host.
     std::int64_t missing = ranks - sum(slots.most);
     for (bool has_room = true; missing > 0 && has_room;) {
         has_room = false;

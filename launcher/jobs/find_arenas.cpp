@@ -59,7 +59,7 @@ std::optional<Holder> holder_of(std::int32_t pid) {
     return Holder{pid, inner != 0 ? inner : pid, process->start_time};
 }
 
-/// Adds the fact that the process `holder` has the file `path` open.
+/// Records that the process `holder` has the file `path` open.
 void add(std::vector<FoundArena>& arenas, const Holder& holder, const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {

@@ -22,8 +22,8 @@ struct FoundArena {
     std::vector<Holder> holders;
 };
 
-/// Searches the open files of all processes of this user on this host, in the order of the process numbers. Processes
-/// that the system does not allow to inspect, or that end during the search, are left out.
+/// Searches the open files of all processes of this user on this host, in the order of the process numbers. A process
+/// is left out if the system does not allow this program to inspect it, or if it ends during the search.
 [[nodiscard]] std::vector<FoundArena> find_arenas();
 
 /// Returns the last number in the line "NSpid:" of /proc/<pid>/status, which is the process's number in its own

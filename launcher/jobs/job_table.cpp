@@ -28,7 +28,8 @@ std::vector<std::int32_t> ranks_of(const JobSample& job) {
     return ranks;
 }
 
-/// Returns the process numbers in the order of the ranks, each once: several ranks may be threads of one process.
+/// Returns the numbers of the ranks' processes in the order of the ranks. Each number occurs only once, although
+/// several ranks may be threads of one process.
 std::vector<std::int32_t> pids_of(const JobSample& job) {
     std::vector<std::int32_t> pids;
     std::set<std::int32_t> seen;

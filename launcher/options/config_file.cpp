@@ -20,7 +20,8 @@ std::ptrdiff_t line_at(std::string_view text, std::size_t position) {
 }
 
 /// Returns the line of the file that contains a name of the outermost object. The JSON library does not report lines,
-/// so this function searches for the name in quotes. If an earlier line contains the same text, it returns that line.
+/// so this function searches for the name in quotes. If an earlier line contains the same text, this function returns
+/// the earlier line.
 std::ptrdiff_t line_of(std::string_view text, const std::string& name) {
     const std::size_t at = text.find('"' + name + '"');
     return at == std::string_view::npos ? 1 : line_at(text, at);

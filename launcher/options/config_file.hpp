@@ -14,9 +14,9 @@ namespace rueda::launcher {
 struct ConfigEntry {
     std::string name;                 ///< the name of the option, without its hyphens
     std::vector<std::string> values;  ///< the option's values; there are several if the option is repeated
-    bool is_switch = false;           ///< whether the file has true or false for the option; `values` is then {"true"}
-                                      ///< or {"false"}
-    std::string place;                ///< the place in the file for errors, for example "job.json:3"
+    bool is_switch = false;  ///< whether the option has the value true or false in the file; if so, `values` is
+                             ///< {"true"} or {"false"}
+    std::string place;       ///< the place in the file for errors, for example "job.json:3"
 };
 
 /// Parses a JSON object whose names are names of options: {"np": 4, "hosts": "a:2,b:2", "x": {"MODE": "fast"}}. C++

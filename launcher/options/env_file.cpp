@@ -77,7 +77,8 @@ bool looks_like_a_secret(std::string_view name) {
     std::string_view rest = name;
     while (!rest.empty()) {
         const std::string_view word = take_until(rest, '_');
-        // PWD alone is the shell's working directory, but as a part of a name (DB_PWD) it means a password.
+        // The name PWD means the shell's working directory. But if PWD is only a part of a name (DB_PWD), it means a
+        // password.
         const bool is_folder = word == name && base::equal_ignoring_case(word, "PWD");
         if (!is_folder && std::any_of(kWords.begin(), kWords.end(), [word](std::string_view secret) {
                 return base::equal_ignoring_case(word, secret);

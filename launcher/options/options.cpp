@@ -196,7 +196,7 @@ private:
     }
 
     /// Divides the arguments into ruedarun's options and the program with its arguments. CLI11 cannot do this: it would
-    /// take an unknown option for the program, and would take arguments of the program for ruedarun's options.
+    /// treat an unknown option as the program, and the arguments of the program as options of ruedarun.
     Status find_program(std::span<const std::string> arguments) {
         std::size_t at = 0;
         while (at < arguments.size()) {
@@ -337,7 +337,8 @@ private:
         });
     }
 
-    /// Puts the options of the configuration file before those of the command line. The later ones take precedence.
+    /// Puts the options of the configuration file before those of the command line. If an option occurs twice, the
+    /// later one counts.
     Status read_config() {
         const std::optional<std::string> name = config_name();
         if (!name) {
@@ -462,7 +463,8 @@ private:
         all.insert(all.end(), more.begin(), more.end());
     }
 
-    /// Puts variables from horovodrun's flags and from files before those of -x. Later ones take precedence.
+    /// Puts variables from horovodrun's flags and from files before those of -x. If a variable occurs twice, the later
+    /// one counts.
     Status read_env_files() {
         append(options_.exported, from_horovod_);
         for (const std::string& name : raw_.env_files) {

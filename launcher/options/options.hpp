@@ -14,8 +14,8 @@
 
 namespace rueda::launcher {
 
-/// The maximum number of ranks on one host. It is larger than the number of cores of any host. It is small enough that
-/// a typing error does not fill the table of processes.
+/// The maximum number of ranks on one host. No host has so many cores. The limit exists because a typing error must not
+/// fill the table of processes.
 inline constexpr int kMostRanksOfAHost = 1024;
 /// The maximum number of ranks of a job. ruedarun has a connection to every rank, and would run out of descriptors with
 /// more ranks.
@@ -25,7 +25,7 @@ inline constexpr int kMostRanks = 16384;
 inline constexpr int kMostGpusOfARank = 256;
 
 /// How long the other ranks may continue after a rank failed. They need some time to print their errors. But the time
-/// must be short, because the user waits meanwhile.
+/// must be short, because the user waits for the end of the job.
 inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
 /// How long the ranks may continue after an abort of the job. This time is shorter than kDefaultGrace, because ruedarun
 /// has already notified every rank that it can reach.

@@ -21,10 +21,10 @@ namespace rueda::launcher {
 namespace {
 
 /// If the queue has more bytes than this, ruedarun stops reading the ranks' output, so a rank that writes more must
-/// wait. This many bytes are enough to keep a terminal busy.
+/// wait. This number of bytes is enough, because a terminal needs some time to show them.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
-/// The size in bytes of a write that does not block if poll() has reported that the pipe is writable (PIPE_BUF).
+/// If poll() has reported that a pipe is writable, a write of this many bytes (PIPE_BUF) does not block.
 constexpr std::size_t kSafeWrite = 4096;
 
 constexpr std::size_t kReadSize = std::size_t{64} << 10;

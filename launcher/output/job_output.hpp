@@ -114,7 +114,8 @@ public:
     }
     /// Prints a message of ruedarun itself on standard error.
     void say(std::string_view line);
-    /// How many texts on standard error came from ranks or mpirun, and not from ruedarun itself.
+    /// The number of texts on standard error that came from ranks or from mpirun. Texts of ruedarun itself are not
+    /// counted.
     [[nodiscard]] std::size_t foreign_errors() const { return error_.lines() - own_lines_ + passed_on_; }
     /// Writes text of another program (mpirun) to standard error without changes.
     void pass_on_error(std::string_view bytes) {

@@ -36,7 +36,7 @@ public:
         command_.words = {launcher.path};
     }
 
-    /// Adds the words, unless the user has given mpirun an argument for the same subject: an argument that begins with
+    /// Adds the words, unless the user has given mpirun an argument for the same subject. Such an argument begins with
     /// `subject` after its leading hyphens.
     void add(std::string_view subject, std::initializer_list<std::string> words, const std::string& reason) {
         if (user_speaks_of(subject)) {
@@ -175,8 +175,8 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
                     "the same for a rank that was killed");
     }
     add_open_mpi_network(builder, request, is_prrte);
-    // -x gets only names; mpirun takes the values from its own environment. If -x got values, mpirun would cut them at
-    // a ';'.
+    // -x gets only names; mpirun takes the values from its own environment. If -x got values, mpirun would cut off a
+    // value at a ';'.
     for (const std::string& name : request.travelling) {
         builder.add_plain({"-x", name});
     }

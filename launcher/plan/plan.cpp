@@ -27,22 +27,24 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment. They may
-/// come from another job. Every rank of this job would then believe that it is the same rank of the other job.
+/// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment. These
+/// variables may come from another job: if they stayed, every rank of this job would take the same rank number from
+/// them.
 constexpr std::array<std::string_view, 11> kIdentityVariables = {
     "RUEDA_RANK",         "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK",       "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
     kGpusPerRankVariable,
 };
 
-/// Other hosts get the variables whose names begin like this. They also get the variables that are named below, the
-/// variables that ruedarun sets, and the variables that -x names, but no others.
+/// Other hosts get the variables whose names begin with one of these texts. They also get the variables that are named
+/// below, the variables that ruedarun sets, and the variables that -x names. They get no other variables.
 constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
     "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
     "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
 constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
 
-/// These variables contain the name of this host. They are not sent to other hosts, where the name would be wrong.
+/// These variables contain the name of this host. They are not sent to other hosts, because the name would be wrong
+/// there.
 constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
     "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 
@@ -144,7 +146,8 @@ private:
     [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
 
     /// Adds a note if ruedarun runs in the shell of `srun -n 4 --pty bash`. This shell has the variables of one of
-    /// several ranks, so the user may expect that ruedarun becomes this rank. But ruedarun starts the ranks itself.
+    /// several ranks, so the user may expect that ruedarun runs the program as this rank. But ruedarun starts all ranks
+    /// itself.
     void note_shell_of_srun() {
         const std::string tasks = text_of(around_.environment, "SLURM_STEP_NUM_TASKS");
         if (is_in_shell_of_srun(around_.environment) && !tasks.empty() && tasks != "1") {
@@ -307,8 +310,8 @@ private:
         }
     }
 
-    /// Adds a note if RUEDA_GPUS_PER_RANK was removed. A user may have set it, because a script gives each rank its
-    /// GPUs.
+    /// Adds a note if RUEDA_GPUS_PER_RANK was removed. The user may have set this variable because a script of the user
+    /// gives each rank its GPUs.
     void note_forgotten_gpus() {
         if (around_.environment.contains(kGpusPerRankVariable) && !exports(kGpusPerRankVariable) &&
             !options_.gpus_per_rank) {
@@ -441,7 +444,7 @@ private:
         return {};
     }
 
-    /// Checks Rueda's settings. A wrong setting is then reported once, and not by every rank.
+    /// Checks Rueda's settings. So a wrong setting is reported once, and not by every rank.
     Status check_settings() {
         const Result<base::Config> config =
             base::read_config(base::environment_of(changed_environment(around_.environment, plan_.environment)));
@@ -468,9 +471,9 @@ private:
         request.program = {around_.own_path, kSupervisorOption};
         const std::vector<std::string> about_gpus = words_of(plan_.gpus);
         request.program.insert(request.program.end(), about_gpus.begin(), about_gpus.end());
-        // If a user pastes the printed command, no ruedarun controls the job. The parent process of each rank (its
-        // supervisor) then sets torchrun's variables itself, except those whose names are added here to the
-        // supervisor's arguments.
+        // If a user pastes the printed command, no ruedarun controls the job. In this case, the parent process of each
+        // rank (its supervisor) sets torchrun's variables itself. It leaves out the variables whose names are added
+        // here to its arguments.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {
                 request.program.emplace_back(name);

@@ -68,8 +68,8 @@ struct LaunchPlan {
                                                ///< parent) and program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
     RankGpus gpus;
-    /// For each rank the value of CUDA_VISIBLE_DEVICES. Empty if each rank sees all GPUs, or if ranks are on other
-    /// hosts, whose GPUs are known only when the hosts have reported.
+    /// For each rank the value of CUDA_VISIBLE_DEVICES. Empty if each rank sees all GPUs. Also empty if ranks are on
+    /// other hosts, because the GPUs of these hosts are known only when the hosts have reported them.
     std::vector<std::string> devices;
     std::vector<std::string> program;
     OutputMode output = OutputMode::prefixed;
@@ -96,13 +96,13 @@ struct LaunchPlan {
 /// The hidden option by which mpirun starts ruedarun as the supervisor (parent process) of a rank.
 inline constexpr const char* kSupervisorOption = "--rank-supervisor";
 
-/// The variable that tells supervisors (parents of ranks) at which address ruedarun listens, and the secret by which
-/// they identify themselves (control_address.hpp).
+/// The variable that gives the supervisors (the parents of ranks) two things: the addresses at which ruedarun listens,
+/// and the secret of the job (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 
 /// The variable that tells `rueda top` the hosts of a job on several hosts. Its value consists of a token that no other
-/// job has, and of the hosts, for example "3f0c…@a,b". Both are in one variable, because each variable has to be sent
-/// to the other hosts.
+/// job has, and of the hosts, for example "3f0c…@a,b". Both are in one variable, so that only one variable has to be
+/// sent to the other hosts.
 inline constexpr const char* kJobVariable = "RUEDARUN_JOB";
 
 /// The variable with the number of the attempt, counted from 0. Programs can find out from it that they were restarted.

@@ -46,8 +46,8 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
 /// Lets the ranks find each other through a socket, which is possible if all of them are on one host.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    // Rank 0 replaces the asterisk by random digits. The rest of the name is known to every user of the host, so
-    // another user could listen there before rank 0 does.
+    // Rank 0 replaces the asterisk by random digits. Without these digits, every user of the host could compute the
+    // name, and could listen at this socket before rank 0 does.
     const std::string place = fmt::format("@rueda-slurm-{}-{}.{}-*", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
                                           text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
@@ -70,8 +70,9 @@ std::string first_host_of_step(const Environment& environment) {
 
 /// Returns a port that all tasks of the step can compute without communication. If Slurm has reserved ports for the
 /// step (MpiParams=ports=), the result is the first reserved port. Otherwise the port is computed from the numbers of
-/// job and step, so that steps of one job, and jobs with similar numbers, get different ports. The range is below the
-/// ports that Linux gives to programs that ask for any port (32768 and above). The number of the job is multiplied by
+/// job and step, so that steps of one job, and jobs with similar numbers, get different ports. All these ports are
+/// below 32768, because Linux gives the ports from 32768 on to programs that ask for any port. The number of the job is
+/// multiplied by
 /// 61. Because 61 has no common factor with kCount, jobs with different numbers modulo kCount get different ports.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
@@ -85,7 +86,7 @@ std::uint16_t master_port_of_step(const Environment& environment) {
     return static_cast<std::uint16_t>(kFirst + (job % kCount * 61 + step % kCount) % kCount);
 }
 
-/// Sets the variables of torchrun. No process reserves the port, because each ruedarun becomes the program.
+/// Sets the variables of torchrun. No process reserves the port, because each ruedarun replaces itself by the program.
 void set_torch_variables(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
     if (!options.torch_variables) {
         task.reasons.emplace_back("the variables of torchrun are not set: --no-torch-variables");
@@ -207,8 +208,8 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         return std::optional<SrunTask>();
     }
     if (is_in_shell_of_srun(environment)) {
-        // `srun --pty` connects only task 0 to the terminal. In task 0, srun runs a shell, in which the user may type
-        // ruedarun. In any other task, srun has started ruedarun directly, which is an error.
+        // `srun --pty` connects only task 0 to the terminal. In task 0, srun runs a shell, and the user may type
+        // ruedarun in this shell. In any other task, srun has started ruedarun directly, which is an error.
         if (*rank != 0) {
             return failure(ErrorCode::invalid_argument,
                            "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "

@@ -10,8 +10,8 @@
 
 namespace rueda::launcher {
 
-/// What ruedarun does if srun starts it once for each rank: `srun -n 4 ruedarun ./program`. It starts no job. It sets
-/// the variables that the program needs, and then becomes the program (exec).
+/// What ruedarun does if srun starts it once for each rank: `srun -n 4 ruedarun ./program`. Each ruedarun starts no
+/// job. It sets the variables that the program needs, and then replaces itself by the program (exec).
 struct SrunTask {
     std::vector<EnvironmentChange> environment;
     std::vector<std::string> reasons;
@@ -22,9 +22,9 @@ struct SrunTask {
 /// task. But the other tasks of the step do not run the commands that a user types into the shell.
 [[nodiscard]] bool is_in_shell_of_srun(const Environment& environment);
 
-/// Returns the task if srun started this process as one of several tasks. Returns nothing otherwise, and in the shell
-/// of `srun --pty`. `cores` is the number of usable cores. Fails with InvalidArgument if the ranks could not find each
-/// other, or if the options ask for a different job than the one that srun has started.
+/// Returns the task if srun started this process as one of several tasks. In all other cases returns nothing, also in
+/// the shell of `srun --pty`. `cores` is the number of usable cores. Fails with InvalidArgument if the ranks could not
+/// find each other, or if the options ask for a different job than the one that srun has started.
 [[nodiscard]] Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment,
                                                              double cores);
 

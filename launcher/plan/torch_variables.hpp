@@ -25,8 +25,8 @@ struct TorchPlace {
 /// The value of MASTER_ADDR for a job whose ranks are all on one host.
 inline constexpr const char* kMasterOfOneHost = "127.0.0.1";
 
-/// The address at which rank 0 listens for the other ranks. Port 0 means that there is no address; MASTER_ADDR and
-/// MASTER_PORT are then not set.
+/// The address at which rank 0 listens for the other ranks. Port 0 means that there is no address. In this case
+/// MASTER_ADDR and MASTER_PORT are not set.
 struct MasterAddress {
     std::string host;
     std::uint16_t port = 0;
@@ -41,7 +41,7 @@ inline constexpr std::array<std::string_view, 9> kTorchVariables = {
     "RANK",      "WORLD_SIZE",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "GROUP_RANK",
     "NODE_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/// Returns the names of those variables in an environment which torchrun or ruedarun may have set: kTorchVariables,
+/// Returns the names of variables of an environment that torchrun or ruedarun may have set: kTorchVariables,
 /// TORCHELASTIC_*, and three names that begin with ROLE_. If a rank of another job starts this job, these variables
 /// describe the other job and must be removed. For example, TORCHELASTIC_USE_AGENT_STORE says that torchrun itself
 /// listens at MASTER_PORT.

@@ -34,8 +34,8 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
                                                         "HYDRA_LAUNCHER_EXEC",
                                                         "I_MPI_HYDRA_BOOTSTRAP",
                                                         "I_MPI_HYDRA_BOOTSTRAP_EXEC"};
-/// If --mpi-args contain one of these texts, mpirun may connect by another program than ssh, or may read from a file by
-/// which program it connects.
+/// If --mpi-args contain one of these texts, mpirun may connect by another program than ssh, or may read the name of
+/// that program from a file.
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 

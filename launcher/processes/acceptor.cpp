@@ -16,7 +16,8 @@ namespace rueda::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{10};
-/// The longest pause after a failed accept. Supervisors wait much longer for an answer, so the pause does no harm.
+/// The longest pause after a failed accept. Supervisors wait much longer than this for an answer, so the pause does no
+/// harm.
 constexpr std::chrono::milliseconds kLongestPause{1000};
 
 /// Whether accept4() failed because descriptors or memory are used up. In that case, ruedarun can only wait until some

@@ -14,8 +14,8 @@ namespace rueda::launcher {
 
 /// Accepts connections on listening sockets, in an event loop.
 ///
-/// If descriptors or memory are used up, a connection cannot be accepted and stays in the kernel's queue, and poll()
-/// would report it again at once. The acceptor therefore ignores its sockets for a while: first for 10 ms, and after
+/// If descriptors or memory are used up, a connection cannot be accepted and stays in the kernel's queue. poll() would
+/// report this connection again at once, so the acceptor ignores its sockets for a while: first for 10 ms, and after
 /// each further failure twice as long, up to a second. It prints one line for each shortage.
 ///
 /// Threads: only one thread may use an object.

@@ -56,7 +56,8 @@ public:
         set.wake_at(deadline_);
     }
 
-    /// Whether the program must be ended: its output has ended, its time limit has passed, or it has written too much.
+    /// Whether the program must be ended. This is so if its output has ended, if its time limit has passed, or if it
+    /// has written too much.
     [[nodiscard]] bool is_over() const {
         return run_.in_time || Clock::now() >= deadline_ || run_.text.size() >= kLongestText;
     }

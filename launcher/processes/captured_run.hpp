@@ -22,7 +22,8 @@ struct CapturedRun {
 
 struct CaptureTimes {
     std::chrono::milliseconds each;
-    /// the time limit for all programs together; after it, running programs are ended and no others are started
+    /// the time limit for all programs together; when it has passed, running programs are ended, and no other programs
+    /// are started
     std::chrono::milliseconds all;
 };
 

@@ -70,8 +70,7 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     }
 }
 
-/// Restores the default action of signals that ruedarun ignores. The program would otherwise inherit that they are
-/// ignored.
+/// Restores the default action of signals that ruedarun ignores. Otherwise the program would ignore these signals too.
 void restore_signals() {
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGXFSZ, SIG_DFL);

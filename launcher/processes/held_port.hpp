@@ -12,9 +12,10 @@ namespace rueda::launcher {
 /// A TCP port of this host that is reserved for the program of rank 0, which listens at it later (MASTER_PORT).
 ///
 /// A socket reserves the port: it is bound to the port, does not listen, and allows reuse of its address. While this
-/// socket is open, the kernel does not give the port to a process that asks for any port, for example another ruedarun.
-/// A program can still bind exactly this port and listen if it sets SO_REUSEADDR, as PyTorch's store does (seen with
-/// Linux 6.18, for IPv4 and IPv6). Nothing prevents a different program from asking for exactly this port too.
+/// socket is open, the kernel does not give the port to a process that asks for an arbitrary free port, such as another
+/// ruedarun. A program can still bind exactly this port and listen if it sets SO_REUSEADDR, as PyTorch's store does
+/// (seen with Linux 6.18, for IPv4 and IPv6). But another program can also ask for exactly this port, and nothing
+/// prevents that.
 struct HeldPort {
     base::UniqueFd socket;
     std::uint16_t port = 0;  ///< the reserved port; 0 if no port could be reserved

@@ -47,8 +47,8 @@ public:
 
     /// Call this before the process starts.
     void begin() { before_ = count_oom_kills(read_); }
-    /// Call this once for each process, after its end. (The kernel increments the count before it kills.) `sent_by_us`
-    /// says that ruedarun, or the process's parent, sent SIGKILL; the result is then empty.
+    /// Call this once for each process, after its end. (The kernel increments the count before it kills a process.)
+    /// `sent_by_us` says that ruedarun, or the process's parent, sent SIGKILL. In this case the result is empty.
     [[nodiscard]] OomKills look(int wait_status, bool sent_by_us) const {
         return is_kill(wait_status) && !sent_by_us ? grown(before_, count_oom_kills(read_)) : OomKills();
     }

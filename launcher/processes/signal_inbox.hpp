@@ -27,7 +27,7 @@ public:
     [[nodiscard]] int fd() const { return fd_.value(); }
     /// Returns the next signal, or nothing if none has arrived.
     [[nodiscard]] std::optional<signalfd_siginfo> take();
-    /// The signal mask from before open(). Child processes start with it.
+    /// The signal mask that this thread had before open(). Child processes start with it.
     [[nodiscard]] const sigset_t& original_mask() const { return original_mask_; }
 
 private:

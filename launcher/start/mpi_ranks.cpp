@@ -73,7 +73,8 @@ Status MpiRanks::start(JobOutput& output) {
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
         // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended.
-        // mpirun's long messages say the same, and among them the user would not notice ruedarun's lines.
+        // mpirun's messages say the same, and they are so long that the user would not notice ruedarun's lines between
+        // them.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
@@ -107,7 +108,8 @@ void MpiRanks::add_to(base::PollSet& set) {
     }
 }
 
-/// Takes a supervisor that has proved the secret. If its rank is wrong or connected already, the link is closed.
+/// Takes a supervisor that has proved that it knows the secret of the job. If its rank is wrong or connected already,
+/// the link is closed.
 void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
     const Greeting greeting = parse_greeting(hello.payload);
     const bool is_ours = hello.value >= 0 && hello.value < plan_.ranks;
@@ -261,7 +263,7 @@ void MpiRanks::lose(int rank) {
     if (!is_on_this_host()) {
         output_->close_remote_rank(rank);
     }
-    RankEnd end = end_of(rank, SIGKILL);  // the real wait status is unknown; a kill by SIGKILL is the most likely one
+    RankEnd end = end_of(rank, SIGKILL);  // the real wait status is unknown; most likely SIGKILL killed the program
     end.lost = true;
     end_rank(std::move(end));
 }

@@ -15,10 +15,10 @@
 
 namespace rueda::launcher {
 
-/// Ranks that mpirun starts, on this host or on several. Each rank has a supervisor as its parent (supervisor.hpp),
-/// which reports to ruedarun over a FrameLink. If all ranks are on this host, the link is a Unix socket. Over this
-/// socket, each rank gets ruedarun's descriptors for its output, for example the terminal. If there are several hosts,
-/// the link is a TCP connection, and the supervisor sends the rank's output over it.
+/// Ranks that mpirun starts, on one or several hosts. Each rank has a supervisor as its parent (supervisor.hpp), which
+/// reports to ruedarun over a FrameLink. If all ranks are on this host, the link is a Unix socket. Over this socket,
+/// each rank gets ruedarun's descriptors for its output, for example the terminal. If there are several hosts, the link
+/// is a TCP connection, and the supervisor sends the rank's output over it.
 class MpiRanks final : public RankGroup {
 public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
@@ -80,9 +80,9 @@ private:
     TimePoint link_deadline_;   ///< after release(): when all links must have ended
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
-    bool welcomed_ = false;          ///< whether the supervisors were told to start their programs
-    bool start_failed_ = false;      ///< whether something failed before the programs were started; they are then not
-                                     ///< started at all
+    bool welcomed_ = false;      ///< whether the supervisors were told to start their programs
+    bool start_failed_ = false;  ///< whether something failed before the programs were started; if so, the programs are
+                                 ///< not started at all
     std::uint16_t master_port_ = 0;  ///< the port that rank 0's supervisor reported; 0: none
 };
 

@@ -22,7 +22,8 @@ public:
     /// has to clean up.
     static constexpr std::chrono::milliseconds kLeaves{2000};
     /// How long to wait instead of kLeaves if a rank has failed. After a failure, Open MPI 4 on several hosts often
-    /// does not exit, because its parameters tell it not to kill the other ranks. Only SIGKILL ends it.
+    /// does not exit, because ruedarun has told it by parameters not to kill the other ranks. Only SIGKILL ends such an
+    /// mpirun.
     static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
 
     /// The object calls this with the text that mpirun writes to its standard error. mpirun's standard output is

@@ -38,7 +38,7 @@ bool Newcomers::make_room() {
     const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
                                      [](const auto& newcomer) { return newcomer->proving.is_open(); });
     if (oldest == newcomers_.end()) {
-        return false;  // all newcomers have proved the secret
+        return false;  // there is no newcomer to close: all newcomers have proved that they know the secret
     }
     (*oldest)->close();  // add_to() removes the newcomer later, because a callback that runs now may refer to it
     return true;

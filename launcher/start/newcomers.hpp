@@ -19,21 +19,25 @@ namespace rueda::launcher {
 struct NewcomerLimits {
     /// The maximum number of newcomers.
     std::size_t most = 4096;
-    /// How long a new connection may take to prove the secret and to send its first frame, the hello.
+    /// How long the process at a new connection may take to prove that it knows the secret, and to send its first
+    /// frame, the hello.
     std::chrono::milliseconds time{10000};
 };
 
 /// The connections to ruedarun whose processes have not yet named their ranks. Any process of the network may make such
-/// a connection. Until it has proved the secret of the job, only the messages of the handshake are read. A connection
-/// that proves nothing is closed, and the job does not notice it. Threads: only one thread may use an object.
+/// a connection. Until the process has proved that it knows the secret of the job, only the messages of the handshake
+/// are read. If the process does not prove it, the connection is closed, and the job does not notice the process.
+/// Threads: only one thread may use an object.
 class Newcomers {
 public:
-    /// The object calls this with each connection that has proved the secret and has sent its hello.
+    /// The object calls this with each connection whose process has proved that it knows the secret, and has sent its
+    /// hello.
     using OnHello = std::function<void(FrameLink link, const Frame& hello)>;
 
     Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits = NewcomerLimits());
-    /// Takes a new connection. If there are too many newcomers, closes the oldest one that has not proved the secret. A
-    /// supervisor proves the secret at once, so the closed connection is that of a process outside the job.
+    /// Takes a new connection. If there are too many newcomers, closes the oldest connection whose process has not
+    /// proved that it knows the secret. A supervisor proves this at once, so the closed connection is that of a process
+    /// outside the job.
     void accept(base::UniqueFd socket);
     void add_to(base::PollSet& set);
     /// Closes the connections whose time has passed.

@@ -87,8 +87,8 @@ Status FrameLink::send_descriptors(std::span<const int> fds) {
     std::string bytes(bytes_of_header(header));
     bytes += sending_ ? sending_->next(bytes_of_header(header), "") : "";
     iovec part{bytes.data(), bytes.size()};
-    // Before this frame, only the messages of the handshake were sent. So the whole frame fits into the socket's send
-    // buffer.
+    // Before this frame, only the short messages of the handshake were sent. So the socket's send buffer is almost
+    // empty, and the whole frame fits into it.
     if (base::send_with_descriptors(socket_.value(), {&part, 1}, fds) != static_cast<ssize_t>(bytes.size())) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }

@@ -27,8 +27,9 @@ struct Frame {
 };
 
 /// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks.
-/// Frames that cannot be sent now go into a queue. If the other side has proved the secret of the job, each frame ends
-/// with a code, and a frame with a wrong code closes the link. Threads: only one thread may use an object.
+/// Frames that cannot be sent now go into a queue. If the other side has proved that it knows the secret of the job,
+/// each frame ends with a code. When a frame with a wrong code arrives, the link is closed. Threads: only one thread
+/// may use an object.
 class FrameLink {
 public:
     /// The largest payload of one frame, in bytes. A longer text is sent in several frames.
@@ -37,8 +38,9 @@ public:
     /// example the sender of a program's output.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
-    /// The time limit of expect_answers(). The kernel of the other host acknowledges data, so a busy process causes no
-    /// delay. The limit allows three retransmissions, for a network that is only congested.
+    /// The time limit of expect_answers(). The kernel of the other host acknowledges data, and not the process there.
+    /// So if the process is busy, this causes no delay. The limit allows three retransmissions, for a network that is
+    /// only congested.
     static constexpr std::chrono::milliseconds kAnswerTime{2000};
 
     FrameLink() = default;

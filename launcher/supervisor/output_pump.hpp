@@ -25,7 +25,7 @@ public:
     /// Allows `bytes` more bytes of output to be sent. Call this when ruedarun has acknowledged this number of bytes.
     void add_credit(std::int32_t bytes) { credit_ += bytes; }
     /// Sends all output in the pipes, even if ruedarun has not allowed more output. The pipes are small, so this is not
-    /// much.
+    /// much output.
     void drain(FrameLink& link);
     /// Closes both streams. If the program writes afterwards, it gets SIGPIPE.
     void close();

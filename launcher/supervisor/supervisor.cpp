@@ -75,8 +75,8 @@ public:
             return 1;
         }
         adopt_orphans();
-        // If mpirun is killed, its children continue to run. Therefore this process asks the kernel for a signal in
-        // this case.
+        // If mpirun is killed, its children continue to run. Therefore this process asks the kernel to send it a signal
+        // when mpirun is killed.
         ::prctl(PR_SET_PDEATHSIG, SIGTERM);
         connect();
         while (!done_) {
@@ -211,7 +211,8 @@ private:
                 pump_.add_credit(frame.value);
                 break;
             case FrameKind::leave:
-                exit_status_ = 0;  // ruedarun prints the real status; with 0, mpirun prints no error of its own
+                exit_status_ = 0;  // ruedarun prints the real status; because this process returns 0, mpirun prints no
+                                   // error of its own
                 done_ = true;
                 break;
             default:

@@ -9,9 +9,9 @@ namespace rueda::launcher {
 
 /// Runs `ruedarun --rank-supervisor [NAME …] -- program …`, which mpirun starts in the place of each rank. Returns the
 /// exit status. The supervisor connects to the ruedarun that RUEDARUN_CONTROL names, starts the program as its child,
-/// and reports how the program ends. It runs until ruedarun says that the job is over. For mpirun, therefore, no rank
-/// ends early, and mpirun does not kill the other ranks after a failure. The program gets mpirun's environment and
-/// initialises MPI itself.
+/// and reports how the program ends. It runs until ruedarun says that the job is over. So mpirun sees no rank that ends
+/// early, and does not kill the other ranks after a failure. The program gets mpirun's environment and initialises MPI
+/// itself.
 ///
 /// Without RUEDARUN_CONTROL (for example if a user pasted a command of --dry-run), the supervisor only runs the
 /// program. It then sets the variables of torchrun, except those listed as NAME.

@@ -33,7 +33,8 @@ base::StepSpan parse_steps(std::string_view text) {
 
 /// Parses a text such as "2 /sys/fs/cgroup/memory.events".
 OomKills parse_kills(std::string_view text) {
-    // advice follows the path in the message; with a longer path, the advice would not fit into the message
+    // the message also contains advice after the path; if the path were longer, the advice would not fit into the
+    // message
     constexpr std::size_t kLongestPath = 256;
     const auto processes = base::parse_integer<std::uint64_t>(take_until(text, ' '));
     return processes.value_or(0) == 0 ? OomKills() : OomKills{*processes, base::printable(text, kLongestPath)};

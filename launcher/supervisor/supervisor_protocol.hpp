@@ -18,7 +18,7 @@ enum class FrameKind : std::uint32_t {
                        ///< (torch_variables.hpp)
     started = 3,       ///< from the supervisor; value: the program's pid
     start_failed = 4,  ///< from the supervisor, as its last frame; value: the errno of the failed start
-    ended = 5,         ///< from the supervisor; value: the program's wait status, payload: the rest of its RankEnd
+    ended = 5,         ///< from the supervisor; value: the program's wait status, payload: from encode_report()
     deliver = 6,       ///< from ruedarun: send the signal `value` to the program
     leave = 7,         ///< from ruedarun: all ranks have ended, so the supervisor must exit
     rank_ended = 8,    ///< from ruedarun: another rank has ended; payload: the notification for the program
@@ -32,7 +32,8 @@ enum class FrameKind : std::uint32_t {
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
-/// frames in order. Without this limit, a report could wait behind much output that ruedarun cannot print yet.
+/// frames in order. Without this limit, a frame that reports the end of a rank could wait behind much output that
+/// ruedarun cannot print yet.
 inline constexpr std::int32_t kOutputCredit = 128 << 10;
 
 inline constexpr std::int32_t kStandardOutput = 1;
@@ -43,7 +44,7 @@ struct Greeting {
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
     std::string host_key;           ///< this text is equal for all ranks of one host (network.hpp)
-    std::string gpus;               ///< the GPUs that this host shows (rank_gpus.hpp); empty if they are not divided
+    std::string gpus;  ///< the GPUs that CUDA shows on this host (rank_gpus.hpp); empty if they are not divided
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);

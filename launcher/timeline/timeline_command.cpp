@@ -36,9 +36,9 @@ int refuse_files(const std::string& text) {
     return static_cast<int>(TimelineExit::failed);
 }
 
-/// The file that the user named. If it is a regular file, it may be one of the parts that are merged. So it keeps its
-/// old content until the merge is complete, and is then replaced as a whole. Any other file, for example /dev/stdout,
-/// must not be replaced, and is written directly. Threads: one.
+/// The file that the user named. If it is a regular file, it may be one of the parts that are merged. So the file keeps
+/// its old content until the merge is complete, and is replaced as a whole after that. Any other file, for example
+/// /dev/stdout, must not be replaced, and is written directly. Threads: one.
 class OutputFile {
 public:
     Status open(const std::string& path) {

@@ -12,8 +12,8 @@
 
 namespace rueda::launcher {
 
-/// An interval during which a job is watched. A sample is taken at each end of the interval. Between the two, the
-/// ranks' activities are looked at repeatedly. Threads: one.
+/// An interval during which a job is watched. A sample is taken at each end of the interval. Between the two samples,
+/// this object checks repeatedly what the ranks are doing. Threads: one.
 class Interval {
 public:
     Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length);
@@ -21,7 +21,7 @@ public:
     Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length, TopSample last);
 
     [[nodiscard]] bool is_over() const;
-    /// How long to wait before look_if_due() is called again.
+    /// How long the caller must wait before it calls look_if_due() again.
     [[nodiscard]] std::chrono::nanoseconds until_next_look() const;
     void look_if_due();
     /// Takes the second sample, compares it with the first one, and returns the result. After this, end() returns the
@@ -40,7 +40,7 @@ private:
     std::vector<std::vector<Look>> looks_;
 };
 
-/// Watches a job in one interval after another. The first interval is short, so that the first picture comes early.
+/// Watches a job in one interval after another. The first interval is short, so that the user soon sees a first result.
 /// Threads: one.
 class JobWatch {
 public:

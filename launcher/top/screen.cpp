@@ -28,7 +28,7 @@ constexpr std::size_t kShownWaits = 2;
 constexpr std::size_t kProgramBytes = 60;
 
 /// A column that is left out on a narrow terminal. It is left out if the column DOING would otherwise be narrower than
-/// `room_of_doing`, and also narrower than DOING's longest text.
+/// `room_of_doing` and narrower than its longest text.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;
@@ -63,8 +63,8 @@ std::string name_of(std::int32_t whom) {
     return whom == kOtherHosts ? "other hosts" : whom == kAnyRank ? "any rank" : fmt::format("rank {}", whom);
 }
 
-/// Returns the ranks that this rank waited for, for example "rank 2". If there are several, the text also has the part
-/// of the interval for each of them, for example "rank 2 40%, rank 3 10%".
+/// Returns the ranks that this rank waited for, for example "rank 2". If the rank waited for several ranks, the text
+/// also says for each of them which part of the interval the wait took, for example "rank 2 40%, rank 3 10%".
 std::string waited_for(const RankRow& row) {
     const double all = [&row] {
         std::int64_t sum = 0;
@@ -178,7 +178,8 @@ std::optional<double> over_rows(const std::vector<RankRow>& rows, std::optional<
     return count == 0 ? std::nullopt : std::optional(is_average ? sum / count : sum);
 }
 
-/// Returns the average time of a step. If some ranks are in a long step, returns the time of the longest one.
+/// Returns the average time of a step. If some ranks are in a long step, returns the time of the longest of these
+/// steps.
 std::string step_time_of_all(const std::vector<RankRow>& rows) {
     double longest = 0;
     for (const RankRow& row : rows) {

@@ -28,8 +28,9 @@ struct Screen {
     std::vector<ScreenLine> foot;
 };
 
-/// If the table is wider than `columns`, the columns BATCHES/S and OPS/S are left out, and in a narrow terminal also
-/// BYTES/S and MEMORY, so that more of DOING is visible. If `columns` is 0, the width is not limited. Pure.
+/// If the table is wider than `columns`, columns are left out, so that more of the column DOING is visible: first
+/// BATCHES/S and OPS/S, and in a narrow terminal also BYTES/S and MEMORY. If `columns` is 0, the width is not limited.
+/// Pure.
 [[nodiscard]] Screen screen_of(const TopView& view, std::size_t columns = 0);
 
 struct ScreenSize {

@@ -14,7 +14,8 @@ namespace rueda::launcher {
 namespace {
 
 /// First condition for a straggler: on average, the other ranks waited because of it during at least this part of the
-/// interval. With a smaller limit, the small differences between ranks that every job has would mark ranks by chance.
+/// interval. In every job the ranks differ a little. If the limit were smaller, ranks would be marked by chance because
+/// of such differences.
 constexpr double kStragglerShare = 0.10;
 
 /// Second condition for a straggler: the time that the straggler itself waited is at most this part of the time that
@@ -24,7 +25,8 @@ constexpr double kStragglerShare = 0.10;
 constexpr double kStragglersOwnShare = 0.25;
 
 /// A rank seems bound by its input if, during at least this part of the interval, it neither computed nor was in Rueda
-/// or in a declared scope. A program that is busy with computing spends almost no time asleep outside of Rueda.
+/// or in a declared scope. The limit can be low, because a program that is busy with computing spends almost no time
+/// asleep outside of Rueda.
 constexpr double kInputShare = 0.3;
 
 /// The view names a rank's oldest pending operation if the operation has been pending for at least this long.
@@ -107,7 +109,8 @@ RankRow row_of(const RankSample& before, const RankSample& after, double interva
     return row;
 }
 
-/// Returns the part of the time in which another rank waited because of this rank, as an average over the other ranks.
+/// For each other rank, there is a part of the time in which it waited because of this rank. Returns the average of
+/// these parts over the other ranks.
 double share_lost_to(std::size_t index, std::span<const RankRow> rows, std::span<const RankWaits> waits) {
     double sum = 0;
     for (std::size_t other = 0; other < rows.size(); ++other) {

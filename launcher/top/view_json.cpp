@@ -73,7 +73,7 @@ Json json_of(const RankRow& row) {
 
 /// The maximum value of a number with a fraction. No time, rate or share is larger.
 constexpr double kMostReal = 1e15;
-/// About 30 years. In nanoseconds, this time fits into 64 bits.
+/// The longest time, about 30 years in seconds. This time in nanoseconds fits into 64 bits.
 constexpr double kMostSeconds = 1e9;
 
 std::string text_at(const Read& object, const char* name) {

@@ -36,8 +36,8 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    // ruedarun has found the program's file before the start. If the system nevertheless reports that a file is
-    // missing, the missing file may be the interpreter that the first line of the program names.
+    // ruedarun has found the program's file before the start. If the system reports even so that a file is missing, the
+    // missing file may be the interpreter that the first line of the program names.
     const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
     return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
                                          std::generic_category().message(error_number), error_number, hint));
@@ -50,8 +50,8 @@ int exit_status_of(const RankEnd& end) {
 }
 
 std::string signal_text(int number) {
-    // Linux has names for the signals 1 to 31. For these, strsignal() returns a constant, so it is safe in any thread.
-    // sigdescr_np() would return the same text, but needs glibc 2.32.
+    // Linux has names for the signals 1 to 31. For these signals, strsignal() returns a constant, so strsignal() is
+    // safe in any thread. sigdescr_np() would return the same text, but needs glibc 2.32.
     constexpr int kFirstWithoutName = 32;
     const bool has_name = number > 0 && number < kFirstWithoutName;
     return has_name ? ::strsignal(number) : "of a kind that has no name";  // NOLINT(concurrency-mt-unsafe): see above
@@ -90,7 +90,7 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         if (end.rank != kLauncherRank && ended_well(end)) {
             ended_well_.push_back(end);
         }
-        // mpirun must not exit before its ranks. If it does, it has failed, whatever its exit status is.
+        // mpirun must not exit before its ranks. If mpirun exits earlier, it has failed, even if its exit status is 0.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
         const bool is_echo = end.by_launcher || !end.abort_reason.empty();
@@ -128,7 +128,7 @@ void JobOutcome::interrupt(int signal_number) {
 
 int JobOutcome::exit_status() const {
     if (!cause_) {
-        return 0;  // this status is used even if all ranks ended with exit status 0 after the user's signal
+        return 0;  // even if all ranks ended with exit status 0 after the user's signal, the job has this status
     }
     if (interrupted_by_ != 0) {
         return kSignalBase + interrupted_by_;

@@ -28,7 +28,8 @@ public:
     void notify(std::string_view notification) const;
     /// Returns the training steps that the program counted. Call this after the program has ended.
     [[nodiscard]] base::StepSpan steps() const { return base::read_step_file(steps_.value()); }
-    /// Returns the last reason for an abort that the program reported; empty if it reported none.
+    /// Returns the last reason for an abort that the program reported. The text is empty if the program reported no
+    /// reason.
     [[nodiscard]] std::string take_abort_reason() const;
 
 private:

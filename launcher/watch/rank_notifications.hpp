@@ -10,14 +10,14 @@
 
 namespace rueda::launcher {
 
-/// Writes the notifications by which the other ranks learn how a rank ended. Only the first few ends are sent. All n
-/// ends would make n × n messages, and the first few contain all that matters. Threads: only one thread may use an
-/// object.
+/// Writes the notifications by which the other ranks learn how a rank ended. Only the first few ends are sent. If n
+/// ranks end, and each end were sent to all ranks, there would be n × n messages. The first few ends are enough to find
+/// the cause. Threads: only one thread may use an object.
 class RankNotifications {
 public:
-    /// The maximum number of notifications about ranks that ended with exit status 0. Other ends have a maximum of
-    /// their own, which is the same number. One notification would be too few: several hosts may report at the same
-    /// time, and the first notification that a rank gets may be about its own end.
+    /// The maximum number of notifications about ranks that ended with exit status 0. For other ends there is a
+    /// separate maximum, which is the same number. One notification would be too few: several hosts may report at the
+    /// same time, and the first notification that a rank gets may be about its own end.
     static constexpr std::size_t kMostOfAKind = 8;
 
     struct Item {

@@ -16,8 +16,8 @@
 namespace rueda::launcher {
 
 /// The program of a rank, as a child of this process. (This process is ruedarun, or a supervisor, which mpirun starts
-/// for each rank.) Only a parent learns how a process ended, so this class collects everything that ruedarun needs to
-/// know about the end. Threads: only one thread may use an object.
+/// for each rank.) Only the parent of a process learns how the process ended. So this class collects everything that
+/// ruedarun needs to know about the end. Threads: only one thread may use an object.
 class RankProcess {
 public:
     explicit RankProcess(base::FileReader read = base::read_small_file) : oom_watch_(std::move(read)) {}
@@ -42,7 +42,7 @@ private:
     OomWatch oom_watch_;
     pid_t pid_ = 0;
     bool has_own_group_ = true;
-    /// whether this process has sent SIGKILL; if so, a kill does not mean that memory ran out
+    /// whether this process has sent SIGKILL; if so, the end by SIGKILL does not mean that memory ran out
     bool kill_sent_ = false;
 };
 

@@ -22,8 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    // a failure to make the folder is ignored here: the file in it cannot be opened then, and that error gives the
-    // reason
+    // a failure to make the folder is ignored here: in this case the file in the folder cannot be opened, and that
+    // error gives the reason
     std::filesystem::create_directories(folder, error);
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
@@ -81,7 +81,7 @@ struct FileWriter::Shared {
                 const Status written = replace_file(folder, suffix, file);
                 failure = written.is_ok() ? "" : "a file could not be written: " + written.message();
             } catch (const std::exception&) {
-                failure.clear();  // there is no memory for this file; there may be some for the next one
+                failure.clear();  // there is no memory for this file; there may be memory for the next file
             }
             lock.lock();
             is_writing = false;

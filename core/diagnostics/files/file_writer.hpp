@@ -33,8 +33,8 @@ struct WholeFile {
 /// Threads: any; stop() and the destructor by one thread, when no other thread is in write().
 class FileWriter {
 public:
-    /// How long write() and stop() wait for the files. write() waits so that the files exist when the program learns
-    /// that the job ends.
+    /// How long write() and stop() wait for the files. write() waits because the files should exist when the program
+    /// learns that the job ends.
     static constexpr std::chrono::milliseconds kPatience{1000};
 
     /// If `folder` is empty, no files are wanted. Several ranks may write files of the same name at the same time;

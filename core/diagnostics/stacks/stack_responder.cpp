@@ -18,7 +18,8 @@
 namespace rueda::core {
 namespace {
 
-/// A running or sleeping thread handles a signal within milliseconds, on a loaded machine within tenths of a second.
+/// A running or sleeping thread handles a signal within milliseconds. On a loaded machine, the thread needs up to some
+/// tenths of a second.
 constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
@@ -44,8 +45,9 @@ std::string describe_stack(const Result<RawStack>& stack) {
 /// The mutex protects all members. It is not held while a stack is taken or described.
 struct StackResponder::Shared {
     std::mutex mutex;
-    std::condition_variable changed;    // stop() waits for it; the thread notifies it
-    base::StackBlock* block = nullptr;  // null after the thread was left behind: the block's memory may be gone by then
+    std::condition_variable changed;    // stop() waits for this; the thread notifies it
+    base::StackBlock* block = nullptr;  // null after stop() has left the thread behind, because the block's memory may
+                                        // be freed while the thread still runs
     bool has_captured = false;          // true after the capture: the thread does not use the signal any more
     bool has_ended = false;
 

@@ -22,7 +22,7 @@ namespace {
 /// The largest number of frames that are recorded, which is more than a report prints. The rest of a deeper stack is
 /// left out.
 constexpr std::size_t kMostFrames = 128;
-/// The largest number of frames before the interrupted one: those of the handler and of the kernel's trampoline.
+/// The largest number of frames before the interrupted frame: the frames of the handler and of the kernel's trampoline.
 constexpr std::size_t kMostOwnFrames = 16;
 /// Python's faulthandler writes 100 frames at most, with names of up to 500 characters; most are far shorter.
 constexpr std::size_t kMostTraceback = 64 * 1024;
@@ -33,7 +33,7 @@ struct HandlerState {
         /// the signal; 0: the handler does nothing. The thread that installs the handler stores it with release; the
         /// handler loads it with acquire.
         0};
-    /// the process that installed the handler. Relaxed, because it is written before `number`
+    /// the process that installed the handler. Relaxed, because the process id is written before `number`
     std::atomic<pid_t> pid{0};
     /// The number of the capture that the handler has to make; 0: none. The capturing thread stores it with release.
     /// The handler that exchanges it for 0 makes the capture.
@@ -57,8 +57,9 @@ HandlerState handler_state;
 
 /// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
-std::uint32_t last_capture = 0;                // under capture_mutex
-std::atomic<int> descriptor_of_traceback{-1};  // relaxed: read under capture_mutex, written before a handler is adopted
+std::uint32_t last_capture = 0;  // under capture_mutex
+// relaxed: it is read under capture_mutex, and written before a handler is adopted
+std::atomic<int> descriptor_of_traceback{-1};
 
 struct Walk {
     bool is_interrupted = false;  ///< the walk has reached the frame that the signal interrupted
@@ -110,7 +111,8 @@ bool is_from_this_process(const siginfo_t* info) {
     return info != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid();
 }
 
-/// Runs in the main thread for a capture, and in any thread for a signal that this process has not sent itself.
+/// The handler. If this process has sent the signal for a capture, the handler runs in the main thread. If another
+/// process has sent the signal, the handler may run in any thread.
 void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
     const int saved_errno = errno;
     if (handler_state.number.load(std::memory_order_acquire) == number &&

@@ -49,12 +49,12 @@ void remove_stack_handler();
 /// Whether another process, or the program, has sent the signal since the last call. Any thread.
 [[nodiscard]] bool take_print_request();
 
-/// Call this when an interpreter has just replaced Rueda's handler of the stack signal by its own. Whenever the
-/// interpreter's handler is called, it writes the traceback of the interrupted thread to the file `descriptor`, from
-/// the file's current offset on. This function installs Rueda's handler again, which from now on also calls the
-/// interpreter's handler. If Rueda's handler is installed already, only the descriptor changes. If `descriptor` is -1,
-/// Rueda's handler does not call the interpreter's any more. The caller must keep the descriptor open as long as it is
-/// in use. Fails with Unsupported if there is no stack signal.
+/// Call this when an interpreter has just replaced Rueda's handler of the stack signal by the interpreter's own
+/// handler. Whenever the interpreter's handler is called, it writes the traceback of the interrupted thread to the file
+/// `descriptor`, from the file's current offset on. This function installs Rueda's handler again. From now on, Rueda's
+/// handler also calls the interpreter's handler. If Rueda's handler is installed already, only the descriptor changes.
+/// If `descriptor` is -1, Rueda's handler does not call the interpreter's any more. The caller must keep the descriptor
+/// open as long as it is in use. Fails with Unsupported if there is no stack signal.
 [[nodiscard]] Status adopt_traceback_handler(int descriptor);
 
 }  // namespace rueda::core

@@ -23,7 +23,7 @@
 namespace rueda::core {
 namespace {
 
-/// Restores the process's action for SIGPIPE. Some time after their start, the threads of the web server let the
+/// Restores the process's action for SIGPIPE. Some time after the web server's threads have started, they make the
 /// process ignore this signal. The destructor runs after these threads have ended, and restores the earlier action. It
 /// does nothing if the program has installed a handler in the meantime.
 class SigpipeRestored {

@@ -16,8 +16,8 @@ using collectives::Operation;
 namespace {
 
 /// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place.
-/// Each rank must then wait for the other ranks' shares, but fewer cache lines move, which saves more time than the
-/// wait costs.
+/// Each rank must then wait for the shares that the other ranks combine. But fewer cache lines move between the cores,
+/// which saves more time than the wait costs.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace
@@ -54,7 +54,7 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        // only a mailbox record needs this field, because the registrar checks every field of a record
+        // this field is needed only in a mailbox record, because the registrar checks every field of a record
         if (with_metadata) {
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;

@@ -94,8 +94,8 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
 
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // Held members are announced when the log calls the operation that announces the group's number of members. If
-        // members are still held after that call, a faulty rank wrote the call.
+        // The members of a group may be held back until the log calls the operation that announces the group's number
+        // of members. If members are still held back after that call, a faulty rank wrote the call.
         end_held(
             entry,
             !status.is_ok()
@@ -185,9 +185,9 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
 /// Compares only the address of `completion`; its content may change at the same time.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
-        // Acquire: pairs with the release store in OperationEnds::complete(). A held member of a group is skipped. The
-        // operation that announces the group's number of members has the same completion and is still pending, so it is
-        // found.
+        // Acquire: pairs with the release store in OperationEnds::complete(). A member of a group that is not announced
+        // yet is skipped. The operation that announces the group's number of members has the same completion and is
+        // still pending, so it is found.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

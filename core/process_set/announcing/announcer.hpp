@@ -37,7 +37,7 @@ namespace rueda::core {
 ///
 /// Threads: the functions for callers run in any thread and take the enqueue lock. The functions for other parts of the
 /// set run under this lock, unless a comment says otherwise; those parts take the lock with enqueue_mutex(). A thread
-/// that holds the lock takes only one other lock: the mutex of the notes about pending memory (memory_guard.hpp).
+/// that holds the lock takes only one other lock: the mutex of memory_guard.hpp.
 class Announcer {
 public:
     using Atomics = base::StdAtomics;
@@ -95,8 +95,8 @@ public:
     [[nodiscard]] bool is_open() const;
     /// Records whether this rank is in join(). During a join, the callers of this rank cannot start operations.
     void set_joining(bool joining) { is_joining_ = joining; }
-    /// Runs `submit`, which must make all its allocations before the operation is pending. If memory runs out, nothing
-    /// has changed, and this function returns an error.
+    /// Runs `submit`, which must allocate all memory that it needs before the operation is pending. If memory runs out,
+    /// nothing has changed, and this function returns an error.
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const {
         try {
@@ -115,21 +115,22 @@ public:
     /// has called the operation that announces the group's number of members.
     void hold(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
-    /// Whether members of the last group with the name of `entry` are still pending. The name of the group itself may
-    /// already be free while members are pending: after a disagreement, or if the name has lost its slot.
+    /// Whether members of the last group with the name of `entry` are still pending. Even while members are pending,
+    /// the name of the group itself may already be free. This happens after the ranks disagreed, or if the name has
+    /// lost its slot.
     [[nodiscard]] bool has_pending_members(const TensorEntry& entry);
-    /// Announces all held members of a group. `count` is the entry of the operation that announces the group's number
-    /// of members. The log has called this operation.
+    /// Announces the members of a group that hold() has held back. `count` is the entry of the operation that announces
+    /// the group's number of members. The log has called this operation.
     void announce_held(TensorEntry& count);
-    /// Ends the held members of a group without announcing them.
+    /// Ends the members of a group that hold() has held back, without announcing them.
     void end_held(TensorEntry& count, const Status& status);
 
     /// The entry for the unnamed operation that a caller starts next.
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next unnamed operation, and counts the call. The rank calls this if it has joined and
-    /// announces an operation of other ranks.
+    /// Returns the entry for the next unnamed operation, and counts the call. Call this if this rank has joined and
+    /// announces an operation that other ranks have started.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
     [[nodiscard]] std::uint64_t unnamed_calls() const { return unnamed_calls_; }
@@ -141,17 +142,17 @@ public:
     /// Posts a *settle* request: this rank has joined and has no pending operation. Returns false if the mailbox is
     /// full.
     [[nodiscard]] bool try_post_settle();
-    /// Posts the requests that found the mailbox full, and starts the operations that waited for their slot, in their
-    /// order. Returns whether operations have ended for which other threads may wait. The caller does not hold the
-    /// lock.
+    /// Posts the requests that found the mailbox full, and starts the operations that waited for their slot, in the
+    /// order of their calls. Returns whether operations have ended for which other threads may wait. The caller does
+    /// not hold the lock.
     bool retry_deferred();
     /// Call this without the lock, after the leader has handled requests. The leader may keep announcements until all
     /// members have read which slot numbers are free. This function lets retry_deferred() continue with these
     /// announcements.
     void retry_numbers_later();
     /// Checks whether the operation that was announced directly can be completed. There must be such an operation. If
-    /// the result is `withdrawn`, this function counts the announcement, and the log then says how the operation ends.
-    /// The caller is the thread that drives progress, and does not hold the lock.
+    /// the result is `withdrawn`, this function counts the announcement. In this case the log will say how the
+    /// operation ends. The caller is the thread that drives progress, and does not hold the lock.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
     /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
@@ -160,8 +161,8 @@ public:
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
     /// thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Call this after a shutdown has made the operation of a slot fail. If this rank is the leader, it may still have
-    /// unposted requests for calls. This function drops these requests, because their operations fail.
+    /// Call this after a shutdown has made the operation of a slot fail. If this rank is the leader, some of its
+    /// requests for calls may not be posted yet. This function drops these requests, because their operations fail.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);
@@ -228,7 +229,7 @@ private:
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation
     std::uint64_t unnamed_calls_ = 0;
-    // announce_shutdown() was called; the shutdown itself may still wait for room in the mailbox
+    // announce_shutdown() was called; the announcement of the shutdown may still wait for room in the mailbox
     bool shut_down_posted_ = false;
     bool is_joining_ = false;
     std::optional<Status> failed_;

@@ -17,7 +17,8 @@ Status Announcer::submit(std::string_view name, const Request& request, Completi
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
-            // If the other ranks have shut down, this rank made one call too many. The error says which call that is.
+            // If the other ranks have shut down, this rank made a call that the other ranks did not make. The error
+            // says which call that is.
             return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
@@ -53,9 +54,9 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
     return all_or_nothing([&]() -> Status {
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
-            // An unusable argument must give its own error on every rank, even if the job has ended. Otherwise only the
-            // first rank would report the mistake, and the other ranks would only report that the job has ended. All
-            // other operations check their arguments before submit().
+            // If an argument cannot be used, every rank must report this error, even if the job has ended. Otherwise
+            // only the first rank would report the mistake, and the other ranks would only report that the job has
+            // ended. All other operations check their arguments before submit().
             Request request;
             const Status made = make_allreduce(in, out, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);
@@ -118,7 +119,8 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
     // A thread that holds the progress lock counts and records the operation after announce(), because no other thread
-    // can complete the operation while it holds the lock. All other threads must count and record it before announce().
+    // can complete the operation while it holds the lock. A thread that does not hold the lock must count and record
+    // the operation before announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, recording_.number(), entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -171,8 +173,8 @@ void Announcer::prefetch(const TensorEntry& entry) const {
         return;
     }
     const std::uint64_t generation = entry.generation + 1;
-    // A direct announcement does not use the arrival counter, so it leaves that cache line with the other cores. If the
-    // last announcement was direct, the next one will probably be direct too.
+    // A direct announcement does not use the slot's counter, so the counter's cache line need not move to this core. If
+    // the last announcement was direct, the next one will probably be direct too.
     const bool directly =
         (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {
@@ -274,7 +276,8 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-/// Returns the call that the last arriver appends for `entry`; nothing if the registrar must compare the announcements.
+/// Returns the call that this rank appends for `entry` if it announces last. Returns nothing if the registrar must
+/// compare the announcements.
 std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
     const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
     if (caller_ == Caller::leader || joined_.any() ||
@@ -304,11 +307,12 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                                     entry.name));
             return;
         case Counted::retired:
-            if (entry.slot < memory_.extent().unnamed_slots) {  // unnamed slots are closed only at a shutdown
+            // This cannot happen to the slot of an unnamed operation before a shutdown.
+            if (entry.slot < memory_.extent().unnamed_slots) {
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // This rank announced the operation only because it has joined, and no other host asked for the name,
-                // so this rank forgets the name. If a rank still uses the name, it announces the operation again by
+                // This rank announced the operation only because it has joined, and no other host asked for the name.
+                // So this rank forgets the name. If a rank still uses the name, it announces the operation again by
                 // name, and this rank then announces the operation by name, too.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});

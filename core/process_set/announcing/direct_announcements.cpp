@@ -21,7 +21,7 @@ void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Ur
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
         at_once_number_ = recording_.number();
-        // relaxed: only this thread reads it, until another thread takes the progress lock
+        // relaxed: until another thread takes the progress lock, only this thread reads the value
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
         // This store comes before the announcement is published. seq_cst: the thread that drives progress marks itself
@@ -39,7 +39,7 @@ bool DirectAnnouncements::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // The announcement is visible already, so no other member has to wait while this record is made.
+    // The announcement is visible already, so no other member has to wait until the flight recorder has this record.
     recording_.submitted(*entry, at_once_number_, entry->generation, /*is_blocking=*/true);
     DirectState found = DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
@@ -106,8 +106,8 @@ bool DirectAnnouncements::execute(TensorEntry& entry) {
     return true;
 }
 
-/// Records the slot as recently used. No log entry shows a direct operation, so the search for idle slots uses this
-/// record as a hint.
+/// Records that the slot was used just now. The search for idle slots needs this hint, because the log has no entry for
+/// a direct operation.
 void DirectAnnouncements::note_use(const TensorEntry& entry) const {
     auto& last_called = memory_.arrivals(entry.slot).last_called;
     if (const std::uint64_t next = cursor_.position(); last_called.load(std::memory_order_relaxed) < next) {

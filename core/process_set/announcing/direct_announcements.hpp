@@ -53,7 +53,8 @@ public:
     /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
     /// Whether another member may have announced the same operation directly, while this rank counts its announcement.
-    /// This can happen, because each member's own memory and number of rows decide whether its input is sent along.
+    /// This can happen, because each member decides by its own memory and its own number of rows whether its input is
+    /// sent with its announcement.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
     /// Removes and returns the operation. The caller must count the operation's announcement, or end the operation.
     TensorEntry& withdraw();
@@ -76,8 +77,9 @@ public:
     /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
     /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. Returns
-    /// true if the operation has ended. The completion is then marked as done only if it holds a part of the result
-    /// (for an operation of variable size). Returns false if the operation is pending like any other.
+    /// true if the operation has ended. In that case, the completion is marked as done only if it holds a part of the
+    /// result (for an operation of variable size). Returns false if the operation has not ended; it is then pending
+    /// like any other operation.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:

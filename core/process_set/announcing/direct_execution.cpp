@@ -57,8 +57,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
         return {};
     }
     Payloads payloads;
-    // The input and the copy in this rank's announcement are equal. This rank reads the input, so that the copy's cache
-    // lines stay in the other cores' caches.
+    // The input and the copy in this rank's announcement are equal. This rank reads the input and not the copy, because
+    // the cache lines of the copy should stay in the caches of the other cores.
     payloads[view_.rank] = request.input;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank || (!reduces && member != root)) {

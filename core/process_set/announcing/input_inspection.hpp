@@ -28,9 +28,9 @@ public:
     /// Whether the inputs of this operation are checked for elements that are not finite.
     [[nodiscard]] bool looks_for_nan(collectives::Operation operation) const;
 
-    /// Inspects the input before the announcement. The input's checksum is computed only if every result is compared
-    /// (RUEDA_VERIFY=1): with a larger n, this function cannot know whether the result of this operation will be
-    /// compared.
+    /// Inspects the input before the announcement. RUEDA_VERIFY=n compares every n-th result. The input's checksum is
+    /// computed here only if n is 1. If n is larger, this function cannot know whether the result of this operation
+    /// will be compared.
     void inspect(TensorEntry& entry) const noexcept;
     /// Checks whether the input has changed since the announcement. Call this before the execution. If the output is in
     /// other memory than the input, call this again after the execution.

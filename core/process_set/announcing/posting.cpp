@@ -111,13 +111,14 @@ bool Announcer::try_post_shutdown() {
         return false;
     }
     record->set_kind(RequestKind::shut_down);
-    // The step and the note are written before post() is called, because post() may take long: this rank may have to do
-    // all of the registrar's work. If this process is stopped in post(), the note tells the stall monitor that this
-    // rank has announced its shutdown. If the process is stopped before it writes the note, the monitor sees the step.
+    // This rank writes two things for the stall monitor before it calls post(): first the step that it has begun, then
+    // a note that it has announced its shutdown. post() may take long, because this rank may have to do all of the
+    // registrar's work in it. If this process is stopped in post(), the monitor sees the note. If the process is
+    // stopped earlier, the monitor sees at least the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
-    // seq_cst: Engine::announce_shutdown() first announces that its thread sleeps, and then reads this flag
+    // seq_cst: Engine::announce_shutdown() first stores that its thread sleeps, and then reads this flag
     shut_down_announced_.store(true, std::memory_order_seq_cst);
     finish_post(appended);
     return true;

@@ -27,8 +27,8 @@ public:
     [[nodiscard]] Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
                                 collectives::Location& location) const;
     /// For an alltoall or a scatter on one host: reads how many rows each member sends to each member. `of` holds the
-    /// members' announcements. Returns the number of rows that this rank receives. The operation's completion stores
-    /// the number of rows from each member.
+    /// members' announcements. Returns the number of rows that this rank receives. Stores the number of rows from each
+    /// member in the operation's completion.
     [[nodiscard]] Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot,
                                                    std::span<const collectives::Location> of,
                                                    std::vector<std::int64_t>& splits) const;

@@ -73,8 +73,8 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
     return has_variable_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
 }
 
-/// Reads the first dimensions of all ranks of the set from the attachment. On several hosts, the root of the tree sends
-/// them; on one host, there is no attachment.
+/// Reads the first dimensions of all ranks of the set from the attachment (the data that the log entry refers to). On
+/// several hosts, the root of the tree sends them; on one host, there is no attachment.
 Status CalledBatch::read_rows(std::uint32_t attachment) {
     rows_.clear();
     if (attachment == 0) {

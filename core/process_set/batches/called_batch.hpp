@@ -45,8 +45,8 @@ public:
     }
     /// Whether the tensors are in device memory. In one batch, either all tensors are in device memory or none is.
     [[nodiscard]] bool is_on_device() const { return core::is_on_device(first().request.metadata); }
-    /// For an alltoall, a gather or a scatter: writes the numbers of rows that this rank sends to each member, and then
-    /// the numbers that it receives from each member. Otherwise `splits` becomes empty.
+    /// For an alltoall, a gather or a scatter: writes to `splits` how many rows this rank sends to each member, and
+    /// then how many rows it receives from each member. Otherwise `splits` becomes empty.
     void own_splits(std::vector<std::int64_t>& splits) const;
     /// The batch in the communicator's form. Valid until the next begin().
     [[nodiscard]] collectives::Batch for_communicator() const {

@@ -19,8 +19,8 @@ using collectives::StepWork;
 
 namespace {
 
-/// The interval at which this rank checks whether the inputs of a long batch are ready. A check costs one call of the
-/// driver for each input, and only stall reports need its result.
+/// If a batch takes long, this rank checks at this interval whether the inputs of the batch are ready. A check costs
+/// one call of the driver for each input, and only stall reports need its result.
 constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
@@ -220,8 +220,8 @@ void DeviceBatches::start_on_device() {
                                     .host = batch});
 }
 
-/// Leaves out the tensors on which the communicator cannot execute the operation. All members leave out the same
-/// tensors.
+/// The communicator may be unable to execute the operation on some tensors. Leaves these tensors out. All members leave
+/// out the same tensors.
 void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
     locations_.clear();
@@ -242,7 +242,7 @@ void DeviceBatches::take_possible(const collectives::Batch& batch) {
 }
 
 /// A member of a set on several hosts knows only what the members of its own host have announced, so such a set
-/// registers nothing.
+/// registers no memory.
 collectives::TensorMemory DeviceBatches::memory_of(const DeviceUse* use,
                                                    std::span<const collectives::Location> locations) const {
     collectives::TensorMemory memory;
@@ -351,7 +351,7 @@ void DeviceBatches::publish(DeviceState::Phase phase) {
     state_.phase = phase;
     state_.device = device_;
     state_.set = phase == DeviceState::Phase::waits_for_set ? communicator_->awaited_set() : -1;
-    // Relaxed, also in publish_oldest(): stall reports read these words seconds later.
+    // Relaxed, also in publish_oldest(): stall reports read these values only seconds later.
     view_.memory.cursor(view_.rank).device.store(state_.word(), std::memory_order_relaxed);
 }
 
@@ -416,8 +416,8 @@ void DeviceBatches::note_times(const Launched& batch) {
     }
 }
 
-/// Ends the operations of the batch that was launched first. The batch stays counted until they have ended, so that the
-/// program's shutdown waits for their ends.
+/// Ends the operations of the batch that was launched first. The batch stays counted until its operations have ended,
+/// because the program's shutdown must wait for these ends.
 void DeviceBatches::end_first(const Status& status) {
     const Launched batch = std::move(launched_.front());
     launched_.pop_front();
@@ -434,8 +434,8 @@ void DeviceBatches::end_first(const Status& status) {
 void DeviceBatches::abandon(const Status& reason) noexcept {
     if (communicator_ != nullptr && ends_.has_aborted()) {
         communicator_->abort();
-        // The destructor of an aborted communicator waits, for a limited time, until its kernels have ended, because
-        // they use the operations' memory.
+        // The destructor of an aborted communicator waits for a limited time until the communicator's kernels have
+        // ended, because these kernels use the operations' memory.
         communicator_ = nullptr;
     } else if (communicator_ != nullptr && batch_ != nullptr) {
         communicator_->abandon();

@@ -32,8 +32,8 @@ namespace rueda::core {
 /// turn() checks for this.
 ///
 /// Before its first batch, the set connects a communicator. All members connect at the same position of the log, so
-/// they need no other agreement on the time. They exchange their offers by an allgather of the communicator for the
-/// CPU.
+/// they need not agree on a time to connect. They exchange their offers (what each of them needs to connect) by an
+/// allgather of the communicator for the CPU.
 ///
 /// Threads: the thread that drives progress. Any thread may call has_launched() and oldest().
 class DeviceBatches {
@@ -42,10 +42,10 @@ public:
     DeviceBatches(const SetView& view, OperationEnds& ends, collectives::DevicePath path)
         : view_(view), ends_(ends), path_(path), task_(*this) {}
 
-    /// Starts the batch. The task is done when the batch is launched or refused; then the caller must call finish().
-    /// `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`: the members have
-    /// exchanged their splits, so that a scatter is an alltoall for `host`. If a step of the task fails, failed() has
-    /// the reason.
+    /// Starts the batch. The task is done when the batch is launched or refused. When the task is done, the caller must
+    /// call finish(). `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`: the
+    /// members have exchanged their splits, and `host` executes a scatter as an alltoall. If a step of the task fails,
+    /// failed() has the reason.
     [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host,
                                            bool after_splits);
     /// Takes over the operations of the batch that start() has launched. The callers may then submit their names again.
@@ -57,7 +57,8 @@ public:
     bool turn();
     /// Whether operations are launched that have not ended.
     [[nodiscard]] bool has_launched() const {
-        // acquire: pairs with the release in end_first(), so that operations that are no longer counted have ended
+        // acquire: pairs with the release in end_first(). A thread that sees the lower count also sees that the
+        // operations that are no longer counted have ended
         return launched_count_.load(std::memory_order_acquire) != 0;
     }
     /// The batch that was launched first among those that the device has not done. Nothing if there is none.
@@ -96,9 +97,10 @@ private:
         collectives::DeviceEventPtr end{};
         std::vector<collectives::DeviceEventPtr> inputs{};  // the work of the program for which this batch waits
         std::vector<collectives::TensorMemory> memory{};    // what the device uses until `end`
-        std::int64_t looked_ns = 0;              // when `inputs` were last looked at, or when the batch was launched
-        std::vector<std::uint64_t> records{};    // the numbers of the operations in the flight recorder
-        std::vector<Completion*> completions{};  // an operation whose caller does not wait has none
+        std::int64_t looked_ns = 0;            // when this rank last checked `inputs`, or when the batch was launched
+        std::vector<std::uint64_t> records{};  // the numbers of the operations in the flight recorder
+        // the operations' completions; an operation for which no caller waits has none
+        std::vector<Completion*> completions{};
     };
 
     [[nodiscard]] Status begin_exchange(collectives::Communicator& host);
@@ -153,7 +155,8 @@ private:
     DeviceState state_;                           // what the other ranks see in their stall reports
     mutable std::mutex oldest_mutex_;             // guards oldest_; a thread that holds it takes no other lock
     std::optional<LaunchedBatch> oldest_;         // describes the first of launched_, for stall reports
-    bool is_refused_for_good_ = false;            // the members do not fit together, and all of them know this
+    // the members cannot execute batches on devices together, and all members know this
+    bool is_refused_for_good_ = false;
 };
 
 }  // namespace rueda::core

@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// Gives a set's device communicator resident memory, in which the members of the host reduce tensors in place.
+/// Gives a set's device communicator resident memory. The members of the host reduce tensors in this memory in place.
 ///
 /// Threads: as for SharedMemory.
 class ResidentBlocks final : public collectives::SharedMemory {

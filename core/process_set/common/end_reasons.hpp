@@ -13,14 +13,14 @@
 namespace rueda::core {
 
 /// Texts that say why operations of a process set end without a result. If there is no memory for a text, the functions
-/// return a shorter one.
+/// return a shorter text.
 ///
 /// Threads: any.
 class EndReasons {
 public:
     explicit EndReasons(const SetView& view);
 
-    /// Turns a reason that ends many operations into the error of one operation. `name` is empty for an operation
+    /// Makes the error of one operation from a reason that ends many operations. `name` is empty for an operation
     /// without a name. The name is not added if the reason already begins with it.
     [[nodiscard]] static Status about(std::string_view name, const Status& reason);
     /// The reason: this rank has shut down, or has removed the set.
@@ -28,7 +28,7 @@ public:
     /// The reason: another rank has shut down, or has removed the set. `name`: see about().
     [[nodiscard]] Status shut_down(std::string_view name) const noexcept;
     /// Like shut_down(), for an operation without a name. The text says how many such operations each rank has started:
-    /// this rank may have made one call more than the others.
+    /// this rank may have made one call more than the other ranks.
     [[nodiscard]] Status shut_down_unnamed(const TensorEntry& entry) const noexcept;
     /// The reason: all slots for names are taken. `slots`, the number of slots, comes from the log, so all ranks give
     /// the same text.

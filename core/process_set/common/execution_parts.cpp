@@ -111,7 +111,7 @@ void ExecutionParts::finish(std::uint64_t end) {
 }
 
 /// Returns the rank of this host that has done the fewest steps, or -1 if no rank has done fewer than this rank. The
-/// steps are counted by the progress counters on which the ranks wait for each other.
+/// numbers of steps come from the counters that the ranks publish while they execute a batch.
 std::int32_t ExecutionParts::awaited_rank() const {
     std::uint64_t least = collectives::steps_of(view_.arena.progress(view_.rank));
     std::int32_t awaited = -1;

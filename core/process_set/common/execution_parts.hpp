@@ -12,13 +12,13 @@ namespace rueda::core {
 
 /// Records the parts of the execution of a batch, while a timeline is on (docs/design/0017-timeline.md). A part is a
 /// wait, or a sequence of steps that did the same kind of work. A task of many chunks has many parts, so only the first
-/// kMostParts are recorded one by one; the others are recorded as one part.
+/// kMostParts parts are recorded one by one; the remaining parts are recorded together as one part.
 ///
 /// Threads: the thread that drives progress.
 class ExecutionParts {
 public:
-    /// Sixteen parts show the first chunks of a large tensor. A rank's ring has 4096 records, so with this limit it
-    /// holds more than 200 batches.
+    /// Sixteen parts show the first chunks of a large tensor. A rank's ring has 4096 records, so with this limit the
+    /// ring holds the parts of more than 200 batches.
     static constexpr int kMostParts = 16;
 
     explicit ExecutionParts(const SetView& view)
@@ -33,7 +33,7 @@ public:
 private:
     using Part = base::RecorderWriter::Part;
 
-    /// Adds a step to the open part, or begins a new part if the open one is of another kind.
+    /// Adds a step to the open part, or begins a new part if the open part is of another kind.
     void extend(base::PartKind kind, std::uint64_t begin, std::uint64_t end);
     void close(std::uint64_t next_begin);
     void finish(std::uint64_t end);

@@ -26,8 +26,8 @@ public:
         // operation sees that the member has joined.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
-    /// Notifies the joined members after this rank has announced `entry`. If this rank has joined and only repeats
-    /// another rank's announcement, the announcement is not new, so joined members are not notified.
+    /// Notifies the joined members after this rank has announced `entry`. Exception: if this rank has joined and only
+    /// repeats another rank's announcement, the announcement is not new, so the joined members are not notified.
     void tell(const TensorEntry& entry) const {
         const std::uint64_t joined = joined_to_tell(memory_);
         if (joined != 0 && !entry.stands_in) [[unlikely]] {

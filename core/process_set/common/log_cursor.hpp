@@ -12,7 +12,8 @@ namespace rueda::core {
 
 /// The position up to which this rank has read the log.
 ///
-/// Threads: the thread that drives progress advances the cursor. Any thread may read it, but may get an older value.
+/// Threads: the thread that drives progress advances the cursor. Any thread may read the cursor, but may get an older
+/// value.
 class LogCursor {
 public:
     explicit LogCursor(const SetView& view) : memory_(view.memory), rank_(view.rank) {}

@@ -26,9 +26,9 @@ public:
     OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
                   std::atomic<std::uint32_t>& pending);
 
-    /// Add one pending operation, or subtract one. seq_cst: a thread adds one and then tries to take the progress lock.
-    /// The holder releases the lock and then reads the count (ProgressLock::leave()). Either the thread gets the lock,
-    /// or the holder sees the operation.
+    /// Two functions: they add one pending operation to the count, or subtract one. seq_cst: a thread adds one and then
+    /// tries to take the progress lock. The holder releases the lock and then reads the count (ProgressLock::leave()).
+    /// Either the thread gets the lock, or the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 
@@ -53,8 +53,8 @@ public:
         }
     }
     /// Lets the caller submit the name of `entry` again, because the device has got all work of the operation. The
-    /// operation stays counted. Returns its completion, which must be marked as done when the device has done the work;
-    /// null if no caller of this rank waits.
+    /// operation stays counted as pending. Returns the completion of the operation, or null if no caller of this rank
+    /// waits. The completion must be marked as done when the device has done the work.
     [[nodiscard]] Completion* launch(TensorEntry& entry);
     /// Subtracts a launched operation (see launch()) from the count, because the device has done its work or the
     /// operation has failed. `record` is its number in the flight recorder.
@@ -69,9 +69,9 @@ public:
                   std::int64_t end_ns) const {
         recording_.note_gpu(operation, device, operations, begin_ns, end_ns);
     }
-    /// Removes the note about the last finished operation, if it was in `slot`. Call this before the slot loses its
-    /// name, because the note finds the name through the slot. The next store of this rank's cursor publishes the
-    /// change.
+    /// If the last finished operation was in `slot`, removes the note about it. Call this before the slot loses its
+    /// name, because readers of the note find the operation's name through the slot. The next store of this rank's
+    /// cursor publishes the change.
     void forget_finished(std::uint32_t slot);
 
     /// Ends the job with an error. The text begins with the name of the set, if there is memory to add it.
@@ -83,8 +83,9 @@ public:
     [[nodiscard]] bool has_aborted() const { return view_.arena.blocks().abort().raised(); }
 
 private:
-    /// Notes the last finished operation, for stall reports. An operation without a slot is stored as 0 (kNoSlot + 1),
-    /// because it has no name to report. Relaxed: the stall monitor reads the value seconds later.
+    /// Stores which operation was finished last, for stall reports. If the operation has no slot, this stores 0
+    /// (kNoSlot + 1), because such an operation has no name to report. Relaxed: the stall monitor reads the value only
+    /// seconds later.
     void note_finished(const TensorEntry& entry) {
         finished_.store(entry.generation << kFinishedSlotBits | (entry.slot + 1), std::memory_order_relaxed);
     }

@@ -25,8 +25,8 @@ public:
     /// Returns the number of the next operation in this set, counted from 1. Ranks that call their operations in the
     /// same order give them the same numbers.
     [[nodiscard]] std::uint64_t number() { return ++numbered_; }
-    /// Records that the operation of `entry` is pending. `number` is from number(). The operation is the
-    /// `generation`-th announcement of its slot.
+    /// Records that the operation of `entry` is pending. `number` is from number(). `generation` is the number of this
+    /// announcement among those of its slot.
     void submitted(TensorEntry& entry, std::uint64_t number, std::uint64_t generation, bool is_blocking) const;
     /// Records that the operations of a batch start. `position` is the batch's first log position. Returns the time
     /// stamp.

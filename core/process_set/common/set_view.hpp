@@ -11,9 +11,9 @@
 
 namespace rueda::core {
 
-/// What all parts of a process set need to know about it: this rank's position, and the memory of this host's
-/// announcements. Each part copies this object or refers to the set's copy. The referenced objects do not change, and
-/// outlive all parts.
+/// What all parts of a process set need to know about the set: this rank's position in it, and the memory of this
+/// host's announcements. Each part copies this object or refers to the set's copy. The referenced objects do not
+/// change, and outlive all parts.
 struct SetView {
     const SetIdentity& identity;
     const collectives::Arena& arena;

@@ -98,7 +98,7 @@ TensorEntry& Groups::start_number(std::string_view group, std::size_t members, b
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        // subtracts `members` in unsigned arithmetic, because these members will not be started
+        // adds −`members` (in unsigned arithmetic), because these members will not be started
         completion.add_members(~static_cast<std::uint32_t>(members) + 1);
     }
     Request count;
@@ -117,9 +117,9 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members must wait until the log has called the operation that announces their number. They must wait if
-/// this operation has no slot yet: the operation may get no slot, and in that case no rank learns the other ranks'
-/// numbers. All ranks decide alike, because on one host either all ranks have a slot for this operation or none has. On
-/// several hosts, the job ends if no slot is free.
+/// this operation has no slot yet: if it gets no slot, no rank learns the other ranks' numbers. All ranks decide in the
+/// same way: on one host, either all ranks have a slot for this operation or no rank has. On several hosts, the job
+/// ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -167,14 +167,15 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     // mismatch replaces the error of that member.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        // the members were held back until all ranks had announced the number, so no rank has announced a member
+        // the members were held back until all ranks had announced the group's number of members, so no rank has
+        // announced a member
         announcer_.end_held(entry, mismatch);
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
         // After a failure or a shutdown, everything pending fails. During a join, this rank also announces everything
-        // that other ranks announce. In both cases the members end without a further announcement here. Some of them
-        // may succeed; the group's handle fails nevertheless.
+        // that other ranks announce. In both cases the members end without a further announcement here. Even if some of
+        // the members succeed, the group's handle fails.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -185,8 +186,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that every number of members is possible. A larger number than this rank's own leads to longer member names,
-/// which this rank has not checked.
+/// Checks that every number of members is possible. If another rank's number is larger than this rank's, the names of
+/// its members are longer, and this rank has not checked them.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
@@ -204,8 +205,9 @@ Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_
     return {};
 }
 
-/// Announces a group of 0 members under each member name of a group of `count` members. No caller can start such a
-/// group, so the announcement cannot match. `entry` is still pending, so callers of this rank cannot use these names.
+/// Announces a group of 0 members under each member name of a group of `count` members. No caller can start a group of
+/// 0 members, so the announcement matches no other rank's. `entry` is still pending, so callers of this rank cannot use
+/// these names.
 void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, view_.identity.id, nothing);

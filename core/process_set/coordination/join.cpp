@@ -73,14 +73,16 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // This rank also looks again after it has read more of the log. An operation that has ended since the last look may
-    // have kept this rank from announcing an operation that other ranks had announced.
+    // This rank also looks for announcements again after it has read more of the log. This rank may have been unable to
+    // announce an operation of other ranks, because an earlier operation was still pending. That earlier operation may
+    // have ended since then.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // Members that did not see this rank join may have announced directly without notifying this rank. The first
-        // look therefore also reads the stamp of each announcement, which publishes the announcement.
+        // A member that did not see that this rank joined may have announced an operation directly, without notifying
+        // this rank. So when this rank looks for announcements for the first time, it also reads the stamp of each
+        // announcement (the word that publishes it).
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -89,8 +91,9 @@ bool Join::turn() {
     return settle() || moved;
 }
 
-/// Whether this rank may join now. All operations that it has submitted must be announced. A directly announced
-/// operation must have ended, because other members may complete it from the direct announcements.
+/// Whether this rank may join now. All operations that it has submitted must be announced. If it has announced an
+/// operation directly, that operation must have ended, because other members may complete it from the direct
+/// announcements alone.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
 void Join::become_joined() {
@@ -103,8 +106,8 @@ void Join::become_joined() {
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
 /// Posts a *settle* request if all members have joined and nothing is pending on this rank. If this rank has a pending
-/// operation of its own, it does not post. The other ranks do not post either, because they have joined: they announce
-/// this operation too, so the operation is pending on all ranks.
+/// operation of its own, it does not post. The other ranks do not post either: all of them have joined, so they
+/// announce this operation too, and it is pending on all ranks.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
@@ -159,9 +162,9 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Stands in for the operation that other ranks have announced in `slot` under a new name, if this rank does not know
-/// the name. If this rank knows the name in another slot, or has announced it by name, this rank must first read the
-/// log entries about the name.
+/// Other ranks have announced an operation in `slot` under a new name. If this rank does not know the name, this
+/// function announces the operation for this rank, without data (it stands in). If this rank knows the name in another
+/// slot, or has announced it by name, this rank must first read the log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -218,9 +221,10 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether this rank will itself announce the check `name` (an operation that compares findings). It will do so after
-/// one of its own operations, which was pending when the rank joined. In that case the rank announces its own finding,
-/// so it must not announce the check only because other ranks have announced it.
+/// Whether this rank will itself announce `name`, an operation that compares what the ranks found when they checked
+/// another operation. The rank will do so if the checked operation is its own and was pending when the rank joined. In
+/// that case the rank announces its own finding, so it must not announce the check only because other ranks have
+/// announced it.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -233,7 +237,8 @@ bool Join::will_announce(std::string_view name) {
 /// Announces an operation without knowing its metadata. take_called() sets the metadata when the operation is called.
 void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    entry.known_to_agree = true;  // this flag keeps announce() from sending the empty metadata as a change
+    // because of this flag, announce() does not send the empty metadata as changed metadata
+    entry.known_to_agree = true;
     entry.completion = nullptr;
     entry.stands_in = true;
     entry.recorded = base::RecorderWriter::kNone;

@@ -69,8 +69,8 @@ public:
     /// Ends the join in progress. Does nothing if no join is in progress.
     void end(const Status& status);
 
-    /// For an operation that this rank announced only because it has joined, and that the log has called: copies the
-    /// metadata, which only the other ranks knew, into `entry`. May run without the lock.
+    /// For an operation that this rank announced only because it has joined. The log has called the operation. Copies
+    /// the metadata into `entry`; before, only the other ranks knew the metadata. May run without the lock.
     [[nodiscard]] Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
 
 private:

@@ -32,7 +32,8 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        announcer_.turn_direct();  // before its shutdown, a rank may have announced the operation directly
+        // a rank that has shut down may have announced the operation directly before its shutdown
+        announcer_.turn_direct();
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
     if (!follow(entry)) {
@@ -101,14 +102,14 @@ bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slo
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        waking_.ring_behind(position + 1);  // the other members may be asleep, without a pending operation
+        waking_.ring_behind(position + 1);  // the other members may be asleep, because they have no pending operation
     }
     return true;
 }
 
 bool LogAnswers::follow_retirement(std::uint32_t slot) {
     if (direct_.uses(slot)) {
-        return false;  // another thread has announced directly since the check in must_await_retirement()
+        return false;  // another thread has announced an operation directly since the check in must_await_retirement()
     }
     ends_.forget_finished(slot);
     if (TensorEntry* entry = announcer_.table().at_slot(slot); entry != nullptr) {
@@ -118,8 +119,9 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 }
 
 /// Moves the cursor past `position`, after which this rank announces nothing more in one slot or in any slot. Wakes
-/// members that wait for an announcement of this rank, because it will not come. Whether a direct announcement of this
-/// rank can be completed may depend on members that have not read this entry, so those members are woken too.
+/// members that wait for an announcement of this rank, because this rank will not make that announcement. Whether a
+/// direct announcement of this rank can be completed may depend on members that have not read this entry, so those
+/// members are woken too.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -160,8 +162,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads the metadata that each member has announced, except members that have joined. If some metadata is such that no
-/// correct rank announces it, ends the job and returns false.
+/// Reads the metadata that each member has announced, except members that have joined. If a member's metadata are such
+/// that no correct rank announces them, ends the job and returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -197,8 +199,8 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
     return groups;
 }
 
-/// Returns the error for an operation that was not called. It is a mismatch if the members' metadata differ, and
-/// otherwise the refusal of an impossible operation. `by_rank` must not be empty.
+/// Returns the error for an operation that was not called. If the members' metadata differ, the error is a mismatch.
+/// Otherwise no member can do the operation, and the error says why (a refusal). `by_rank` must not be empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
@@ -212,7 +214,8 @@ Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call
                      : mismatch_of(name, std::move(by_rank), ranks);
 }
 
-/// Ends an operation that the root of the tree refused. The attachment holds the root's text.
+/// Ends an operation that the root of the tree refused. The attachment (the data that the log entry refers to) holds
+/// the root's text.
 void LogAnswers::follow_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
@@ -235,7 +238,8 @@ std::string LogAnswers::text_of(std::uint32_t attachment) const {
     return {text, strnlen(text, view_.extent().attachment_bytes)};
 }
 
-/// Reads the sizes of groups, which Leader::apply_refusal() writes after the text of the attachment.
+/// Reads the sizes of groups from an attachment (the data that a log entry refers to). Leader::apply_refusal() wrote
+/// them after the attachment's text.
 Groups::RanksOfCount LogAnswers::groups_of(std::uint32_t attachment) const {
     const std::size_t bytes = view_.extent().attachment_bytes;
     const std::byte* const room = view_.memory.attachment(attachment - 1);
@@ -276,7 +280,7 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // no rank can complete it directly, because another rank counted its announcement
+        direct_.forget();  // no rank can complete the operation directly, because another rank counted its announcement
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
@@ -290,7 +294,7 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
 }
 
 /// Ends an operation that needs data of ranks that have joined. All ranks give the same text. On several hosts, the
-/// attachment holds the text of the root.
+/// attachment (the data that the log entry refers to) holds the text of the root.
 void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment != 0) {
         follow_disagreement(slot, attachment, ErrorCode::invalid_argument);
@@ -316,7 +320,7 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
 }
 
 /// Announces an operation that other hosts have announced, because all ranks of this host have joined. The attachment
-/// holds the operation's name, or the number of an operation without a name.
+/// (the data that the log entry refers to) holds the operation's name, or the number of an operation without a name.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,
@@ -333,7 +337,7 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
 }
 
 /// Handles the refusal of one member's announcement by name. That member ends its operation. Every other member only
-/// wakes it.
+/// wakes that member.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {

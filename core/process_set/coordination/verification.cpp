@@ -76,7 +76,8 @@ std::string Verification::name_of_check_of(const TensorEntry& entry) {
 }
 
 /// Announces the operation that compares findings. Every rank that executed the checked operation also announces the
-/// comparison, whatever its callers do. No rank therefore waits for ever. The caller holds the enqueue lock.
+/// comparison; this does not depend on its callers. Therefore no rank waits for the comparison for ever. The caller
+/// holds the enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
         return false;  // other members have left, so their findings would never come
@@ -129,8 +130,8 @@ Status Verification::settle(TensorEntry& entry, const CalledBatch& batch) {
 
 /// Ends the checked operation, unless settle() has ended it. If the comparison failed with Mismatch or
 /// ResourceExhausted, it failed on all ranks, and the checked operation fails too. In all other cases the other ranks
-/// left, or the job ended, before the comparison. The result on this rank is complete, so the checked operation
-/// succeeds. The caller holds the enqueue lock.
+/// left, or the job ended, before the findings were compared. The result on this rank is complete, so the checked
+/// operation succeeds. The caller holds the enqueue lock.
 void Verification::end(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {

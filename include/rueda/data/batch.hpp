@@ -128,7 +128,7 @@ public:
 
     /// Returns the column with this name; if there is none, adds it. A map function uses it to add results.
     Column& add_column(std::string_view name, DType dtype, std::int64_t width = 1);
-    /// Removes all columns behind the first `count` ones.
+    /// Keeps the first `count` columns, and removes the others.
     void keep_columns(std::size_t count);
     void set_rows(std::int64_t rows) noexcept { rows_ = rows; }
     void set_place(std::int64_t epoch, std::int64_t step) noexcept {

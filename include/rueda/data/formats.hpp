@@ -19,8 +19,8 @@ struct Feature {
     std::string name;
     DType dtype = DType::float32;  ///< float32 for float_list, int64 for int64_list, uint8 for bytes_list
     std::int64_t length = 1;  ///< number of values in every sample. 0: samples may have different numbers of values, so
-                              ///< the column is ragged. A bytes_list with length 0 has at most one text in a sample; if
-                              ///< a sample has none, its text is empty
+                              ///< the column is ragged. If the length is 0 and the feature is a bytes_list, a sample
+                              ///< has at most one text; if a sample has no text, its text in the column is empty
     std::optional<double> missing = std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
                                                    ///< this feature. If there is no such value, the sample is an error
 };
@@ -28,7 +28,7 @@ struct Feature {
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
 struct Examples {
     std::vector<Feature> features;
-    /// whether the CRC of each record's data is compared. The CRC of the lengths is always compared
+    /// whether the pipeline checks the CRC of each record's data. It always checks the CRC of a record's length
     bool check_data = true;
 };
 

@@ -18,11 +18,11 @@
 
 namespace rueda::data {
 
-/// A place between two batches. It is the whole state of a pipeline, is the same on all ranks that took the same number
-/// of batches, and stays valid if the number of ranks changes. Save it in the checkpoint of one rank.
+/// A place between two batches. It is the whole state of a pipeline. It is the same on all ranks that took the same
+/// number of batches, and stays valid if the number of ranks changes. Save it in the checkpoint of one rank.
 struct Position {
     std::int64_t epoch = 0;
-    std::int64_t step = 0;          ///< number of batches of the epoch that were taken
+    std::int64_t step = 0;          ///< number of batches that the caller has taken in this epoch
     std::uint64_t fingerprint = 0;  ///< identifies the options that determine the order of the samples
 
     [[nodiscard]] bool operator==(const Position&) const = default;
@@ -35,20 +35,21 @@ struct Position {
 struct PipelineOptions {
     std::vector<Source> sources;  ///< for example files("train-*.tfrecord")
     Format format;
-    std::int64_t batch = 0;       ///< number of samples in one step, over all ranks; ≥ size
-    int rank = 0;                 ///< usually rueda::rank()
-    int size = 1;                 ///< usually rueda::size()
-    std::uint64_t seed = 0;       ///< must be the same on every rank
-    std::int64_t shuffle = 0;     ///< number of samples, over all lanes, that are permuted together; the order of the
-                                  ///< sources is permuted, too, unless one is a FIFO. 0: the samples keep their order
-    std::int64_t lanes = 1;       ///< number of sequences into which the sources are dealt out, at most the number of
-                                  ///< sources. With a multiple of `size`, each rank reads its own sources only. With 1,
-                                  ///< every rank reads all sources
+    std::int64_t batch = 0;    ///< number of samples in one step, over all ranks; ≥ size
+    int rank = 0;              ///< usually rueda::rank()
+    int size = 1;              ///< usually rueda::size()
+    std::uint64_t seed = 0;    ///< the value must be the same on every rank
+    std::int64_t shuffle = 0;  ///< number of samples, over all lanes, that are permuted together. The order of the
+                               ///< sources is permuted too, unless a source is a FIFO. 0: the samples keep their order
+    std::int64_t lanes = 1;  ///< number of lanes: the sources are divided into this many sequences; at most the number
+                             ///< of sources. If this is a multiple of `size`, each rank reads only its own sources. If
+                             ///< this is 1, every rank reads all sources
     bool drop_remainder = false;  ///< end the epoch before the first batch that is not full
     std::int64_t epochs = 0;      ///< number of epochs; 0: no end
-    std::int64_t malformed_limit = 0;  ///< number of malformed records that are left out; one more is an error. The
-                                       ///< pipeline counts from its start, on each rank
-    int threads = 0;                   ///< threads that parse; 0: as many as there are usable cores, at most 8
+    /// The number of malformed records that are left out; a further malformed record is an error. Each rank counts its
+    /// own malformed records, from the start of the pipeline.
+    std::int64_t malformed_limit = 0;
+    int threads = 0;  ///< threads that parse; 0: as many as there are usable cores, at most 8
     /// the largest number of batches that the pipeline has begun and the caller has not taken; 0: threads + 2
     std::int64_t prefetch = 0;
     /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
@@ -57,7 +58,7 @@ struct PipelineOptions {
     Position start = {};  ///< where to begin. If its fingerprint is 0, the fingerprint is not compared
 };
 
-/// An account of the work of a pipeline and of the time that each stage took.
+/// How much work a pipeline did, and how long each of its stages took.
 struct Statistics {
     std::int64_t batches = 0;    ///< that were taken
     std::int64_t records = 0;    ///< in these batches
@@ -68,7 +69,7 @@ struct Statistics {
     double reading = 0;          ///< seconds, over all lanes: read, decompress, find the records, permute
     double parsing = 0;          ///< seconds, over all threads
     double mapping = 0;          ///< seconds, over all threads, in the functions of PipelineOptions::maps
-    double starved = 0;          ///< seconds, over all threads, that parsing waited for the lanes
+    double starved = 0;          ///< seconds, over all threads, in which parsing waited for samples of the lanes
     int lanes = 0;               ///< that this rank reads
     int threads = 0;             ///< that parse
 };
@@ -88,22 +89,22 @@ public:
     ~Pipeline();
 
     /// Waits for the next batch and puts it into `batch`, whose old memory is used again. Returns false at the end of
-    /// each epoch, and again at every call after the last epoch. `batch` is then unchanged.
+    /// each epoch, and at every call after the last epoch. If the result is false, `batch` is unchanged.
     ///
     /// The last batch of an epoch may be smaller than the other batches. If it has fewer samples than there are ranks,
     /// this rank's part of the batch may be empty (rows() is 0).
     ///
-    /// Throws InvalidArgument for a malformed record above the limit, and for a source that cannot be read. Later calls
-    /// throw the same error. Throws what a map function has thrown.
+    /// Throws InvalidArgument if there are more malformed records than the limit, or if a source cannot be read. If a
+    /// map function has thrown an exception, throws this exception. Later calls throw the same error.
     bool next(Batch& batch);
 
-    /// Returns the place after the last batch that was taken. After next() returned false, it is the beginning of the
-    /// next epoch.
+    /// Returns the place after the last batch that was taken. After next() returned false, the place is the beginning
+    /// of the next epoch.
     [[nodiscard]] Position position() const;
     /// Returns whether all epochs have ended.
     [[nodiscard]] bool finished() const;
     [[nodiscard]] Statistics statistics() const;
-    /// Returns what statistics() says, as one line for people. It names the slowest stage if the consumer waited.
+    /// Returns the numbers of statistics() as one line for people. It names the slowest stage if the consumer waited.
     [[nodiscard]] std::string summary() const;
     /// Returns one line for each choice of options that wastes time or memory.
     [[nodiscard]] std::span<const std::string> warnings() const;

@@ -17,7 +17,7 @@ namespace rueda::data {
 
 /// How the bytes of a source are compressed. A file may consist of several compressed parts, one after another.
 enum class FileCompression : std::int32_t {
-    automatic,  ///< by the end of the name: gzip for ".gz", zstd for ".zst", otherwise none
+    automatic,  ///< the end of the name decides: gzip for ".gz", zstd for ".zst", otherwise no compression
     none,
     gzip,  ///< also the zlib format, which TensorFlow calls "ZLIB"
     zstd,
@@ -26,7 +26,7 @@ enum class FileCompression : std::int32_t {
 /// The kinds of sources.
 enum class SourceKind : std::int32_t {
     file,
-    fifo,    ///< a named pipe; each byte reaches one reader, once
+    fifo,    ///< a named pipe; each byte can be read only once, by one reader
     memory,  ///< bytes in this process
 };
 

@@ -39,13 +39,13 @@ private:
 /// Writes a TFRecord file. Threads: one at a time.
 class RUEDA_API TfrecordWriter {
 public:
-    /// Creates the file, or empties it. FileCompression::automatic chooses by the end of the name. Throws
-    /// InvalidArgument if the file cannot be opened, and Unsupported for zstd (TensorFlow cannot read it) or if this
-    /// build has no zlib.
+    /// Creates the file, or empties it. FileCompression::automatic chooses the compression by the end of the file's
+    /// name. Throws InvalidArgument if the file cannot be opened, and Unsupported for zstd (TensorFlow cannot read it)
+    /// or if this build has no zlib.
     explicit TfrecordWriter(const std::string& path, FileCompression compression = FileCompression::automatic);
     TfrecordWriter(TfrecordWriter&&) noexcept;
     TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
-    /// Closes the file. An error is lost here; call close() to see it.
+    /// Closes the file. The destructor cannot report an error; call close() to get it.
     ~TfrecordWriter();
 
     /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full,

@@ -19,24 +19,25 @@ namespace rueda::training {
 
 /// Texts of the program that are saved beside the tensors, for example a position in a file.
 struct BackupValues {
-    /// Returns the texts when a checkpoint is due. Only rank 0 calls it, so it must not call collective functions.
+    /// Returns the texts when a checkpoint is due. Only rank 0 calls this function, so the function must not call
+    /// collective functions.
     std::function<Metadata()> save = nullptr;
     /// Receives the texts on all ranks, if a checkpoint was restored.
     std::function<void(const Metadata&)> restored = nullptr;
 };
 
-/// The steps that remain of a training run, as a range for a `for` loop. All ranks must use it, with the same options
-/// and tensors with the same names.
+/// The steps that remain of a training run, as a range for a `for` loop. All ranks must use this class, with the same
+/// options, and with tensors of the same names.
 ///
-/// The constructor restores the newest checkpoint. If there is none, it sends the tensors of rank 0 to all ranks. The
-/// loop then begins at the first step that the checkpoint does not contain. After each step, a checkpoint is saved if
-/// one is due. After the last step, a checkpoint is saved in any case, and rank 0 waits until it is complete. A loop
-/// that is left early saves nothing more.
+/// The constructor restores the newest checkpoint. If there is no checkpoint, the constructor sends the tensors of rank
+/// 0 to all ranks. The loop then begins at the first step that the checkpoint does not contain. After each step, a
+/// checkpoint is saved if one is due. After the last step, a checkpoint is saved in any case, and rank 0 waits until it
+/// is complete. A loop that is left early saves nothing more.
 ///
 /// A run that was resumed computes the same values as an uninterrupted run if everything that a step uses is a function
 /// of the step's number, or is in `model`, `state` or `values`. For data, use Sampler: epoch step / sampler.batches(),
 /// batch step % sampler.batches(). The job may have another number of ranks than before; the sums of gradients are then
-/// rounded in another order. Threads: as CheckpointManager.
+/// rounded in another order. Threads: one thread at a time may use an object.
 class RUEDA_API BackupAndRestore {
 public:
     /// `steps` is the number of steps of the whole run. `checkpoints` says where and how often to save. `state` has the

@@ -8,8 +8,9 @@
 /// of processes.
 ///
 /// "rueda.checksums" in "__metadata__" contains checksums (64-bit XXH3) of the header and of each tensor's data. With
-/// them, a flipped bit or a lost page becomes an error when Rueda reads the file. Other programs ignore the checksums.
-/// A file without checksums, for example from another program, is read without this check.
+/// these checksums, Rueda notices a flipped bit or a lost page when it reads the file, and reports an error. Other
+/// programs ignore the checksums. A file without checksums, for example from another program, is read without this
+/// check.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +37,7 @@ struct TensorInfo {
 };
 
 /// Writes the checkpoint on rank `root` (see write_checkpoint()). All ranks must call this function. If the root fails,
-/// all ranks throw the same error. While the root writes, stall reports show "saving checkpoint …" for it.
+/// all ranks throw the same error. While the root writes, stall reports show "saving checkpoint …" for the root.
 RUEDA_API void save_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                const Metadata& metadata = {}, int root = 0);
 
@@ -51,7 +52,7 @@ RUEDA_API Metadata restore_checkpoint(const std::filesystem::path& path, std::sp
 /// the disk, renames it, and flushes the folder. At every moment, `path` is therefore either the previous complete
 /// checkpoint or the new one, even if the process is killed or the power fails. The folder must exist. A failure
 /// removes the .partial file. (A killed process leaves it behind; the next call overwrites it.) The tensors must not
-/// change during the call: the checksums would be wrong, and the file could not be read.
+/// change during the call. Otherwise the checksums would be wrong, and the file could not be read.
 ///
 /// Throws InvalidArgument for a tensor name that is empty, occurs twice, is "__metadata__" or is not UTF-8. Also throws
 /// it for metadata with the key "rueda.checksums", and for a path that cannot be written. Throws ResourceExhausted if
@@ -61,9 +62,9 @@ RUEDA_API void write_checkpoint(const std::filesystem::path& path, std::span<con
                                 const Metadata& metadata = {});
 
 /// An open checkpoint file with a completely checked header. The lengths fit the size of the file, and the shapes fit
-/// the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors' positions have no gap or
-/// overlap, and no name occurs twice. If another file replaces this file at its path, the object stays usable. Threads:
-/// any thread may call const members.
+/// the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors lie one after another without
+/// gaps or overlaps, and no name occurs twice. If another file replaces this file at its path, the object stays usable.
+/// Threads: any thread may call const members.
 class RUEDA_API Checkpoint {
 public:
     /// Opens and checks a file. Throws InvalidArgument if the file is not correct. The message contains the file, what

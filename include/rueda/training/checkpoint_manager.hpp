@@ -34,12 +34,13 @@ enum class WhenBusy : std::int32_t {
 };
 
 struct CheckpointManagerOptions {
-    std::filesystem::path folder;   ///< the folder of the checkpoints; the manager creates it if it does not exist
-    std::int64_t every_steps = 0;   ///< save_when_due() saves after every n-th step; 0: not by steps
+    std::filesystem::path folder;  ///< the folder of the checkpoints; the manager creates it if it does not exist
+    /// save_when_due() saves after every step whose number is a multiple of this; 0: the step does not matter
+    std::int64_t every_steps = 0;
     std::chrono::seconds every{0};  ///< save_when_due() saves if this time has passed since the last save; 0: never
     int max_to_keep = 3;            ///< number of newest complete checkpoints that are kept; ≥ 1
     BetterMetric better = BetterMetric::lower;  ///< which metric is the best; the checkpoint with the best metric is
-                                                ///< kept in addition to the newest ones
+                                                ///< kept in addition to the newest checkpoints
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
     /// The manager calls this function with one line of text if a checkpoint was not saved, or was damaged and left
@@ -48,7 +49,8 @@ struct CheckpointManagerOptions {
     std::function<void(std::string_view)> warn = nullptr;
 };
 
-/// Rows of a tensor that this rank holds. A tensor is divided along its first dimension. A scalar counts as one row.
+/// Some rows of a tensor. This rank holds only these rows. A tensor is divided along its first dimension. A scalar
+/// counts as one row.
 struct TensorPart {
     std::string name;             ///< the same name on all ranks that hold rows of the tensor
     TensorView tensor;            ///< the rows of this rank
@@ -56,11 +58,12 @@ struct TensorPart {
     std::int64_t whole_rows = 0;  ///< the number of rows of the whole tensor
 };
 
-/// Divides the rows of tensors that are equal on all ranks, so that each rank writes a part of them. Rank `rank` gets
-/// the rows shard(rows, rank, size); a scalar goes to rank 0. Throws InvalidArgument unless 0 ≤ rank < size.
+/// For tensors that are equal on all ranks: divides their rows, so that each rank writes a part of the rows. Rank
+/// `rank` gets the rows shard(rows, rank, size); a scalar goes to rank 0. Throws InvalidArgument unless 0 ≤ rank <
+/// size.
 [[nodiscard]] RUEDA_API std::vector<TensorPart> split_rows(std::span<const NamedTensor> tensors, int rank, int size);
 
-/// What save() writes. The tensors must be in host memory.
+/// The data that save() writes. The tensors must be in host memory.
 struct Snapshot {
     std::int64_t step = 0;                    ///< the number of completed steps
     std::span<const NamedTensor> model = {};  ///< the model; empty for save_parts()
@@ -85,7 +88,7 @@ enum class WhichCheckpoint : std::int32_t { newest, best };
 ///
 /// save() copies the tensors and returns; a thread writes the copy. If writing fails, for example because the disk is
 /// full, training continues, the reason is printed in one line, and the earlier checkpoints stay. restore() checks the
-/// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the one before it.
+/// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the checkpoint before it.
 ///
 /// Threads: one thread at a time may use an object. The object starts one thread for each checkpoint.
 class RUEDA_API CheckpointManager {
@@ -104,26 +107,29 @@ public:
     [[nodiscard]] bool is_due(std::int64_t step) const;
     /// Starts to save a checkpoint. Rank 0 copies the tensors, and its thread writes them; the other ranks return at
     /// once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a value whose
-    /// key begins with "rueda.", and for a metric that is not finite. All failures of the file system are warnings.
+    /// key begins with "rueda.", and for a metric that is not finite. A failure of the file system causes only a
+    /// warning.
     bool save(const Snapshot& snapshot);
     /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. Rank 0's clock decides about
     /// CheckpointManagerOptions::every.
     bool save_when_due(const Snapshot& snapshot);
 
     /// Starts to save a checkpoint to which each rank contributes its parts. All ranks must call this function, and
-    /// must share the folder. Each rank copies its parts, and its thread writes them. Rank 0 also writes
-    /// `snapshot.state`, after it has found the parts of all ranks, with all rows of each tensor. This call exchanges a
+    /// must share the folder. Each rank copies its parts, and its thread writes them. When rank 0 has found the parts
+    /// of all ranks, and they contain all rows of each tensor, it also writes `snapshot.state`. This call exchanges a
     /// few bytes among the ranks. Returns whether a save was started; the result is the same on all ranks. If a rank
-    /// cannot write its part, that rank and rank 0 print a warning. Throws InvalidArgument as save() does, and for a
-    /// range of rows that does not fit its tensor; if one rank finds such an error, all ranks throw it.
+    /// cannot write its part, that rank and rank 0 print a warning. Throws InvalidArgument as save() does. Also throws
+    /// it if a range of rows does not fit its tensor. If one rank finds such an error, all ranks throw it.
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot);
     /// Calls save_parts() if a checkpoint is due. If CheckpointManagerOptions::every is set, rank 0 broadcasts its
     /// decision in each call.
     bool save_parts_when_due(std::span<const TensorPart> parts, const Snapshot& snapshot);
 
-    /// Waits until the thread of this rank has written its checkpoint. On rank 0, the checkpoint is then complete.
+    /// Waits until the thread of this rank has written its checkpoint. When this function returns on rank 0, the
+    /// checkpoint is complete.
     void wait();
-    /// Waits as wait() does. Returns why the last save of this rank failed, or an empty text if it succeeded.
+    /// Waits as wait() does. Returns why the last save of this rank failed. Returns an empty text if this save
+    /// succeeded.
     [[nodiscard]] std::string last_failure();
 
     /// Returns the complete checkpoints in the folder, newest first. The headers of all files were checked, but not the
@@ -138,8 +144,8 @@ public:
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
                                           WhichCheckpoint which = WhichCheckpoint::newest);
     /// Does the same for parts: each rank reads the rows that it needs, and needs the folder. The parts may be divided
-    /// in another way than when they were saved. restore() notices tensors of the checkpoint that no rank asks for.
-    /// This function does not: a rank does not know the other ranks' parts, and may need only a few tensors.
+    /// in another way than when they were saved. If no rank asks for a tensor of the checkpoint, restore() reports an
+    /// error, but this function does not: a rank does not know the other ranks' parts, and may need only a few tensors.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

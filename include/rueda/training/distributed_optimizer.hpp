@@ -19,11 +19,11 @@ namespace rueda::training {
 
 struct DistributedOptimizerOptions {
     ReduceOp op = ReduceOp::average;  ///< average, sum or adasum
-    /// Number of backward passes per step, ≥ 1 (gradient accumulation). The passes add to the gradients, and the
-    /// reduction divides by this number. Only the last pass communicates.
+    /// Number of backward passes per step, ≥ 1 (gradient accumulation). Each pass adds to the gradients, and the
+    /// reduction divides the gradients by this number. Only the last pass communicates.
     std::int64_t passes_per_step = 1;
-    /// The largest norm of all gradients together, above 0; see clip_factor(). A finite norm makes step() wait for all
-    /// gradients before the first update.
+    /// The largest norm of all gradients together, above 0; see clip_factor(). If this is finite, step() waits for all
+    /// gradients before it makes the first update.
     double max_norm = std::numeric_limits<double>::infinity();
     Compression compression = Compression::none;  ///< the format between hosts
     ProcessSet process_set = world();
@@ -46,8 +46,9 @@ public:
                          const DistributedOptimizerOptions& options = {});
     DistributedOptimizer(DistributedOptimizer&& other) noexcept;
     DistributedOptimizer& operator=(DistributedOptimizer&& other) noexcept;
-    /// Waits for the reductions that were started and have not ended, and ignores their errors. Destroy the optimizer
-    /// before the gradients, also if an exception ends the step: declare the gradients first.
+    /// Waits for the reductions that were started and have not ended, and ignores their errors. The optimizer must be
+    /// destroyed before the gradients, even if an exception ends the step. So declare the gradients before the
+    /// optimizer.
     ~DistributedOptimizer();
 
     /// Copies the parameters and the optimizer's state from rank `root` to all ranks of the job. All ranks must call
@@ -56,24 +57,24 @@ public:
     void broadcast(int root = 0);
 
     /// Says that a backward pass has written (or added) the gradient of parameter `index`. In the last pass of the
-    /// step, this starts the allreduce in place; from then on until synchronize() or step(), the gradient must not be
+    /// step, this starts the allreduce in place. From that call until synchronize() or step(), the gradient must not be
     /// changed. Does not block. Throws InvalidArgument if there is no such parameter, or if it was ready
     /// `passes_per_step` times in this step already.
     void gradient_ready(std::size_t index);
 
     /// Waits until all gradients are reduced. A program needs this only if it reads the gradients before the step, for
-    /// example to skip a step whose gradients are not finite. Throws InvalidArgument if a gradient is missing in this
-    /// step, with the parameter's name. The other reductions of the step then continue and write into their gradients,
-    /// until the step ends or the optimizer is destroyed. If reductions fail, waits for all of them and throws the
-    /// first error.
+    /// example to skip a step whose gradients are not finite. If the gradient of a parameter is missing in this step,
+    /// throws InvalidArgument with the parameter's name. After this error, the other reductions of the step continue
+    /// and write into their gradients until the step ends or the optimizer is destroyed. If reductions fail, waits for
+    /// all of them and throws the first error.
     void synchronize();
 
     /// Waits for the gradients and updates each parameter as soon as its gradient is reduced, so the updates overlap
     /// with the reductions that are still running. The gradients are first multiplied by `gradient_factor`, for example
     /// LossScale::gradient_factor(), and then clipped to `max_norm`. Throws like synchronize(), and like
-    /// Optimizer::step(); after such an InvalidArgument, reductions may still run. If a reduction fails, all members
-    /// have updated the same parameters: those whose reduction succeeded, or none if max_norm is finite. If max_norm is
-    /// finite but the norm is not, throws InvalidArgument; skip() can then end the step.
+    /// Optimizer::step(). After an InvalidArgument, reductions may still run. If a reduction fails, all members have
+    /// updated the same parameters: the parameters whose reduction succeeded, or no parameter if max_norm is finite. If
+    /// max_norm is finite but the norm is not, throws InvalidArgument; skip() can then end the step.
     void step(double learning_rate, double gradient_factor = 1.0);
 
     /// Ends the step without an update. All members must skip the same steps; see LossScale::keep_step(). Waits and

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Evaluation that is divided among the ranks: predictions in the order of the inputs, and metrics over the samples of
-/// all ranks. The results do not depend on the number of ranks.
+/// Evaluation that is divided among the ranks. It gives predictions in the order of the inputs, and metrics over the
+/// samples of all ranks. The results do not depend on the number of ranks.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ using PredictFunction = std::function<void(Range batch, std::span<float> outputs
 /// Divides the inputs 0 … count − 1 among the ranks, and returns the outputs of all inputs in their order, on all
 /// ranks. All ranks must call this function. Each rank calls `function` for its share (shard()), batch by batch. Ranks
 /// without inputs are allowed. `function` must not start collectives, because ranks may have different numbers of
-/// batches. If it throws on one rank, all ranks throw, as in run_on_every_rank(). Throws InvalidArgument if `count` or
-/// an option is out of its range.
+/// batches. If `function` throws on one rank, all ranks throw, as in run_on_every_rank(). Throws InvalidArgument if
+/// `count` or an option is out of its range.
 [[nodiscard]] RUEDA_API std::vector<float> predict(std::int64_t count, const PredictFunction& function,
                                                    const PredictOptions& options = {});
 
@@ -54,8 +54,9 @@ private:
     std::int32_t additions_ = 0;
 };
 
-/// The mean of numbers over all ranks, for example of the losses of all samples. The sums are not rounded, so the
-/// result has the same bits at any number of ranks, however the samples are divided. Threads: one thread at a time.
+/// The mean of numbers over all ranks, for example of the losses of all samples. The sums are not rounded. So the bits
+/// of the result depend neither on the number of ranks nor on how the samples are divided. Threads: one thread at a
+/// time.
 class RUEDA_API Mean {
 public:
     /// Adds a number of this rank. A number with the weight 0 (padding) is ignored. Throws InvalidArgument if the
@@ -70,7 +71,7 @@ private:
 };
 
 /// The area under the ROC curve over all ranks: the probability that a positive sample has a higher score than a
-/// negative one, where equal scores count one half. Threads: one thread at a time.
+/// negative sample. Two equal scores count as one half. Threads: one thread at a time.
 class RUEDA_API Auc {
 public:
     /// Without `bins`, the area is exact, and compute() sends all scores to all ranks (9 bytes per sample). With
@@ -98,7 +99,7 @@ private:
     [[nodiscard]] std::vector<Ties> gathered(ProcessSet set) const;
 
     std::int64_t bins_;                 ///< 0: exact
-    std::vector<std::int64_t> counts_;  ///< the bins' negative samples, and then their positive ones
+    std::vector<std::int64_t> counts_;  ///< of the bins' negative samples, and then of the bins' positive samples
     std::vector<double> scores_;
     std::vector<std::uint8_t> labels_;
     double error_bound_ = 0.0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Functions on the gradients of all parameters together: norm, clipping, and whether they are finite.
+/// Functions on the gradients of all parameters together. They compute the norm, clip the gradients, and check whether
+/// the gradients are finite.
 #pragma once
 
 #include <span>
@@ -15,8 +16,8 @@ namespace rueda::training {
 RUEDA_API void zero_gradients(std::span<const Parameter> parameters);
 
 /// Returns the norm (the root of the sum of all squares) of the gradients on this rank, computed in float64. After an
-/// allreduce all ranks have the same gradients, so this is the global norm, with the same bits on all ranks. It is not
-/// finite exactly if a gradient is not finite.
+/// allreduce all ranks have the same gradients, so this is the global norm, with the same bits on all ranks. The norm
+/// is finite if, and only if, all gradients are finite.
 [[nodiscard]] RUEDA_API double gradient_norm(std::span<const Parameter> parameters);
 
 /// Returns the norm of gradients that are divided among the members of `set`, so that each member has other
@@ -25,9 +26,9 @@ RUEDA_API void zero_gradients(std::span<const Parameter> parameters);
 
 /// Returns the factor that clips gradients with the norm `norm` to the norm `max_norm`: 1 if norm ≤ max_norm, otherwise
 /// max_norm / norm (Pascanu et al. 2013, arXiv:1211.5063, algorithm 1). Pass the factor to Optimizer::step(). If the
-/// gradients still have a factor, for example that of a loss scale, multiply the norm by it first. Throws
-/// InvalidArgument if `norm` is not finite or negative (LossScale can skip such a step), or if `max_norm` is not above
-/// 0.
+/// gradients still contain a factor, for example a loss scale, first multiply the norm by the inverse of this factor
+/// (for a loss scale: LossScale::gradient_factor()). Throws InvalidArgument if `norm` is not finite or negative
+/// (LossScale can skip such a step), or if `max_norm` is not above 0.
 [[nodiscard]] RUEDA_API double clip_factor(double norm, double max_norm);
 
 /// Returns whether `value` is true on all members of `set`. Collective: all members must call this function.

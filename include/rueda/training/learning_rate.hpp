@@ -18,7 +18,7 @@
 
 namespace rueda::training {
 
-/// By which factor the base rate is multiplied for `workers` processes.
+/// How the factor for the base rate follows from the number of workers (processes).
 enum class ScalingPolicy : std::int32_t {
     none,    ///< the factor is 1, for a global batch that stays the same
     linear,  ///< the factor is `workers`: the linear scaling rule of Goyal et al. 2017 (arXiv:1706.02677, section 2.1)
@@ -44,7 +44,8 @@ struct StepDecay {
 };
 
 /// Lowers the rate along half a cosine wave, from the end of the warm-up to step `last_step` (Loshchilov and Hutter
-/// 2017, arXiv:1608.03983, equation 5, without restarts). From then on, the rate stays at floor × the scaled rate.
+/// 2017, arXiv:1608.03983, equation 5, without restarts). After step `last_step`, the rate stays at floor × the scaled
+/// rate.
 struct CosineDecay {
     std::int64_t last_step = 0;  ///< greater than the number of warm-up steps
     double floor = 0.0;          ///< 0 ≤ floor ≤ 1
@@ -65,8 +66,9 @@ struct LearningRateOptions {
 
 /// Sets policy, cap and scale_from from one text, for example from a setting of the program:
 /// `POLICY[:CAP][@WORKERS]`. "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and only
-/// from 4 workers on: 0.001 becomes 0.0015 with 4 or more workers, and stays 0.001 with fewer. Only capped has a cap.
-/// Throws InvalidArgument, with the text and the expected form, for any other text; then `options` do not change.
+/// from 4 workers on: 0.001 becomes 0.0015 with 4 or more workers, and stays 0.001 with fewer workers. Only capped has
+/// a cap. Throws InvalidArgument, with the text and the expected form, for any other text; in this case `options` do
+/// not change.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
 
 /// Returns rate / previous_rate. When the rate changes, a trainer must multiply its momentum by this factor if the
@@ -89,7 +91,7 @@ public:
     [[nodiscard]] double at(std::int64_t step) const noexcept;
     /// Returns the learning rate after the warm-up: base × factor.
     [[nodiscard]] double scaled() const noexcept { return scaled_; }
-    /// Returns one line for the log. It says from which to which value the rate is scaled, and why, for example
+    /// Returns one line for the log. It contains the rate before and after the scaling, and the reason, for example
     /// "learning rate: 0.001 becomes 0.0015 with 4 workers (policy capped: the factor is 1.5, the smaller of 4 workers
     /// and the cap 1.5)".
     [[nodiscard]] std::string summary() const;
@@ -100,11 +102,13 @@ private:
 };
 
 struct PlateauOptions {
-    double factor = 0.1;         ///< the rate is multiplied by this number; 0 < factor < 1
-    std::int64_t patience = 10;  ///< number of observations without an improvement that are tolerated; ≥ 0
-    /// A metric improves if it is better by more than this fraction of the best; ≥ 0, and below 1 if smaller is better.
+    double factor = 0.1;  ///< the rate is multiplied by this number; 0 < factor < 1
+    /// the rate is lowered after more than this number of observations without an improvement; ≥ 0
+    std::int64_t patience = 10;
+    /// A metric improves if it is better than the best metric so far by more than this fraction of the best metric; ≥
+    /// 0, and below 1 if smaller metrics are better.
     double threshold = 1e-4;
-    std::int64_t cooldown = 0;      ///< number of observations after a reduction that are not counted; ≥ 0
+    std::int64_t cooldown = 0;      ///< after the rate was lowered, this number of observations is not counted; ≥ 0
     double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1
     bool larger_is_better = false;  ///< true for an accuracy, false for a loss
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Optimizers for float32 parameters on the CPU. Each is a SIMD kernel that passes once over parameters, gradients and
-/// state, so a large model is updated at the speed of the memory. (LAMB needs two passes, because it needs norms.)
+/// Optimizers for float32 parameters on the CPU. Each optimizer is a SIMD kernel that reads and writes parameters,
+/// gradients and state once. So the speed of the memory limits the update of a large model. (LAMB needs two passes,
+/// because it needs norms.)
 ///
 /// The results have the same bits on every CPU. Except for LAMB, an element's result depends only on this element, so
 /// the bits stay the same if a tensor is divided into several tensors. An optimizer does not communicate: if all ranks
@@ -29,8 +30,9 @@ struct Parameter {
     std::string name;
     std::span<float> values;
     std::span<float> gradient;
-    /// Whether weight decay applies. Usually false for biases and for the parameters of normalisation. LAMB also does
-    /// not adapt the rate of a tensor whose `decays` is false (as in the implementation of its authors for BERT).
+    /// Whether weight decay applies. This is usually false for biases and for the parameters of normalisation. LAMB
+    /// also does not adapt the rate of a tensor whose `decays` is false (as in the implementation of its authors for
+    /// BERT).
     bool decays = true;
 };
 
@@ -87,8 +89,8 @@ struct Adagrad {
 /// Without l1 and l2, and with weights that begin with 0, each step is then w ← w − η g / (beta + √n), also after a
 /// warm-up or a decay of the rate. The state contains the rate of the last step.
 ///
-/// The algorithm computes w from z and n alone. Initial weights that are not 0 therefore act only through σ in the
-/// first step; let the weights begin with 0, as in the paper. η must be above 0.
+/// The algorithm computes w from z and n alone. So initial weights that are not 0 have an effect only through σ in the
+/// first step. The weights should therefore begin with 0, as in the paper. η must be above 0.
 struct Ftrl {
     double beta = 1.0;
     double l1 = 0.0;
@@ -111,9 +113,9 @@ using OptimizerRule = std::variant<Sgd, Adam, AdamW, Adagrad, Ftrl, Lamb>;
 /// Returns "sgd", "adam", "adamw", "adagrad", "ftrl" or "lamb".
 [[nodiscard]] RUEDA_API std::string_view name_of(const OptimizerRule& rule) noexcept;
 
-/// Updates parameters by a rule, and keeps the rule's state: for each parameter up to two tensors of its size. Threads:
-/// the object starts no threads. One thread at a time may call its functions; update() calls for different parameters
-/// may run at the same time.
+/// Updates parameters by a rule, and keeps the rule's state: for each parameter, up to two tensors of the parameter's
+/// size. Threads: the object starts no threads. One thread at a time may call its functions; update() calls for
+/// different parameters may run at the same time.
 class RUEDA_API Optimizer {
 public:
     /// Allocates the state. Throws InvalidArgument if an option of the rule is out of its range, if two parameters have
@@ -125,13 +127,13 @@ public:
     ~Optimizer();
 
     /// Updates all parameters from their gradients, which are first multiplied by `gradient_factor`. The factor can
-    /// undo a loss scale, clip by a norm, or divide by a number of accumulated batches, without another pass over the
-    /// memory. The gradients themselves do not change. Throws InvalidArgument unless `learning_rate` is finite and ≥ 0
-    /// (Ftrl: > 0) and `gradient_factor` is finite; in this case nothing changes.
+    /// undo a loss scale, clip by a norm, or divide by a number of accumulated batches, and this needs no additional
+    /// pass over the memory. The gradients themselves do not change. Throws InvalidArgument unless `learning_rate` is
+    /// finite and ≥ 0 (Ftrl: > 0) and `gradient_factor` is finite; in this case nothing changes.
     void step(double learning_rate, double gradient_factor = 1.0);
 
-    /// Begins a step whose parameters are updated one by one with update(), for example each as soon as its gradient is
-    /// reduced. step() is begin_step() and then update() for all parameters. Throws like step().
+    /// Begins a step whose parameters are updated one by one with update(), for example each parameter as soon as its
+    /// gradient is reduced. step() is begin_step() and then update() for all parameters. Throws like step().
     void begin_step(double learning_rate, double gradient_factor = 1.0);
     /// Updates parameter `index` in the step that begin_step() began. Call it once per step for each parameter. Throws
     /// InvalidArgument if there is no such parameter or no step has begun.

@@ -40,7 +40,7 @@ public:
         return result;
     }
 
-    /// Returns each of 0 … bound − 1 with the same probability; `bound` must be ≥ 1.
+    /// Returns a number from 0 to bound − 1. All these numbers have the same probability. `bound` must be ≥ 1.
     [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
         // Values above `limit` are discarded, because they would make small remainders more probable. For bounds far
         // below 2^64 this almost never happens.

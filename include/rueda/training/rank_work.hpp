@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Long work of a program that is no training step, for example an evaluation: on rank 0 alone, or on all ranks.
+/// Runs long work of a program that is no training step, for example an evaluation. The work runs on rank 0 alone, or
+/// on all ranks.
 #pragma once
 
 #include <chrono>
@@ -14,8 +15,9 @@ namespace rueda::training {
 
 /// Runs long work on rank 0. All ranks must call this function. The other ranks return at once; when they next need
 /// rank 0, they wait for it. While rank 0 works, stall reports and `rueda top` say that rank 0 is busy with `what`
-/// (class Busy). A thread of rank 1 watches how long the operations of rank 1 wait meanwhile. If they wait for
-/// `warn_after` or longer, it logs one line as a warning when rank 0 takes part again. Nothing is sent.
+/// (class Busy). In the meantime, a thread of rank 1 watches how long the operations of rank 1 wait. If they wait for
+/// `warn_after` or longer, this thread logs one line as a warning when rank 0 takes part again. The function sends no
+/// data between the ranks.
 ///
 /// `body` must not start collectives. If it throws, rank 0 throws the same exception. To give a result or an error to
 /// all ranks, use run_on_root() (rueda/training/agreement.hpp) with an object of class Busy; then all ranks wait.
@@ -23,8 +25,8 @@ namespace rueda::training {
 RUEDA_API void on_rank_zero(const std::string& what, const std::function<void()>& body,
                             std::chrono::milliseconds warn_after = std::chrono::seconds(1));
 
-/// Runs work on every rank, for example the evaluation of the rank's share (shard() in rueda/training/sampler.hpp), and
-/// returns when it has ended on all ranks. All ranks must call this function. Errors are passed on as by
+/// Runs work on every rank, for example the evaluation of the rank's share (shard() in rueda/training/sampler.hpp).
+/// Returns when the work has ended on all ranks. All ranks must call this function. Errors are passed on as by
 /// run_on_every_rank(). While a rank works, stall reports say that it is busy with `what`.
 RUEDA_API void on_all_ranks(const std::string& what, const std::function<void()>& body);
 

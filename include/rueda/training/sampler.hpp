@@ -27,10 +27,11 @@ struct Range {
 
 /// What happens to the last samples of an epoch if they do not fill a batch.
 enum class Remainder : std::int32_t {
-    keep,  ///< they form a last, smaller batch, so every sample is used once per epoch
-    drop,  ///< they are not used in this epoch; the next epoch has another permutation and leaves out other samples
-    pad,   ///< they form a last batch, which is filled up with samples from the epoch's beginning. These added samples
-           ///< must not count. So all batches have the same size, and every sample counts once per epoch
+    keep,  ///< the last samples form a smaller batch, so every sample is used once per epoch
+    drop,  ///< the last samples are not used in this epoch; the next epoch has another permutation and leaves out other
+           ///< samples
+    pad,   ///< the last samples form a batch that is filled up with samples from the epoch's beginning. These added
+           ///< samples must not count. So all batches have the same size, and every sample counts once per epoch
 };
 
 /// What happens if a batch has fewer samples than there are ranks, so that some ranks get none.
@@ -42,7 +43,7 @@ enum class EmptyShares : std::int32_t {
 struct SamplerOptions {
     std::int64_t samples = 0;  ///< number of samples in the data set; ≥ 1
     std::int64_t batch = 0;    ///< number of samples in one step, over all ranks; ≥ 1
-    std::uint64_t seed = 0;    ///< must be the same on every rank
+    std::uint64_t seed = 0;    ///< the value must be the same on every rank
     int rank = 0;              ///< usually rueda::rank()
     int size = 1;              ///< usually rueda::size()
     Remainder remainder = Remainder::keep;
@@ -80,15 +81,16 @@ public:
     /// Returns this rank's samples of global batch `batch`. The result is valid until the next start_epoch(). Throws
     /// InvalidArgument unless 0 ≤ batch < batches().
     [[nodiscard]] std::span<const std::int64_t> share(std::int64_t batch) const;
-    /// Returns how many samples of share(batch) count: these are the first ones. The samples behind them are padding;
-    /// their weight in loss, gradient and metrics is 0. Only the last batch of Remainder::pad has padding. The result
-    /// may be 0, also with EmptyShares::refuse: the share then consists of padding alone. There is no mean over 0
-    /// samples, so the rank must contribute gradients of zero. (A quotient 0 / 0 would be NaN, and would make the
-    /// reduced gradients of all ranks NaN.)
+    /// Returns how many samples of share(batch) count. These are the first samples of the share. The samples after them
+    /// are padding; their weight in loss, gradient and metrics is 0. Only the last batch has padding, and only with
+    /// Remainder::pad. The result may be 0, also with EmptyShares::refuse: the share then consists of padding alone.
+    /// There is no mean over 0 samples, so the rank must contribute gradients of zero. (A quotient 0 / 0 would be NaN,
+    /// and would make the reduced gradients of all ranks NaN.)
     [[nodiscard]] std::int64_t counted(std::int64_t batch) const;
-    /// Returns counted(batch) × size / batch_size(batch). The average over the ranks of (weight × mean over the rank's
-    /// counted samples) is the mean over all counted samples of the batch. The weight is 1 if the shares are equal. It
-    /// is 0 if counted() is 0. Do not multiply a mean by this 0, because the mean does not exist; contribute zeros.
+    /// Returns counted(batch) × size / batch_size(batch). Multiply the mean over the rank's counted samples by this
+    /// weight, and average the products over the ranks. The result is the mean over all counted samples of the batch.
+    /// The weight is 1 if the shares are equal. It is 0 if counted() is 0. Do not multiply a mean by this 0, because
+    /// the mean does not exist; contribute zeros.
     [[nodiscard]] double average_weight(std::int64_t batch) const;
 
 private:

@@ -42,7 +42,7 @@ struct HostCommands {
 /// A line with an error of rueda begins with these characters, also in the output of mpirun.
 inline constexpr std::string_view kErrorMark = "rueda: ";
 
-/// Returns whether the line has other characters than blanks and dashes. (Open MPI prints lines of dashes around its
+/// Returns whether the line has characters that are not blanks or dashes. (Open MPI prints lines of dashes around its
 /// messages.) Pure.
 [[nodiscard]] bool has_words(std::string_view line);
 

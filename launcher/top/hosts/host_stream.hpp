@@ -29,11 +29,12 @@ public:
 
     explicit HostStream(std::string host) : host_(std::move(host)) {}
 
-    /// Starts the process. When the calling process ends, in whatever way, the started process also ends.
+    /// Starts the process. When the calling process ends, the started process also ends, even if the calling process
+    /// was killed.
     [[nodiscard]] Status start(const std::vector<std::string>& words, const Environment& environment,
                                const sigset_t& signal_mask);
     void add_to(base::PollSet& set);
-    /// Asks the process to end. The caller must reap it.
+    /// Asks the process to end. The caller must collect the exit status of the process.
     void end() noexcept;
 
     [[nodiscard]] const std::string& host() const { return host_; }

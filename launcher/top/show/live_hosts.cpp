@@ -38,8 +38,8 @@ public:
         const Result<HostCommands> commands = commands_for(question);
         Status status = commands.status();
         if (status.is_ok()) {
-            // if an mpirun has to be killed, its ssh becomes an orphan; this process adopts the ssh, so that it can end
-            // the ssh
+            // if an mpirun has to be killed, its child ssh becomes an orphan; this process adopts such orphans, so that
+            // it can end them
             adopt_orphans();
             status = session_.open();
         }
@@ -145,7 +145,7 @@ private:
 
     std::chrono::nanoseconds interval_;
     std::vector<std::unique_ptr<HostStream>> streams_;
-    std::vector<HostPicture> pictures_;  ///< the hosts' pictures, in the order of the streams
+    std::vector<HostPicture> pictures_;  ///< what the screen knows about each host, in the order of the streams
     ScreenSession session_{[this](std::size_t columns) { return std::optional(screen(columns)); }};
 };
 
