@@ -25,7 +25,8 @@ TIMEOUT = 120
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
-    if name in ("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN") or not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
+    if name in ("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN")
+    or not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
 }
 
 
