@@ -150,10 +150,11 @@ Status UcxTransport::check_loss(int rank) {
 }
 
 Status UcxTransport::lost(int rank) const {
-    return failure(ErrorCode::aborted,
-                   "the connection of rank {} to rank {} over UCX has ended: the process has ended, or its host cannot be "
-                   "reached ({})",
-                   rank_, rank, ucs_status_string(worker_->loss_of(rank)->status));
+    return failure(
+        ErrorCode::aborted,
+        "the connection of rank {} to rank {} over UCX has ended: the process has ended, or its host cannot be "
+        "reached ({})",
+        rank_, rank, ucs_status_string(worker_->loss_of(rank)->status));
 }
 
 Result<bool> UcxTransport::cancel(Ticket ticket) {

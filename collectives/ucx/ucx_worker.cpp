@@ -240,6 +240,7 @@ void UcxWorker::send(int rank, UcxTag tag, std::span<const std::byte> bytes, Ucx
 }
 
 void UcxWorker::receive(UcxTag tag, std::span<std::byte> room, UcxRequest& request) {
+    const UcxCall call;
     const ucp_request_param_t parameters = receiving_into(request);
     keep_started(ucp_tag_recv_nbx(worker_, room.data(), room.size(), tag, kWholeTag, &parameters), request);
 }
@@ -254,12 +255,14 @@ std::optional<UcxArrival> UcxWorker::find(UcxTag tag, UcxTag mask, bool takes) {
 }
 
 void UcxWorker::receive_found(const UcxArrival& found, std::span<std::byte> room, UcxRequest& request) {
+    const UcxCall call;
     const ucp_request_param_t parameters = receiving_into(request);
     keep_started(ucp_tag_msg_recv_nbx(worker_, room.data(), room.size(), found.message, &parameters), request);
 }
 
 void UcxWorker::cancel(UcxRequest& request) {
     if (!request.is_done) {
+        const UcxCall call;
         ucp_request_cancel(worker_, request.handle);
     }
 }
@@ -276,6 +279,7 @@ bool UcxWorker::progress() {
 }
 
 void UcxWorker::flush(UcxRequest& request) {
+    const UcxCall call;
     const ucp_request_param_t parameters = sending_to(request);
     keep_started(ucp_worker_flush_nbx(worker_, &parameters), request);
 }
