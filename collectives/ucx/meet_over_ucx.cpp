@@ -12,11 +12,9 @@
 namespace rueda::collectives {
 namespace {
 
-constexpr std::size_t kMostReason = 1024;
+std::span<const std::byte> text_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-UcxCard card_of(const Result<std::unique_ptr<BulkTransport>>& made) {
+UcxCard own_ucx_card(const Result<std::unique_ptr<BulkTransport>>& made) {
     if (!made.is_ok()) {
         const std::string& text = made.status().message();
         return {text.empty() ? "no reason given" : text, {}, {}};
@@ -26,7 +24,7 @@ UcxCard card_of(const Result<std::unique_ptr<BulkTransport>>& made) {
 
 /// Reads the cards of all ranks into `addresses`. Returns why the ranks cannot use UCX; "" if they can. All ranks read
 /// the same cards, so all get the same text.
-std::string read_cards(const std::vector<Bytes>& cards, std::vector<Bytes>& addresses) {
+std::string read_ucx_cards(const std::vector<Bytes>& cards, std::vector<Bytes>& addresses) {
     std::string of_rank_0;
     for (std::size_t rank = 0; rank < cards.size(); ++rank) {
         Result<UcxCard> card = parse_ucx_card(cards[rank]);
@@ -48,13 +46,13 @@ std::string read_cards(const std::vector<Bytes>& cards, std::vector<Bytes>& addr
 
 /// Returns the first reason of a rank; "" if no rank has one.
 Result<std::string> first_reason(const Allgather& allgather, const std::string& mine) {
-    const Result<std::vector<Bytes>> all = allgather(bytes_of(mine));
+    const Result<std::vector<Bytes>> all = allgather(text_bytes(mine));
     RUEDA_RETURN_IF_FAILED(all.status());
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         const Bytes& reason = all.value()[rank];
         if (!reason.empty()) {
             const std::string text(reinterpret_cast<const char*>(reason.data()), reason.size());
-            return fmt::format("rank {}: {}", rank, base::printable(text, kMostReason));
+            return fmt::format("rank {}: {}", rank, base::printable(text, kMostUcxReason));
         }
     }
     return std::string();
@@ -64,11 +62,11 @@ Result<std::string> first_reason(const Allgather& allgather, const std::string& 
 
 Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOptions& options) {
     Result<std::unique_ptr<BulkTransport>> made = options.create(options.rank, options.size);
-    const Result<std::vector<Bytes>> cards = allgather(encode(card_of(made)));
+    const Result<std::vector<Bytes>> cards = allgather(encode(own_ucx_card(made)));
     RUEDA_RETURN_IF_FAILED(cards.status());
     UcxMeeting meeting;
     std::vector<Bytes> addresses;
-    meeting.why_not = read_cards(cards.value(), addresses);
+    meeting.why_not = read_ucx_cards(cards.value(), addresses);
     if (!meeting.why_not.empty()) {
         return meeting;
     }

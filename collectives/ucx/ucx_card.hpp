@@ -18,6 +18,7 @@ struct UcxCard {
     Bytes address;            ///< empty if the rank cannot use UCX
 };
 
+inline constexpr std::size_t kMostUcxReason = 1024;  ///< the longest text of UcxCard::cannot
 /// The longest address that is accepted. An address has some 50 bytes for each network interface and transport.
 inline constexpr std::size_t kMostUcxAddressBytes = std::size_t{64} << 10;
 

@@ -39,7 +39,9 @@ class Library(unittest.TestCase):
         dynamic = run(os.environ.get("RUEDA_READELF") or "readelf", "--dynamic", "--wide", LIBRARY)
         needed = re.findall(r"\(NEEDED\)[^\[]*\[([^\]]+)\]", dynamic)
         self.assertTrue(any(name.startswith("libc.so") for name in needed), needed)
-        self.assertEqual([name for name in needed if re.search(r"mpi|pmix|open-(rte|pal)|prte|libuc[mpst]\b", name)], [])
+        self.assertEqual(
+            [name for name in needed if re.search(r"mpi|pmix|open-(rte|pal)|prte|libuc[mpst]\b", name)], []
+        )
         self.assertRegex(dynamic, r"\(SONAME\)[^\[]*\[librueda\.so\.\d+\]")
 
 
