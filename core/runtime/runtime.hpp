@@ -214,9 +214,8 @@ private:
     [[nodiscard]] collectives::Transport* transport() const;
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
-            std::unique_ptr<collectives::BulkTransport> bulk,
-            std::unique_ptr<collectives::LeaderTransport> leaders, RankGroup ranks, double cores,
-            const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
+            std::unique_ptr<collectives::BulkTransport> bulk, std::unique_ptr<collectives::LeaderTransport> leaders,
+            RankGroup ranks, double cores, const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
