@@ -21,7 +21,7 @@ install(
   PATTERN "*.hpp")
 
 # The plugins are installed beside librueda.so, which looks for them in its own folder.
-foreach(plugin IN ITEMS rueda_mpi rueda_mpich rueda_cuda rueda_prometheus)
+foreach(plugin IN ITEMS rueda_mpi rueda_mpich rueda_ucx rueda_cuda rueda_prometheus)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
   endif()

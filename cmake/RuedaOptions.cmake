@@ -10,6 +10,7 @@ option(RUEDA_BUILD_PYTHON "Build the Python package where Python's headers are f
 option(RUEDA_INSTALL "Create the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(RUEDA_WITH_MPI "Build the MPI plugin where an MPI is found" ON)
 option(RUEDA_MPI_RPATH "Let the MPI plugins look for MPI first in the folder where it lay when they were built" ON)
+option(RUEDA_WITH_UCX "Build the UCX plugin where UCX is found" ON)
 option(RUEDA_WITH_PROMETHEUS "Build the plugin for metrics where prometheus-cpp is found" ON)
 option(RUEDA_WITH_ZLIB "Let the input pipeline read gzip where zlib is found" ON)
 option(RUEDA_WITH_ZSTD "Let the input pipeline read zstd where libzstd is found" ON)

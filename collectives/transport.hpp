@@ -22,7 +22,7 @@ class Wakeups;
 ///
 /// No function blocks. Unless wakes() says otherwise, a message wakes no thread when it arrives, so a thread that waits
 /// must call test() repeatedly (docs/design/0002-several-hosts.md, "Polling"). Every failure is `Aborted` and ends the
-/// job. After a failure, and after abandon(), the transport does not call MPI any more.
+/// job. After a failure, and after abandon(), the transport does not call MPI (or UCX) any more.
 ///
 /// Threads: one at a time, namely the thread that holds the rank's progress lock.
 class Transport {

@@ -22,6 +22,13 @@ enum class ControlPlaneKind : std::uint8_t {
     single,  ///< one process alone
 };
 
+/// What carries the data of tensors between hosts (docs/design/0025-ucx.md).
+enum class TransportKind : std::uint8_t {
+    mpi,
+    ucx,
+    automatic,  ///< UCX if all ranks can use it; else MPI
+};
+
 /// How tensors on GPUs move between ranks (docs/gpu.md).
 enum class GpuPath : std::uint8_t {
     automatic,  ///< by NCCL, if it can connect the ranks; else through shared GPU memory and the host's memory
@@ -56,6 +63,8 @@ struct Config {
                               ///< librueda.so
     std::string hostname;     ///< empty: the machine's own name
     bool leader_sockets = true;
+    TransportKind transport = TransportKind::mpi;
+    std::string ucx_library;  ///< the file of the UCX plugin; empty: librueda_ucx.so beside librueda.so
     double start_timeout_seconds = 60;
 
     // Speed.

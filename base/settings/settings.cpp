@@ -33,6 +33,7 @@ constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
 constexpr std::array<std::string_view, 3> kCompressionWords = {"none", "fp16", "bf16"};
+constexpr std::array<std::string_view, 3> kTransportWords = {"mpi", "ucx", "auto"};
 constexpr std::array<std::string_view, 4> kGpuPathWords = {"auto", "nccl", "host", "ipc"};
 constexpr std::array<std::string_view, 4> kStackSignalWords = {"none", "USR1", "USR2", "RTMIN"};
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
@@ -100,6 +101,16 @@ constexpr auto kSettings = std::to_array<Setting>({
      "In a job on several hosts: whether the first ranks of the hosts connect to each other over TCP, so that they can "
      "sleep while they wait for each other. If they cannot, or with 0, they exchange their messages over MPI, and "
      "poll."},
+    {"RUEDA_TRANSPORT", "", SettingGroup::rendezvous, SettingScope::rank_zero,
+     ChoiceSetting{kTransportWords,
+                   [](Config& config, std::size_t word) { config.transport = static_cast<TransportKind>(word); },
+                   [](const Config& config) { return static_cast<std::size_t>(config.transport); }},
+     "In a job on several hosts: what carries the data of tensors and the program's messages between hosts. The ranks "
+     "always meet over MPI. With `ucx`, init fails on all ranks if one of them cannot use UCX; `auto` then uses MPI, "
+     "and rank 0 says why ([design/0025-ucx.md](design/0025-ucx.md))."},
+    {"RUEDA_UCX_PLUGIN", "", SettingGroup::rendezvous, SettingScope::own,
+     TextSetting{&Config::ucx_library, is_any_text, "the path of a shared library"},
+     "The UCX plugin to load for RUEDA_TRANSPORT. If empty, Rueda loads `librueda_ucx.so` beside `librueda.so`."},
     {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::rendezvous, SettingScope::own,
      SecondsSetting{&Config::start_timeout_seconds, {0.01, kDay}}, "How long init waits for the other ranks."},
 

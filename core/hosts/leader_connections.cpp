@@ -54,16 +54,16 @@ std::size_t most_bytes_in_job(int ranks) {
 }  // namespace
 
 Result<LeaderConnections> connect_leaders(const base::Config& config, collectives::ControlPlane& control_plane,
-                                          const LocalGroup& group) {
+                                          const LocalGroup& group, collectives::Transport* inner) {
     LeaderConnections connections;
-    if (group.host_count == 1 || !config.leader_sockets || control_plane.transport() == nullptr) {
+    if (group.host_count == 1 || !config.leader_sockets || inner == nullptr) {
         return connections;
     }
     // If another host acknowledges nothing for this time, the connection ends. Normally, missing heartbeats show
     // earlier that the other host does not answer.
     const std::chrono::milliseconds silence(static_cast<std::int64_t>(config.host_timeout_seconds * 1e3) + 1000);
     Result<std::unique_ptr<LeaderTransport>> transport =
-        LeaderTransport::create(*control_plane.transport(), silence, most_bytes_in_job(group.size));
+        LeaderTransport::create(*inner, silence, most_bytes_in_job(group.size));
     collectives::MeetingOptions options;
     options.most_bytes = most_bytes_in_job(group.size);
     options.cannot = transport.is_ok() ? "" : transport.status().message();

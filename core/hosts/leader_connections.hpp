@@ -24,10 +24,12 @@ struct LeaderConnections {
 };
 
 /// Connects the leaders of a job that are neighbours in the tree of hosts. Collective. Returns nothing if the job has
-/// one host or RUEDA_LEADER_SOCKETS is off. `inner` is the transport of all other messages. A failure ends init.
+/// one host or RUEDA_LEADER_SOCKETS is off. `inner` is the transport of all other messages, and may be null in
+/// a job on one host. A failure ends init.
 [[nodiscard]] Result<LeaderConnections> connect_leaders(const base::Config& config,
                                                         collectives::ControlPlane& control_plane,
-                                                        const collectives::LocalGroup& group);
+                                                        const collectives::LocalGroup& group,
+                                                        collectives::Transport* inner);
 
 /// Connects the leaders of a process set. `number` identifies the set in messages between hosts. Uses the connections
 /// that exist. If a connection cannot be made, the leaders of this set use the inner transport. Collective over the

@@ -18,6 +18,7 @@
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/stacks/stack_signal.hpp"
 #include "core/engine/deadline.hpp"
+#include "core/hosts/bulk_connections.hpp"
 #include "core/hosts/leader_connections.hpp"
 #include "core/metrics/metric_families.hpp"
 #include "core/metrics/metrics_endpoint.hpp"
@@ -75,10 +76,12 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 }  // namespace
 
 Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
+                 std::unique_ptr<collectives::BulkTransport> bulk,
                  std::unique_ptr<collectives::LeaderTransport> leaders, RankGroup ranks, double cores,
                  const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id)
     : config_(config),
       control_plane_(std::move(control_plane)),
+      bulk_(std::move(bulk)),
       leaders_(std::move(leaders)),
       group_(std::move(ranks.group)),
       logger_(config, group_.rank),
@@ -108,6 +111,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
         return runtime;
     }
     Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
+    if (status.is_ok() && runtime.value()->bulk_ != nullptr) {
+        // From now on, nothing calls the plane's MPI, which may still hold its last messages.
+        status = pass_last_messages(config, plane, *runtime.value()->bulk_);
+    }
     if (status.is_ok()) {
         status = runtime.value()->start_threads();
     }
@@ -124,7 +131,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
 }
 
 collectives::Transport* Runtime::transport() const {
-    return leaders_ != nullptr ? leaders_.get() : control_plane_->transport();
+    if (leaders_ != nullptr) {
+        return leaders_.get();
+    }
+    return bulk_ != nullptr ? bulk_.get() : control_plane_->transport();
 }
 
 Status Runtime::start_threads() {
@@ -171,7 +181,13 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!first_set_id.is_ok()) {
         return refuse(first_set_id.status());
     }
-    Result<LeaderConnections> connections = connect_leaders(config, *control_plane, group.value());
+    Result<BulkConnections> bulk = connect_bulk(config, *control_plane, group.value());
+    if (!bulk.is_ok()) {
+        return refuse(bulk.status());
+    }
+    collectives::Transport* const inner =
+        bulk.value().transport != nullptr ? bulk.value().transport.get() : control_plane->transport();
+    Result<LeaderConnections> connections = connect_leaders(config, *control_plane, group.value(), inner);
     if (!connections.is_ok()) {
         return refuse(connections.status());
     }
@@ -188,17 +204,23 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!clock.is_ok()) {
         return refuse(clock.status());
     }
-    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane),
+    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(bulk.value().transport),
                                                  std::move(connections.value().transport), std::move(ranks).value(),
                                                  cores.value(), clock.value(), launcher, first_set_id.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->recorder_.begin();
-    runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
+    runtime->logger_.info("rank {} of {}: {}{}, cells of {}, {} for resident tensors", runtime->group_.rank,
                           runtime->group_.size, runtime->control_plane_->description(),
+                          runtime->bulk_ == nullptr ? "" : ", data over " + runtime->bulk_->description(),
                           base::format_bytes(runtime->arena_->plan().cell_bytes),
                           base::format_bytes(runtime->arena_->plan().resident_bytes));
     if (!unused.value().empty()) {
         runtime->logger_.warning("{}", unused.value());
+    }
+    if (!bulk.value().why_not.empty() && runtime->group_.rank == 0) {
+        runtime->logger_.warning(
+            "data between hosts goes over MPI (RUEDA_TRANSPORT=auto), because UCX cannot be used: {}",
+            bulk.value().why_not);
     }
     if (!connections.value().why_not.empty() && runtime->group_.rank == 0) {
         runtime->logger_.warning(
@@ -236,6 +258,9 @@ void Runtime::begin_timeline() {
 
 void Runtime::abandon() {
     shut_down_ = true;
+    if (bulk_ != nullptr) {
+        bulk_->close();
+    }
     control_plane_->close(/*after_failure=*/true);
     if (leaders_ != nullptr) {
         leaders_->close();  // its thread uses the arena
@@ -586,6 +611,9 @@ Status Runtime::leave_job() {
     const bool has_timeline_ended = timeline_.end();
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
     heap_.end();
+    if (bulk_ != nullptr) {
+        end_bulk_transport(config_, logger_, *control_plane_, *bulk_, after_failure);
+    }
     control_plane_->close(after_failure);
     if (leaders_ != nullptr) {
         // the connections are closed this late, because another host may have needed an answer of this rank

@@ -30,6 +30,7 @@
 #include "core/timeline/program_scopes.hpp"
 
 namespace rueda::collectives {
+class BulkTransport;
 class LeaderTransport;
 }  // namespace rueda::collectives
 
@@ -213,11 +214,12 @@ private:
     [[nodiscard]] collectives::Transport* transport() const;
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
-            std::unique_ptr<collectives::LeaderTransport> leaders, RankGroup ranks, double cores,
-            const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
+            std::unique_ptr<collectives::BulkTransport> bulk, std::unique_ptr<collectives::LeaderTransport> leaders,
+            RankGroup ranks, double cores, const HostClock& clock, LauncherLine* launcher, std::int32_t first_set_id);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
+    std::unique_ptr<collectives::BulkTransport> bulk_;       // null: the control plane carries the data
     std::unique_ptr<collectives::LeaderTransport> leaders_;  // may be null
     collectives::LocalGroup group_;
     base::Logger logger_;

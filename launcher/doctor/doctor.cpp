@@ -34,6 +34,7 @@ public:
     std::vector<Finding> examine() && {
         look_at_mpi();
         look_at_plugins();
+        look_at_ucx();
         look_at_cores();
         look_at_threads();
         look_at_memory();
@@ -102,6 +103,26 @@ private:
              fmt::format("build Rueda where {} with -DRUEDA_WITH_MPI=ON, or name the file by RUEDA_MPI_PLUGIN; on one "
                          "host --no-mpi works without",
                          package));
+    }
+
+    void look_at_ucx() {
+        if (!facts_.plugins) {
+            return;
+        }
+        const std::optional<PluginProbe>& plugin = facts_.plugins->ucx;
+        const bool is_required = variable("RUEDA_TRANSPORT") == "ucx";
+        if (plugin && plugin->problem.empty()) {
+            fine("UCX", fmt::format("{} can be loaded{}", plugin->file,
+                                    is_required ? "" : "; RUEDA_TRANSPORT=ucx sends data between hosts over it"));
+        } else if (is_required) {
+            fail("UCX", plugin ? fmt::format("{}: {}", plugin->file, plugin->problem) : "there is no plugin for it",
+                 "build Rueda where UCX is installed (Debian: libucx-dev), name the file by RUEDA_UCX_PLUGIN, or unset "
+                 "RUEDA_TRANSPORT");
+        } else {
+            fine("UCX", fmt::format("{}; data between hosts goes over MPI",
+                                    plugin ? fmt::format("{} cannot be loaded: {}", plugin->file, plugin->problem)
+                                           : "there is no plugin for it"));
+        }
     }
 
     static std::string what_is_wrong_with(const PluginFacts& found) {

@@ -36,17 +36,20 @@ struct HostProbe {
     double clock_ahead_seconds = 0;
 };
 
-/// The result of loading an MPI plugin of the library in a separate process.
+/// The result of loading a plugin of the library in a separate process.
 struct PluginProbe {
     std::string file;
-    std::string problem;          ///< why the plugin cannot be loaded; empty if the plugin can be loaded
-    bool is_for_open_mpi = true;  ///< false if the plugin is for MPICH or a library with the same ABI
+    std::string problem;  ///< why the plugin cannot be loaded; empty if the plugin can be loaded
+    /// For an MPI plugin: false if the plugin is for MPICH or a library with the same ABI.
+    bool is_for_open_mpi = true;
 };
 
 struct PluginFacts {
     std::string folder;          ///< the folder of librueda.so; empty if it was not found
     bool named_by_user = false;  ///< if true, RUEDA_MPI_PLUGIN names the plugin, and only this plugin was tried
     std::vector<PluginProbe> plugins;
+    /// The UCX plugin beside the library, or the one that RUEDA_UCX_PLUGIN names; empty if there is none.
+    std::optional<PluginProbe> ucx = {};
 };
 
 /// Facts about the machine. look_for_trouble.cpp collects them; tests use made-up facts.

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <sstream>
 
 #include "base/unique_fd.hpp"
@@ -29,17 +30,23 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
-/// The first letter of a child process's answer is one of these three. The letter says that the plugin is for Open MPI,
-/// that the plugin is for MPICH, or that the plugin cannot be loaded.
+/// The first letter of a child process's answer is one of these four. The letter says that the plugin is for Open MPI,
+/// for MPICH or for UCX, or that the plugin cannot be loaded.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
+constexpr char kUcx = 'u';
 constexpr char kFailed = 'f';
 
-std::string answer_of_loading(const std::string& file) {
+std::string answer_of_loading(const std::string& file, PluginKind kind) {
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one thread
         return fmt::format("{}{}", kFailed, text == nullptr ? "no reason given" : text);
+    }
+    if (kind == PluginKind::ucx) {
+        return ::dlsym(library, "rueda_ucx_plugin_open") == nullptr
+                   ? fmt::format("{}it is no UCX plugin of Rueda", kFailed)
+                   : std::string(1, kUcx);
     }
     if (::dlsym(library, "rueda_mpi_plugin_open") == nullptr) {
         return fmt::format("{}it is no MPI plugin of Rueda", kFailed);
@@ -49,8 +56,8 @@ std::string answer_of_loading(const std::string& file) {
     return std::string(1, ::dlsym(library, "ompi_mpi_comm_world") == nullptr ? kMpich : kOpenMpi);
 }
 
-[[noreturn]] void load_in_child(const std::string& file, int write_end) {
-    const std::string answer = answer_of_loading(file).substr(0, kLongestAnswer);
+[[noreturn]] void load_in_child(const std::string& file, PluginKind kind, int write_end) {
+    const std::string answer = answer_of_loading(file, kind).substr(0, kLongestAnswer);
     // The answer fits into the pipe's buffer, so this write does not block even if the parent does not read.
     const ssize_t written = ::write(write_end, answer.data(), answer.size());
     ::_exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
@@ -111,9 +118,23 @@ std::vector<fs::path> folders_beside(const fs::path& program) {
     return folders;
 }
 
+/// Returns the files with these names that exist in `folder` or in its subfolder "rueda".
+std::vector<std::string> files_in(const std::string& folder, std::initializer_list<const char*> names) {
+    std::vector<std::string> files;
+    for (const char* const name : names) {
+        for (const fs::path& place : {fs::path(folder) / name, fs::path(folder) / "rueda" / name}) {
+            std::error_code error;
+            if (!folder.empty() && fs::exists(place, error)) {
+                files.push_back(place.string());
+            }
+        }
+    }
+    return files;
+}
+
 }  // namespace
 
-PluginProbe probe_plugin(const std::string& file, std::chrono::milliseconds time) {
+PluginProbe probe_plugin(const std::string& file, std::chrono::milliseconds time, PluginKind kind) {
     PluginProbe probe;
     probe.file = file;
     std::array<int, 2> ends{};
@@ -125,7 +146,7 @@ PluginProbe probe_plugin(const std::string& file, std::chrono::milliseconds time
     base::UniqueFd write_end(ends[1]);
     const pid_t child = ::fork();
     if (child == 0) {
-        load_in_child(file, write_end.value());
+        load_in_child(file, kind, write_end.value());
     }
     write_end.reset();
     if (child < 0) {
@@ -167,22 +188,21 @@ std::string folder_of_library(const std::string& own_path, const Environment& en
 
 PluginFacts look_for_plugins(const std::string& own_path, const Environment& environment) {
     PluginFacts facts;
-    facts.named_by_user = !text_of(environment, "RUEDA_MPI_PLUGIN").empty();
-    if (facts.named_by_user) {
-        facts.plugins.push_back(probe_plugin(text_of(environment, "RUEDA_MPI_PLUGIN"), kLoadTime));
-        return facts;
-    }
     facts.folder = folder_of_library(own_path, environment);
-    if (facts.folder.empty()) {
-        return facts;
+    facts.named_by_user = !text_of(environment, "RUEDA_MPI_PLUGIN").empty();
+    std::vector<std::string> of_mpi = {text_of(environment, "RUEDA_MPI_PLUGIN")};
+    if (!facts.named_by_user) {
+        of_mpi = files_in(facts.folder, {"librueda_mpi.so", "librueda_mpich.so"});
     }
-    for (const char* const name : {"librueda_mpi.so", "librueda_mpich.so"}) {
-        for (const fs::path& place : {fs::path(facts.folder) / name, fs::path(facts.folder) / "rueda" / name}) {
-            std::error_code error;
-            if (fs::exists(place, error)) {
-                facts.plugins.push_back(probe_plugin(place.string(), kLoadTime));
-            }
-        }
+    for (const std::string& file : of_mpi) {
+        facts.plugins.push_back(probe_plugin(file, kLoadTime));
+    }
+    std::vector<std::string> of_ucx = {text_of(environment, "RUEDA_UCX_PLUGIN")};
+    if (of_ucx.front().empty()) {
+        of_ucx = files_in(facts.folder, {"librueda_ucx.so"});
+    }
+    if (!of_ucx.empty()) {
+        facts.ucx = probe_plugin(of_ucx.front(), kLoadTime, PluginKind::ucx);
     }
     return facts;
 }

@@ -34,6 +34,7 @@
 #include "collectives/membership.hpp"
 #include "collectives/tcp/link_header.hpp"
 #include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/ucx/ucx_card.hpp"
 #include "collectives/wire.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
 #include "core/messages/frame.hpp"
@@ -278,6 +279,15 @@ void write_leader_messages(const Folder& folder) {
         messages.append(std::as_bytes(std::span(head))).append(std::as_bytes(std::span(content)));
     }
     folder.write("messages", messages);
+}
+
+void write_ucx_cards(const Folder& folder) {
+    for (const std::string_view cannot : {"", "there is no plugin"}) {
+        const std::size_t length = cannot.empty() ? 60 : 0;
+        const collectives::UcxCard card{std::string(cannot), "ucx 1.13.1", Bytes(length, std::byte{1})};
+        const Bytes bytes = collectives::encode(card);
+        folder.write(cannot.empty() ? "card" : "reason", Seed().append(std::span(bytes)));
+    }
 }
 
 // ---- several hosts --------------------------------------------------------------------------------------------------
@@ -581,6 +591,7 @@ int write_all(const std::filesystem::path& seeds) {
     write_socket_frames({seeds, "socket_frames_fuzz"});
     write_handshake({seeds, "handshake_fuzz"});
     write_leader_messages({seeds, "leader_messages_fuzz"});
+    write_ucx_cards({seeds, "ucx_card_fuzz"});
     write_stall_messages({seeds, "stall_messages_fuzz"});
     write_message_frames({seeds, "message_frames_fuzz"});
     write_network_frames({seeds, "network_frames_fuzz"});

@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Starts jobs of ranks on test hosts.
 
-The environment variables MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS (may be empty) and RUEDA_MPI_PLUGIN name the programs.
+The environment variables MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS (may be empty) and RUEDA_MPI_PLUGIN name the programs. RUEDA_UCX_PLUGIN
+is set if the UCX plugin was built.
 """
 
 import os
@@ -17,13 +18,15 @@ import hosts as test_hosts  # noqa: E402
 
 MPIRUN = os.environ["MPIRUN"]
 HOSTS_RANK = os.environ["HOSTS_RANK"]
+HAS_UCX = "RUEDA_UCX_PLUGIN" in os.environ
 TIMEOUT = 120
 
 # Variables of a launcher that started the test must not reach the jobs of the test.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
-    if name == "RUEDA_MPI_PLUGIN" or not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
+    if name in ("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN")
+    or not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
 }
 
 
@@ -38,7 +41,7 @@ def mpirun(hosts, layout, program, flags=(), **settings):
     words = [MPIRUN, "--allow-run-as-root", "--host", places, "-np", str(sum(layout)), "--map-by", "slot"]
     words += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
     words += flags
-    for name in ("RUEDA_MPI_PLUGIN", "LSAN_OPTIONS"):
+    for name in ("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN", "LSAN_OPTIONS"):
         words += ["-x", name] if name in ENVIRONMENT else []
     for name, value in settings.items():
         words += ["-x", f"{name}={value}"]

@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING, TIMEOUT, HostsTest, main, mpirun, test_hosts
+from hosts_job import ENVIRONMENT, HAS_UCX, HOSTS_RANK, MPIRUN, SURVIVING, TIMEOUT, HostsTest, main, mpirun, test_hosts
 
 LIMIT = 5  # the longest time from the fault to a survivor's error, in seconds; RUEDA_HOST_TIMEOUT is 3 s
 
@@ -99,8 +99,8 @@ class Faults(HostsTest):
         self.assertEqual(self.ranks_left(), [])
         self.job.kill()
 
-    def kill(self, victim, *layout, partners=()):
-        self.start(*layout)
+    def kill(self, victim, *layout, partners=(), **settings):
+        self.start(*layout, **settings)
         begin = time.time()
         os.kill(self.pid(victim), signal.SIGKILL)
         errors = self.errors([rank for rank in self.ranks if rank != victim], begin, partners)
@@ -135,6 +135,23 @@ class Faults(HostsTest):
             # No rank of the host is left to report the failure. The other ranks notice that the host does not answer or
             # that the connection breaks.
             self.assertRegex(errors[rank], "rueda-h1|rank 1", f"rank {rank}")
+
+    @unittest.skipUnless(HAS_UCX, "Rueda was built without UCX (Debian: libucx-dev)")
+    def test_over_ucx_every_survivor_names_the_victim(self):
+        # Unlike Open MPI, UCX also reports the loss to the ranks that exchange data with the victim. In the last case,
+        # no rank of the victim's host is left, and no connection of leaders shows the loss.
+        for victim, layout, sockets, text in (
+            (3, (2, 2), 1, "rank 3 on rueda-h1 "),
+            (2, (2, 2), 1, "rank 2 on rueda-h1 |connection to rank 2 "),
+            (1, (1, 1), 0, "the connection of rank 0 to rank 1 over UCX has ended: "),
+        ):
+            with self.subTest(victim=victim, layout=layout):
+                errors = self.kill(victim, *layout, RUEDA_TRANSPORT="ucx", RUEDA_LEADER_SOCKETS=sockets)
+                for rank, message in errors.items():
+                    self.assertRegex(message, text, f"rank {rank}")
+                for name in ("done", *(f"rank{rank}" for rank in self.ranks)):
+                    (self.folder / name).unlink()
+                self.hosts.close()
 
     def processor_seconds(self, rank):
         tasks = pathlib.Path(f"/proc/{self.pid(rank)}/task").glob("*/schedstat")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import unittest
 
-from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING
+from hosts_job import ENVIRONMENT, HAS_UCX, HOSTS_RANK, MPIRUN, SURVIVING
 
 BASICS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 SUM = 1 + 2 + 3
@@ -18,8 +18,8 @@ def start(on_a, on_b):
     sets = []
     for name, ranks, settings in (("a", 2, on_a), ("b", 1, on_b)):
         words = ["-np", str(ranks), "-x", f"RUEDA_HOSTNAME={name}"]
-        for setting in ("RUEDA_MPI_PLUGIN", "LSAN_OPTIONS"):
-            words += ["-x", setting] if setting in ENVIRONMENT else []
+        for setting in ("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN", "LSAN_OPTIONS"):
+            words += ["-x", setting] if setting in ENVIRONMENT and setting not in settings else []
         for setting, value in settings.items():
             words += ["-x", f"{setting}={value}"]
         sets.append([*words, HOSTS_RANK, "layout"])
@@ -68,6 +68,35 @@ class Differ(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count(f"sum {SUM}\n"), 3, done.stdout)
         self.assertNotIn("counts", done.stderr)
+
+
+class Transports(unittest.TestCase):
+    """Rank 2 has no UCX plugin. The other ranks have one, if Rueda was built with UCX."""
+
+    def start(self, transport):
+        return start(
+            {"RUEDA_TRANSPORT": transport},
+            {"RUEDA_TRANSPORT": transport, "RUEDA_UCX_PLUGIN": "/nowhere/librueda_ucx.so"},
+        )
+
+    def test_ranks_without_ucx_use_mpi_and_rank_0_says_why(self):
+        done = self.start("auto")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(f"sum {SUM}\n"), 3, done.stdout)
+        warnings = [line for line in done.stderr.splitlines() if "RUEDA_TRANSPORT" in line]
+        self.assertEqual(len(warnings), 1, done.stderr)
+        self.assertIn(
+            "data between hosts goes over MPI (RUEDA_TRANSPORT=auto), because UCX cannot be used: rank ", warnings[0]
+        )
+        if HAS_UCX:
+            self.assertIn("rank 2: the UCX plugin '/nowhere/librueda_ucx.so' cannot be loaded", warnings[0])
+
+    def test_a_rank_without_ucx_ends_a_job_that_requires_it(self):
+        done = self.start("ucx")
+        text = "RUEDA_TRANSPORT=ucx: the ranks cannot send their data over UCX: rank "
+        self.assertEqual(done.stderr.count(text), 3, done.stderr)
+        self.assertIn("(Debian: libucx", done.stderr)
+        self.assertEqual(done.stdout, "")
 
 
 if __name__ == "__main__":

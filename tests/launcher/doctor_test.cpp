@@ -143,10 +143,30 @@ TEST_CASE("the plugin has to fit the mpirun", "[unit]") {
     CHECK(finding(facts, "MPI plugin", "/named.so: no such file").severity == Severity::error);
 }
 
+TEST_CASE("UCX is an error only if the job needs it and cannot have it", "[unit]") {
+    DoctorFacts facts = healthy();
+    const auto severity = [&](const std::string& text) {
+        const Finding found = finding(facts, "UCX", text);
+        REQUIRE(found.subject == "UCX");
+        return found.severity;
+    };
+    CHECK(severity("there is no plugin for it; data between hosts goes over MPI") == Severity::fine);
+    facts.plugins->ucx = PluginProbe{"/usr/lib/librueda_ucx.so", "libucp.so.0: no such file", true};
+    CHECK(severity("librueda_ucx.so cannot be loaded: libucp.so.0: no such file") == Severity::fine);
+    facts.environment["RUEDA_TRANSPORT"] = "ucx";
+    CHECK(severity("libucp.so.0: no such file") == Severity::error);
+    CHECK(severity("libucx-dev") == Severity::error);
+    facts.plugins->ucx->problem.clear();
+    CHECK(severity("/usr/lib/librueda_ucx.so can be loaded") == Severity::fine);
+    facts.plugins->ucx.reset();
+    CHECK(severity("there is no plugin for it") == Severity::error);
+}
+
 TEST_CASE("a plugin that crashes, hangs or is not a plugin harms only its child process", "[unit]") {
     using namespace std::chrono_literals;
     CHECK(probe_plugin("/nonexistent/librueda_mpi.so", 10s).problem.find("No such file") != std::string::npos);
     CHECK(probe_plugin("libc.so.6", 10s).problem == "it is no MPI plugin of Rueda");
+    CHECK(probe_plugin("libc.so.6", 10s, PluginKind::ucx).problem == "it is no UCX plugin of Rueda");
     CHECK(probe_plugin(RUEDA_CRASHING_PLUGIN, 10s).problem.find("by signal 6") != std::string::npos);
     const auto begin = std::chrono::steady_clock::now();
     CHECK(probe_plugin(RUEDA_HANGING_PLUGIN, 300ms).problem == "loading it takes more than 0.3 s");

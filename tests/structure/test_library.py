@@ -35,11 +35,13 @@ class Library(unittest.TestCase):
         self.assertGreater(len(declared), 20)
         self.assertEqual(sorted(declared - self.symbols), [])
 
-    def test_needs_no_mpi(self):
+    def test_needs_neither_mpi_nor_ucx(self):
         dynamic = run(os.environ.get("RUEDA_READELF") or "readelf", "--dynamic", "--wide", LIBRARY)
         needed = re.findall(r"\(NEEDED\)[^\[]*\[([^\]]+)\]", dynamic)
         self.assertTrue(any(name.startswith("libc.so") for name in needed), needed)
-        self.assertEqual([name for name in needed if re.search(r"mpi|pmix|open-(rte|pal)|prte", name)], [])
+        self.assertEqual(
+            [name for name in needed if re.search(r"mpi|pmix|open-(rte|pal)|prte|libuc[mpst]\b", name)], []
+        )
         self.assertRegex(dynamic, r"\(SONAME\)[^\[]*\[librueda\.so\.\d+\]")
 
 

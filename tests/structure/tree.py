@@ -49,6 +49,7 @@ LAYERS = {
         "cuda/ipc",
         "cuda/plugin",
         "tcp",
+        "ucx",
         "hierarchical",
         "selection",
     ],

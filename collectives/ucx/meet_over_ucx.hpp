@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/bulk_transport.hpp"
+
+namespace rueda::collectives {
+
+/// Exchanges bytes between all ranks, as ControlPlane::allgather() does. Element r of the result comes from rank r.
+using Allgather = std::function<Result<std::vector<Bytes>>(std::span<const std::byte> mine)>;
+
+struct UcxMeetingOptions {
+    int rank = 0;
+    int size = 1;
+    /// How long a rank tries to exchange messages with others. A network that drops packets makes init this much
+    /// longer.
+    std::chrono::milliseconds time{10'000};
+    /// Makes the transport of this rank.
+    std::function<Result<std::unique_ptr<BulkTransport>>(int rank, int size)> create;
+};
+
+/// The result of a meeting.
+struct UcxMeeting {
+    std::unique_ptr<BulkTransport> transport;
+    /// Why the ranks have no transport; "" if they have. The text is the same on all ranks. If one rank has none, no
+    /// rank has.
+    std::string why_not;
+};
+
+/// Connects all ranks over UCX, and lets them exchange messages once. Collective. A failure is one of `allgather`.
+[[nodiscard]] Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOptions& options);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/bulk_transport.hpp"
+#include "collectives/ucx/ucx_worker.hpp"
+
+namespace rueda::collectives {
+
+/// A transport over UCX. It connects two ranks when one of them first sends to the other or receives from it.
+///
+/// If a peer has gone, messages that came before can still be received. test() reports the loss only after
+/// kLossPatience: until then, the ranks of the peer's host or the launcher can tell why the peer has gone.
+///
+/// Threads: as Transport says.
+class UcxTransport final : public BulkTransport {
+public:
+    static constexpr std::chrono::milliseconds kLossPatience{1000};
+
+    UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, int size);
+    ~UcxTransport() override;
+    UcxTransport(const UcxTransport&) = delete;
+    UcxTransport& operator=(const UcxTransport&) = delete;
+
+    [[nodiscard]] std::string description() const override { return "ucx " + UcxWorker::version(); }
+    [[nodiscard]] Bytes address() const override { return worker_->address(); }
+    Status connect(std::vector<Bytes> addresses) override;
+    Status barrier(const Wait& wait) override;
+    Status finish(const Wait& wait) override;
+    void close() override;
+
+    Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
+    Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
+    Result<std::optional<std::size_t>> test(Ticket ticket) override;
+    Result<bool> cancel(Ticket ticket) override;
+    Result<std::optional<Arrival>> probe() override;
+    Status progress() override;
+    void abandon() override { fail(abandoned_); }
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    struct UnderWay {
+        UcxRequest request;
+        std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
+        int rank = 0;
+        std::uint32_t generation = 0;  ///< how often this place was used; an old ticket has a lower number
+        bool is_send = false;
+        bool is_free = true;
+        bool was_started = false;  ///< false: the peer was lost before, so UCX does not know of the message
+    };
+    /// A message for which no receive was started. It is received at the end, so that its sender can finish.
+    struct Stray {
+        std::unique_ptr<std::byte[]> room;
+        UcxRequest request;
+    };
+    /// What this rank exchanges in barrier() and finish(). The messages have one byte.
+    struct OwnMessages {
+        std::array<std::byte, 1> sent{};
+        std::array<std::byte, 1> received{};
+        UcxRequest sending;
+        UcxRequest receiving;
+        UcxRequest flushing;
+    };
+    /// A wait for other ranks, which ends at its deadline.
+    class Waiting;
+
+    [[nodiscard]] Result<std::uint32_t> take_place(int rank, std::size_t bytes, bool is_send);
+    [[nodiscard]] Ticket ticket_of(std::uint32_t place) const;
+    [[nodiscard]] std::uint32_t place_of(Ticket ticket) const;
+    void release(std::uint32_t place);
+    [[nodiscard]] Result<std::optional<std::size_t>> end_of(std::uint32_t place);
+    [[nodiscard]] Status check_received(const UnderWay& receive) const;
+    [[nodiscard]] Status check_arrival(const UcxArrival& arrival) const;
+    [[nodiscard]] Status check_loss(int rank);
+    [[nodiscard]] Status lost(int rank) const;
+    [[nodiscard]] Status pass_barrier(Waiting& waiting);
+    [[nodiscard]] Status exchange_with(int to, int from, Waiting& waiting);
+    [[nodiscard]] Status end_messages(Waiting& waiting);
+    [[nodiscard]] Status take_strays();
+    [[nodiscard]] bool have_sends_ended() const;
+    [[nodiscard]] bool release_requests();
+    void cancel_receives();
+    void fail(const Status& status);
+    Status sticky(Status status);
+
+    std::unique_ptr<UcxWorker> worker_;
+    const int rank_;
+    const int size_;
+    std::deque<UnderWay> places_;  ///< a deque, because UCX has the addresses of its elements
+    std::vector<std::uint32_t> free_;
+    std::list<Stray> strays_;
+    OwnMessages own_;
+    bool takes_strays_ = false;
+    bool is_closed_ = false;
+    Status failed_;
+    Status abandoned_;  // made in advance, because an abort may happen when no memory is left
+};
+
+/// Returns a transport for rank `rank` of `size` ranks, with a worker of its own.
+[[nodiscard]] Result<std::unique_ptr<BulkTransport>> make_ucx_transport(int rank, int size);
+
+}  // namespace rueda::collectives

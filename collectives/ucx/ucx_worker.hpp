@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/ucx/ucx_tag.hpp"
+
+namespace rueda::collectives {
+
+/// A send or a receive of UCX. UCX writes to it, so it must stay at its address until `is_done`.
+struct UcxRequest {
+    void* handle = nullptr;  ///< UCX's request; null if the message was done at once, or could not be started
+    bool is_done = false;
+    ucs_status_t status = UCS_OK;  ///< valid if the message is done, as are the next two
+    std::size_t bytes = 0;         ///< of a receive: the length of the message
+    UcxTag tag = 0;                ///< of a receive: the tag of the message
+};
+
+/// A message that has arrived, but for which no receive was started.
+struct UcxArrival {
+    ucp_tag_message_h message = nullptr;  ///< for receive_found(); null unless the message was taken
+    UcxTag tag = 0;
+    std::size_t bytes = 0;
+};
+
+/// The calls of UCX that Rueda makes: a worker, and an endpoint for each rank with which this rank exchanges messages.
+/// Only this class calls UCX.
+///
+/// The callbacks of UCX run only inside these functions. Threads: one at a time.
+class UcxWorker {
+public:
+    /// `ranks` is the number of ranks.
+    [[nodiscard]] static Result<std::unique_ptr<UcxWorker>> create(int ranks);
+    /// Closes the worker. If requests are still in progress, leaks it instead.
+    ~UcxWorker();
+    UcxWorker(const UcxWorker&) = delete;
+    UcxWorker& operator=(const UcxWorker&) = delete;
+
+    [[nodiscard]] static std::string version();
+    [[nodiscard]] const Bytes& address() const { return address_; }
+    /// Sets the addresses of all ranks.
+    void know(std::vector<Bytes> addresses) { addresses_ = std::move(addresses); }
+
+    /// Makes the endpoint for messages to and from `rank`, unless it exists. UCX notices the end of a peer only through
+    /// an endpoint, so a receive needs one too.
+    [[nodiscard]] Status reach(int rank);
+    /// Whether the peer has gone, or cannot be reached.
+    struct Loss {
+        ucs_status_t status = UCS_OK;
+        std::chrono::steady_clock::time_point noticed{};
+    };
+    [[nodiscard]] const std::optional<Loss>& loss_of(int rank) const;
+    void note_loss(int rank, ucs_status_t status);
+
+    /// Starts a send to a rank that reach() has reached, and that is not lost.
+    void send(int rank, UcxTag tag, std::span<const std::byte> bytes, UcxRequest& request);
+    /// Starts a receive of a message with exactly this tag.
+    void receive(UcxTag tag, std::span<std::byte> room, UcxRequest& request);
+    /// Returns the first message whose tag equals `tag` in the bits of `mask`, and for which no receive was started.
+    /// With `takes`, the caller must then call receive_found().
+    [[nodiscard]] std::optional<UcxArrival> find(UcxTag tag, UcxTag mask, bool takes);
+    void receive_found(const UcxArrival& found, std::span<std::byte> room, UcxRequest& request);
+    /// Cancels a receive. It is done at once, unless a message is just being received.
+    void cancel(UcxRequest& request);
+    /// Frees what UCX holds for a message that is done.
+    static void release(UcxRequest& request);
+    /// Lets UCX send and receive. Returns whether anything happened.
+    bool progress();
+    /// Starts to wait until UCX holds no message any more.
+    void flush(UcxRequest& request);
+    /// Ends all connections, and all sends with UCS_ERR_CANCELED. Takes at most `limit`. Returns whether everything has
+    /// ended.
+    [[nodiscard]] bool disconnect(std::chrono::milliseconds limit);
+    /// From now on, the destructor leaves UCX alone: it may still use memory that is never freed.
+    void leak() { is_leaked_ = true; }
+
+private:
+    struct Peer {
+        ucp_ep_h endpoint = nullptr;
+        std::optional<Loss> loss;
+    };
+
+    explicit UcxWorker(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
+    [[nodiscard]] Status open();
+    [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+    static void note_peer_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+
+    const pid_t process_ = ::getpid();  ///< a forked child must not touch the connections of its parent
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_ = nullptr;
+    Bytes address_;
+    std::vector<Bytes> addresses_;
+    std::vector<Peer> peers_;  ///< never grows, because UCX has the addresses of its elements
+    bool is_leaked_ = false;
+};
+
+}  // namespace rueda::collectives
