@@ -80,6 +80,7 @@ private:
     TimePoint link_deadline_;   ///< after release(): when all links must have ended
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
+    bool has_lost_host_ = false;     ///< whether some host has not answered for a while
     bool welcomed_ = false;          ///< whether the supervisors were told to start their programs
     bool start_failed_ = false;      ///< whether something failed before the programs were started; they are then not
                                      ///< started at all

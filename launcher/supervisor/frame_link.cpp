@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -17,10 +18,11 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Settings of TCP keepalive. A host that has vanished is detected after about 11 s: 5 s of silence, then three probes.
-constexpr int kSilenceSeconds = 5;
-constexpr int kProbeSeconds = 2;
-constexpr int kProbes = 3;
+/// Settings of TCP keepalive. A host that has vanished is detected after 11 s: one second of silence, then ten probes.
+/// The kernel of a host that is alive answers a probe within each second, so silent_time() is short for such a host.
+constexpr int kSilenceSeconds = 1;
+constexpr int kProbeSeconds = 1;
+constexpr int kProbes = 10;
 constexpr int kUnansweredMilliseconds = 15000;
 
 /// "rue" and the version of the frame format. All hosts of a job must have the same byte order, which MPI requires too.
@@ -51,6 +53,17 @@ void watch_connection(int fd) {
     set(IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
+/// Returns how long nothing has arrived from the other host: no data, no acknowledgement, no answer to a probe. For a
+/// Unix socket, returns 0.
+std::chrono::milliseconds silent_time(int fd) {
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) {
+        return std::chrono::milliseconds(0);
+    }
+    return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
+}
+
 }  // namespace
 
 FrameLink::FrameLink(base::UniqueFd socket) : socket_(std::move(socket)) { watch_connection(socket_.value()); }
@@ -60,11 +73,17 @@ FrameLink::FrameLink(base::ProvenConnection connection) : FrameLink(std::move(co
     receiving_.emplace(connection.keys.receiving);
 }
 
-void FrameLink::expect_answers() const {
-    if (is_open()) {
-        const int milliseconds = static_cast<int>(kAnswerTime.count());
-        ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+bool FrameLink::expect_answers() const {
+    if (!is_open()) {
+        return false;
     }
+    const int milliseconds = static_cast<int>(kAnswerTime.count());
+    ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+    const bool is_lost = silent_time(socket_.value()) >= kLongSilence;
+    if (is_lost) {
+        ::shutdown(socket_.value(), SHUT_RDWR);  // receive() then finds the end of the connection
+    }
+    return is_lost;
 }
 
 void FrameLink::send(FrameKind kind, std::int32_t value, std::string_view payload) {
