@@ -18,12 +18,12 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Settings of TCP keepalive. A host that has vanished is detected after 11 s: one second of silence, then ten probes.
-/// The kernel of a host that is alive answers a probe within each second, so silent_time() is short for such a host.
-constexpr int kSilenceSeconds = 1;
+/// The kernel sends a probe in each second in which nothing else arrives. The kernel of a host that is alive answers
+/// it, so silent_time() is short for such a host.
 constexpr int kProbeSeconds = 1;
-constexpr int kProbes = 10;
-constexpr int kUnansweredMilliseconds = 15000;
+/// A host that has vanished is detected after this time, whether data or a probe is unanswered. (If TCP_USER_TIMEOUT is
+/// set, Linux ignores the number of probes, TCP_KEEPCNT.)
+constexpr int kUnansweredMilliseconds = 11000;
 
 /// "rue" and the version of the frame format. All hosts of a job must have the same byte order, which MPI requires too.
 /// A host with another byte order sends a different number here.
@@ -46,9 +46,8 @@ std::string_view bytes_of_header(const FrameHeader& header) {
 void watch_connection(int fd) {
     const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
     set(SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(IPPROTO_TCP, TCP_KEEPIDLE, kSilenceSeconds);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, kProbeSeconds);
     set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
-    set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
     set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnansweredMilliseconds);
     set(IPPROTO_TCP, TCP_NODELAY, 1);
 }
@@ -79,7 +78,7 @@ bool FrameLink::expect_answers() const {
     }
     const int milliseconds = static_cast<int>(kAnswerTime.count());
     ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
-    const bool is_lost = silent_time(socket_.value()) >= kLongSilence;
+    const bool is_lost = silent_time(socket_.value()) >= kAnswerTime;
     if (is_lost) {
         ::shutdown(socket_.value(), SHUT_RDWR);  // receive() then finds the end of the connection
     }

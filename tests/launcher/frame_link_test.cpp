@@ -183,7 +183,7 @@ Pair connected_over_tcp() {
 TEST_CASE("a host that sends nothing but whose kernel answers is not lost", "[unit]") {
     const Pair pair = connected_over_tcp();
     // No process answers in this time. The kernel answers the probes, one in each second.
-    std::this_thread::sleep_for(FrameLink::kLongSilence + std::chrono::milliseconds(300));
+    std::this_thread::sleep_for(FrameLink::kAnswerTime + std::chrono::milliseconds(300));
     CHECK_FALSE(pair.link.expect_answers());
     CHECK(pair.link.is_open());
 }
