@@ -45,6 +45,10 @@ KILLED = 128 + signal.SIGKILL
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
+# On a busy machine, a rank may notice the death of another one before ruedarun tells it how that rank ended.
+DIED = r"rank \d \(pid \d+\) died: its process ended"
+
+
 @dataclasses.dataclass(frozen=True)
 class Fault:
     key: str
@@ -87,7 +91,7 @@ FAULTS = (
         SignalRank(1, signal.SIGKILL),
         (KILLED,),
         "^ruedarun: " + was_killed(1),
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -97,7 +101,7 @@ FAULTS = (
         InRank(1, "crash"),
         (128 + signal.SIGSEGV,),
         r"^ruedarun: rank 1 \(pid \d+\) was killed by signal 11",
-        r"rank 1 \(pid \d+\) was killed by signal 11 \(Segmentation fault\)",
+        rf"rank 1 \(pid \d+\) was killed by signal 11 \(Segmentation fault\)|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -107,7 +111,7 @@ FAULTS = (
         InRank(1, "exit status 0"),
         (1,),
         "^ruedarun: " + ended(1, 0) + " without having called",
-        ended(1, 0),
+        f"{ended(1, 0)}|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -127,7 +131,7 @@ FAULTS = (
         InRank(1, "exception"),
         (128 + signal.SIGABRT,),
         r"^ruedarun: .*rank 1 \(pid \d+\) was killed by signal 6",
-        r"rank 1 \(pid \d+\) was killed by signal 6 \(Aborted\)",
+        rf"rank 1 \(pid \d+\) was killed by signal 6 \(Aborted\)|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -157,7 +161,7 @@ FAULTS = (
         MemoryLimit(1, "take all memory"),
         (KILLED,),
         "^ruedarun: " + was_killed(1) + ": the kernel ended 1 process for want of memory",
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
         limit=5,
     ),
@@ -235,7 +239,7 @@ FAULTS = (
         InRank(1, "fork and die"),
         (KILLED,),
         "^ruedarun: " + was_killed(1),
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -245,7 +249,7 @@ FAULTS = (
         Together(SignalRank(1, signal.SIGKILL), NoProc()),
         (KILLED,),
         "^ruedarun: " + was_killed(1),
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -255,7 +259,7 @@ FAULTS = (
         Together(SignalRank(1, signal.SIGKILL), Mount("size=64k", "RUEDA_DIAGNOSTICS_DIR", full=True)),
         (KILLED,),
         "RUEDA_DIAGNOSTICS_DIR: .*No space left on device",
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -265,7 +269,7 @@ FAULTS = (
         Together(SignalRank(1, signal.SIGKILL), Mount("ro", "RUEDA_DIAGNOSTICS_DIR")),
         (KILLED,),
         "RUEDA_DIAGNOSTICS_DIR: .*Read-only file system",
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
     ),
     Fault(
@@ -318,7 +322,7 @@ FAULTS = (
         SignalRank(1, signal.SIGKILL),
         (KILLED,),
         "^ruedarun: .*" + was_killed(1),
-        was_killed(1),
+        f"{was_killed(1)}|{DIED}",
         (0, 2),
         launch=MPI,
     ),
@@ -339,7 +343,7 @@ FAULTS = (
         InRank(1, "exit status 0"),
         (1,),
         "^ruedarun: .*" + ended(1, 0) + " without having called",
-        ended(1, 0),
+        f"{ended(1, 0)}|{DIED}",
         (0, 2),
         launch=MPI,
     ),

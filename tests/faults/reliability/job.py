@@ -101,6 +101,7 @@ class Job:
         self.lines = []  # the output: pairs of a time and a line
         self.hosts = None
         self.process = None
+        self.reader = None
 
     @property
     def ranks(self):
@@ -131,11 +132,16 @@ class Job:
         }
         start = subprocess.Popen if self.hosts is None else lambda *a, **k: self.hosts.popen(0, *a, **k)
         self.process = start(command, **options)
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
         for line in self.process.stdout:
             self.lines.append((time.monotonic(), line.rstrip("\n")))
+
+    def read_rest(self):
+        """Waits until all output has been read. Call this when no process of the job is left."""
+        self.reader.join(LINGER_SECONDS)
 
     def output(self):
         return "\n".join(line for _, line in self.lines)
@@ -199,15 +205,14 @@ class Job:
         left = [f"the process {line[:100]}" for line in processes.values()]
         for folder in ("/tmp", "/dev/shm", str(self.place)):
             for parent, folders, files in os.walk(folder):
-                if not folders:
-                    left += [f"the file {parent}/{name}" for name in files]
-                    left += [f"the folder {parent}"] if not files and parent != folder else []
-                else:
-                    left += [f"the file {parent}/{name}" for name in files]
-        for holder in ["self", *(str(process.pid) for process in (self.hosts.holders if self.hosts else []))]:
+                left += [f"the file {parent}/{name}" for name in files]
+                if parent != folder and not folders and not files:
+                    left.append(f"the folder {parent}")
+        networks = [os.getpid(), *(holder.pid for holder in self.hosts.holders)] if self.hosts else [os.getpid()]
+        for process in networks:
             with contextlib.suppress(OSError):
-                for line in pathlib.Path(f"/proc/{holder}/net/unix").read_text().splitlines()[1:]:
-                    if len(line.split()) > 7:
+                for line in pathlib.Path(f"/proc/{process}/net/unix").read_text().splitlines()[1:]:
+                    if len(line.split()) > 7:  # the socket has a name
                         left.append(f"the socket {line.split()[7]}")
         for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
             left.append(f"the System V segment {line.split()[1]}")

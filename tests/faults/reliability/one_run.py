@@ -72,6 +72,7 @@ def run(fault, job, patience):
     status = job.wait_for_end()
     over, processes = job.wait_until_no_process()
     left = job.left_behind(processes)
+    job.read_rest()
     if status is None:
         problems.append("the job hangs")
     elif status not in fault.statuses:
