@@ -20,7 +20,7 @@ namespace rueda::launcher {
 namespace {
 
 /// Returns the folder for temporary files. Open MPI 4 looks at the same variables in the same order.
-std::string temporary_folder(const Environment& environment) {
+std::string temporary_folder_of_mpirun(const Environment& environment) {
     for (const char* name : {"TMPDIR", "TEMP", "TMP"}) {
         if (std::string folder = text_of(environment, name); !folder.empty()) {
             return folder;
@@ -38,14 +38,18 @@ bool is_own_folder(const std::filesystem::path& path) {
 /// Removes the folder `ompi.HOST.USER/pid.PID` of an mpirun of Open MPI 4 that was killed. Such an mpirun cannot remove
 /// its files any more. Does nothing if there is no such folder of this user.
 void remove_session_folder(const std::string& temporary_folder, pid_t mpirun) {
+    namespace fs = std::filesystem;
     std::error_code error;
     const std::string end = fmt::format(".{}", ::geteuid());
-    for (const auto& entry : std::filesystem::directory_iterator(temporary_folder, error)) {
-        const std::string name = entry.path().filename();
-        const std::filesystem::path session = entry.path() / fmt::format("pid.{}", mpirun);
-        if (name.starts_with("ompi.") && name.ends_with(end) && is_own_folder(entry.path()) && is_own_folder(session)) {
-            std::filesystem::remove_all(session, error);
-            std::filesystem::remove(entry.path(), error);  // fails if another job of this user uses it
+    for (fs::directory_iterator entry(temporary_folder, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+        const fs::path hosts_folder = entry->path();
+        const std::string name = hosts_folder.filename();
+        const fs::path session = hosts_folder / fmt::format("pid.{}", mpirun);
+        if (name.starts_with("ompi.") && name.ends_with(end) && is_own_folder(hosts_folder) && is_own_folder(session)) {
+            fs::remove_all(session, error);
+            fs::remove(hosts_folder, error);  // fails if another job of this user uses it
+            return;
         }
     }
 }
@@ -58,10 +62,10 @@ Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const 
     errors_ = std::move(errors.value().read_end);
     const base::UniqueFd write_end = std::move(errors.value().write_end);
     ChildSpec spec;
-    temporary_folder_ = temporary_folder(context.environment);
     spec.file = plan.mpirun.front();
     spec.words = plan.mpirun;
     spec.environment = changed_environment(changed_environment(context.environment, plan.environment), more);
+    temporary_folder_ = temporary_folder_of_mpirun(spec.environment);
     spec.stderr_fd = write_end.value();
     spec.death_signal = SIGTERM;  // SIGTERM makes mpirun end its ranks
     spec.signal_mask = context.signal_mask;
