@@ -63,6 +63,7 @@ class Fault:
     launch: Launch = Launch()
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     goes_on: bool = False  # whether the job trains on, and all ranks end in order
+    trains_on: float = 0.3  # seconds for which such a job trains after the fault, at least
     notes: tuple[str, ...] = ()  # patterns of what ranks must have noted
     leaves: str = ""  # a pattern of things that may be left behind
 
@@ -539,6 +540,7 @@ FAULTS = (
         GOES_ON,
         NoProc(),
         goes_on=True,
+        notes=("there is no /proc",),
     ),
     Fault(
         "no-proc-at-all",
@@ -546,6 +548,7 @@ FAULTS = (
         GOES_ON,
         NoProc(launcher=True),
         goes_on=True,
+        notes=("there is no /proc",),
     ),
     Fault(
         "full-shared-memory",
@@ -560,6 +563,7 @@ FAULTS = (
         GOES_ON,
         ClockJump(86400),
         goes_on=True,
+        notes=("the clock jumped",),
     ),
     Fault(
         "clock-back",
@@ -567,6 +571,7 @@ FAULTS = (
         GOES_ON,
         ClockJump(-86400),
         goes_on=True,
+        notes=("the clock jumped",),
     ),
     Fault(
         "full-checkpoints",
@@ -584,6 +589,7 @@ FAULTS = (
         ChangeWire("loss 100", "mend"),
         launch=TWO_HOSTS_WITH_WIRE,
         goes_on=True,
+        notes=("a slow step",),
     ),
     Fault(
         "slow-network",
@@ -592,6 +598,7 @@ FAULTS = (
         ChangeWire("delay 100"),
         launch=TWO_HOSTS_WITH_WIRE,
         goes_on=True,
+        notes=("a slow step",),
     ),
     Fault(
         "lossy-network",
@@ -600,5 +607,6 @@ FAULTS = (
         ChangeWire("loss 5"),
         launch=TWO_HOSTS_WITH_WIRE,
         goes_on=True,
+        trains_on=2,
     ),
 )

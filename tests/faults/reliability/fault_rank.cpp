@@ -34,6 +34,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "rueda/rueda.hpp"
@@ -45,6 +46,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 100'000;         // of the gradient
+constexpr double kSlowStepSeconds = 0.15;          // a step with a delay of 0.1 s in the network takes longer
 constexpr std::size_t kSavedElements = 3'000'000;  // of the tensor in checkpoints, which takes a while to write
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -178,6 +180,9 @@ public:
     Trainer(fs::path folder, int harmed_rank, std::string harm)
         : folder_(std::move(folder)), report_(folder_), harmed_rank_(harmed_rank), harm_(std::move(harm)) {
         report_.line("pid " + std::to_string(::getpid()));
+        if (!fs::exists("/proc/self")) {
+            report_.line("note there is no /proc");
+        }
         if (harm_ == "stay away" && rank_of_launcher() == harmed_rank_) {
             report_.timed("harm");
             wait_forever();
@@ -209,6 +214,7 @@ public:
                 report_.line("running");
             }
             std::this_thread::sleep_for(5ms);  // stands for the computation
+            look_at_time();
         }
     }
 
@@ -246,6 +252,22 @@ private:
             join_thread();
         }
         return flags[0] == 0;
+    }
+
+    /// Notes once that a step was slow, and once that the clock jumped. So reliability.py knows that these faults took
+    /// effect.
+    void look_at_time() {
+        const double end = now();
+        const double clock = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+        if (last_end_ > 0 && end - last_end_ > kSlowStepSeconds && !std::exchange(noted_slow_step_, true)) {
+            report_.line("note a slow step");
+        }
+        if (last_end_ > 0 && std::abs((clock - last_clock_) - (end - last_end_)) > 3600 &&
+            !std::exchange(noted_jump_, true)) {
+            report_.line("note the clock jumped");
+        }
+        last_end_ = end;
+        last_clock_ = clock;
     }
 
     /// A thread of the harmed rank waits in an operation, and was cancelled. Now the other ranks call this operation,
@@ -305,6 +327,10 @@ private:
     int harmed_rank_;
     std::string harm_;
     std::vector<float> gradient_ = std::vector<float>(kElements, 1.0F);
+    double last_end_ = 0;    ///< when the last step ended, by the monotonic clock
+    double last_clock_ = 0;  ///< the same, by the clock that can jump
+    bool noted_slow_step_ = false;
+    bool noted_jump_ = false;
     pthread_t thread_{};
     bool thread_waits_ = false;  ///< whether a cancelled thread of this rank waits for an operation of all ranks
 };

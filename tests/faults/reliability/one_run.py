@@ -19,7 +19,6 @@ from catalogue import FAULTS
 from job import Job, Problem
 
 MS_REC, MS_PRIVATE = 0x4000, 0x40000  # from linux/mount.h
-STEPS_AFTER = 0.3  # a job that goes on trains for at least this many seconds after the fault
 
 
 def separate(folder):
@@ -51,7 +50,7 @@ def check_survivors(fault, job, begin, problems):
 
 def let_it_end(fault, job):
     """Lets a job that goes on train for a while, and end."""
-    time.sleep(STEPS_AFTER)
+    time.sleep(fault.trains_on)
     for note in fault.notes:
         job.wait_until(lambda note=note: re.search(note, all_notes(job)), 20, f"a rank notes {note!r}")
     (job.folder / "finish").write_text("")

@@ -25,6 +25,7 @@ def shorten(line):
     line = re.sub(r"'@rueda-[0-9a-f]+'", "'@rueda-…'", line)
     line = re.sub(r"/\S*/([^/\s]+)", r"…/\1", line)
     line = re.sub(r"\b(rank \d+ on )(?!rueda-h)\S+", r"\1host", line)
+    line = line.strip()
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1].rstrip() + "…"
 
 
