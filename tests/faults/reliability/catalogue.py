@@ -41,7 +41,7 @@ TWO_HOSTS_WITH_WIRE = Launch("hosts", (2, 2), wire=True)
 STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "1.5"}
 STALL_STATUS = 79
 KILLED = 128 + signal.SIGKILL
-# What a killed mpirun cannot remove. The names of the folders are Open MPI's.
+# What Open MPI leaves if its mpirun is killed, or if mpirun's message to a daemon is late. The names are Open MPI's.
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
@@ -608,5 +608,6 @@ FAULTS = (
         launch=TWO_HOSTS_WITH_WIRE,
         goes_on=True,
         trains_on=2,
+        leaves=OF_OPEN_MPI,
     ),
 )
