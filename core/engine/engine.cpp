@@ -387,6 +387,7 @@ void Engine::fail_after_abort() noexcept {
 /// Makes this rank leave its batches after an abort, waits for the other ranks, and sets failed_with_. Runs once.
 void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
+    sets_.take_decided_errors();
     block_.left_batches.store(1, std::memory_order_release);
     ring_everybody();  // a process set that raised the abort has woken only its own members
     const auto raised = control_.abort.reason_in_place();

@@ -130,6 +130,12 @@ std::optional<std::int64_t> SetList::hold_until_ns() const {
     return first;
 }
 
+void SetList::take_decided_errors() noexcept {
+    for (Attended& attended : sets_) {
+        attended.set->take_decided_errors();
+    }
+}
+
 /// Notifies the other hosts of an abort. The world is first in the list: its leaders reach every host, so every host
 /// learns the reason from the world's message.
 void SetList::leave_other_hosts(const Status& reason) noexcept {

@@ -62,6 +62,7 @@ public:
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
     /// Stores which chunks the batches in progress have, for reports.
     void note_chunks();
+    void take_decided_errors() noexcept;
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;
     /// Closes the file descriptors of the arenas of all sets except the world; the arenas stay mapped. Call this at the

@@ -84,6 +84,9 @@ public:
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
+    /// After an abort: ends the operations whose errors are the next entries of the log. Other ranks may have got these
+    /// errors, and one of them may have ended the job because of its error.
+    void take_decided_errors() noexcept;
     /// Drops the batch in progress, and ends the operations that a device works on with `reason`. Call this when the
     /// job has ended.
     void abandon(const Status& reason) noexcept {

@@ -165,6 +165,9 @@ public:
     /// Call this after an abort, before fail_all(). Notifies the other hosts; afterwards the set sends and receives
     /// nothing.
     void leave_other_hosts(const Status& reason) noexcept { hosts_.leave(reason); }
+    /// Call this after an abort, before fail_all(). An operation whose error was decided before the abort ends with
+    /// that error, as on the other ranks.
+    void take_decided_errors() noexcept { runner_.take_decided_errors(); }
     /// Ends every pending operation with `reason`. Afterwards, submit() fails with `reason`.
     void fail_all(const Status& reason) noexcept;
     /// Frees the memory that only operations need. Call this after fail_all(), when no thread will drive progress

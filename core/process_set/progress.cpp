@@ -27,6 +27,12 @@ collectives::DevicePath path_of(base::GpuPath path) {
     return collectives::DevicePath::automatic;
 }
 
+/// Whether the entry ends an operation with an error that is the same on all ranks, or only precedes such an entry.
+bool is_decided_error(EntryKind kind) {
+    return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::lacks_joined ||
+           kind == EntryKind::failed || kind == EntryKind::retire;
+}
+
 }  // namespace
 
 BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const Parts& parts)
@@ -86,6 +92,20 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
     }
     // The end of work on a device wakes no thread.
     return devices_.has_launched() && (turn == Turn::idle || turn == Turn::waiting) ? Turn::polling : turn;
+}
+
+void BatchRunner::take_decided_errors() noexcept {
+    try {
+        while (!has_batch() && log_.is_published(cursor_.position())) {
+            const Called entry = log_.read(cursor_.position());
+            if (!is_decided_error(entry.kind) || !answers_.take(entry)) {
+                return;
+            }
+        }
+    } catch (const std::exception&) {
+        // Without memory for their own errors, the operations end with the reason of the abort.
+        return;
+    }
 }
 
 Turn BatchRunner::turn_task() {

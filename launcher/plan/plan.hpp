@@ -32,7 +32,7 @@ struct Surroundings {
     base::FileReader read = base::read_small_file;
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;                  ///< why `mpi` is empty
-    std::string own_path;                       ///< the file of this program
+    std::string own_path;                       ///< the file of this program; empty if /proc does not show it
     std::vector<base::MachineGpu> gpus;         ///< the GPUs of this host; filled only if a plan needs them
     std::string rendezvous;                     ///< name of the socket at which ranks meet: "@rueda-<token>"
     std::uint16_t master_port = 0;              ///< a port that is reserved for the program of rank 0; 0: none

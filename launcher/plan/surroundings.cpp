@@ -92,8 +92,11 @@ Result<Surroundings> look_around(bool mpi_is_wanted) {
     around.stdin_is_terminal = ::isatty(STDIN_FILENO) == 1;
     std::error_code error;
     around.own_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
-    if (error) {
-        return failure(ErrorCode::internal, "ruedarun cannot find its own file: /proc/self/exe: {}", error.message());
+    if (error && mpi_is_wanted) {  // mpirun starts this program again, as the supervisor of each rank
+        return failure(ErrorCode::internal,
+                       "the file of this program is not known, because /proc/self/exe cannot be read: {}; mount /proc, "
+                       "or use --no-mpi",
+                       error.message());
     }
     RUEDA_RETURN_IF_FAILED(rename_sockets(around));
     if (mpi_is_wanted) {

@@ -218,7 +218,7 @@ void MpiRanks::watch_closely() {
         return;
     }
     for (const Rank& rank : ranks_) {
-        rank.link.expect_answers();
+        has_lost_host_ = rank.link.expect_answers() || has_lost_host_;
     }
 }
 
@@ -286,7 +286,7 @@ void MpiRanks::end_rank(RankEnd end) {
 }
 
 void MpiRanks::child_ended(pid_t pid, int wait_status) {
-    if (!mpirun_.ended(pid)) {
+    if (!mpirun_.ended(pid, wait_status)) {
         return;
     }
     if (!mpirun_.is_released()) {  // supervisors stay until release(); an mpirun that ends earlier has failed
@@ -333,7 +333,9 @@ bool MpiRanks::has_started() const {
 }
 
 void MpiRanks::release(TimePoint now) {
-    mpirun_.release(now, is_watched_closely_ ? Mpirun::kLeavesAfterFailure : Mpirun::kLeaves);
+    mpirun_.release(now, has_lost_host_        ? Mpirun::kLeavesAfterLoss
+                         : is_watched_closely_ ? Mpirun::kLeavesAfterFailure
+                                               : Mpirun::kLeaves);
     link_deadline_ = now + kLinkTime;
     for (Rank& rank : ranks_) {
         rank.ended = true;

@@ -3,10 +3,15 @@
 #include "launcher/start/mpirun.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "launcher/processes/child_process.hpp"
 
@@ -14,7 +19,40 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr std::chrono::seconds kAfterSignal{1};
+/// Returns the folder for temporary files. Open MPI 4 looks at the same variables in the same order.
+std::string temporary_folder_of_mpirun(const Environment& environment) {
+    for (const char* name : {"TMPDIR", "TEMP", "TMP"}) {
+        if (std::string folder = text_of(environment, name); !folder.empty()) {
+            return folder;
+        }
+    }
+    return "/tmp";
+}
+
+/// Whether the path is a folder of this user, and no link to one.
+bool is_own_folder(const std::filesystem::path& path) {
+    struct stat facts {};
+    return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid();
+}
+
+/// Removes the folder `ompi.HOST.USER/pid.PID` of an mpirun of Open MPI 4 that was killed. Such an mpirun cannot remove
+/// its files any more. Does nothing if there is no such folder of this user.
+void remove_session_folder(const std::string& temporary_folder, pid_t mpirun) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const std::string end = fmt::format(".{}", ::geteuid());
+    for (fs::directory_iterator entry(temporary_folder, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+        const fs::path hosts_folder = entry->path();
+        const std::string name = hosts_folder.filename();
+        const fs::path session = hosts_folder / fmt::format("pid.{}", mpirun);
+        if (name.starts_with("ompi.") && name.ends_with(end) && is_own_folder(hosts_folder) && is_own_folder(session)) {
+            fs::remove_all(session, error);
+            fs::remove(hosts_folder, error);  // fails if another job of this user uses it
+            return;
+        }
+    }
+}
 
 }  // namespace
 
@@ -27,6 +65,7 @@ Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const 
     spec.file = plan.mpirun.front();
     spec.words = plan.mpirun;
     spec.environment = changed_environment(changed_environment(context.environment, plan.environment), more);
+    temporary_folder_ = temporary_folder_of_mpirun(spec.environment);
     spec.stderr_fd = write_end.value();
     spec.death_signal = SIGTERM;  // SIGTERM makes mpirun end its ranks
     spec.signal_mask = context.signal_mask;
@@ -55,7 +94,7 @@ void Mpirun::read_errors() {
     }
 }
 
-bool Mpirun::ended(pid_t pid) {
+bool Mpirun::ended(pid_t pid, int wait_status) {
     if (pid != pid_ || pid == 0) {
         return false;
     }
@@ -65,6 +104,9 @@ bool Mpirun::ended(pid_t pid) {
             break;
         }
         read_errors();
+    }
+    if (WIFSIGNALED(wait_status)) {
+        remove_session_folder(temporary_folder_, pid);
     }
     pid_ = 0;
     return true;
@@ -76,15 +118,16 @@ void Mpirun::signal(int signal_number) const {
     }
 }
 
-void Mpirun::release(TimePoint now, std::chrono::milliseconds patience) {
+void Mpirun::release(TimePoint now, Patience patience) {
     released_ = true;
-    deadline_ = now + patience;
+    deadline_ = now + patience.before_sigterm;
+    before_sigkill_ = patience.before_sigkill;
 }
 
 void Mpirun::advance(TimePoint now) {
     if (released_ && pid_ != 0 && now >= deadline_) {
         ::kill(pid_, std::exchange(next_signal_, SIGKILL));
-        deadline_ = now + kAfterSignal;
+        deadline_ = now + before_sigkill_;
     }
 }
 

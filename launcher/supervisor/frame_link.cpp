@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -17,11 +18,12 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Settings of TCP keepalive. A host that has vanished is detected after about 11 s: 5 s of silence, then three probes.
-constexpr int kSilenceSeconds = 5;
-constexpr int kProbeSeconds = 2;
-constexpr int kProbes = 3;
-constexpr int kUnansweredMilliseconds = 15000;
+/// The kernel sends a probe in each second in which nothing else arrives. The kernel of a host that is alive answers
+/// it, so silent_time() is short for such a host.
+constexpr int kProbeSeconds = 1;
+/// A host that has vanished is detected after this time, whether data or a probe is unanswered. (If TCP_USER_TIMEOUT is
+/// set, Linux ignores the number of probes, TCP_KEEPCNT.)
+constexpr int kUnansweredMilliseconds = 11000;
 
 /// "rue" and the version of the frame format. All hosts of a job must have the same byte order, which MPI requires too.
 /// A host with another byte order sends a different number here.
@@ -44,11 +46,21 @@ std::string_view bytes_of_header(const FrameHeader& header) {
 void watch_connection(int fd) {
     const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
     set(SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(IPPROTO_TCP, TCP_KEEPIDLE, kSilenceSeconds);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, kProbeSeconds);
     set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
-    set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
     set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnansweredMilliseconds);
     set(IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+/// Returns how long nothing has arrived from the other host: no data, no acknowledgement, no answer to a probe. For a
+/// Unix socket, returns 0.
+std::chrono::milliseconds silent_time(int fd) {
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) {
+        return std::chrono::milliseconds(0);
+    }
+    return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
 }
 
 }  // namespace
@@ -60,11 +72,17 @@ FrameLink::FrameLink(base::ProvenConnection connection) : FrameLink(std::move(co
     receiving_.emplace(connection.keys.receiving);
 }
 
-void FrameLink::expect_answers() const {
-    if (is_open()) {
-        const int milliseconds = static_cast<int>(kAnswerTime.count());
-        ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+bool FrameLink::expect_answers() const {
+    if (!is_open()) {
+        return false;
     }
+    const int milliseconds = static_cast<int>(kAnswerTime.count());
+    ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+    const bool is_lost = silent_time(socket_.value()) >= kAnswerTime;
+    if (is_lost) {
+        ::shutdown(socket_.value(), SHUT_RDWR);  // receive() then finds the end of the connection
+    }
+    return is_lost;
 }
 
 void FrameLink::send(FrameKind kind, std::int32_t value, std::string_view payload) {

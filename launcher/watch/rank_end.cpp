@@ -93,7 +93,10 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         // mpirun must not exit before its ranks. If mpirun exits earlier, it has failed, even if its exit status is 0.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
-        const bool is_echo = end.by_launcher || !end.abort_reason.empty();
+        // If the ranks have reported why the job was aborted, the loss of other ranks explains no more. For example, a
+        // host that was cut off is first missed by the ranks and then by ruedarun.
+        const bool is_known = end.lost && echo_ && !echo_->abort_reason.empty();
+        const bool is_echo = end.by_launcher || !end.abort_reason.empty() || is_known;
         if (failed && is_echo) {
             // If a rank reported a reason for an abort, its end explains more than the end of a rank that mpirun ended.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();

@@ -2,13 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/supervisor/frame_link.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace rueda::launcher {
@@ -155,6 +159,38 @@ TEST_CASE("descriptors travel over a Unix socket, and are closed if they are not
     arrived.clear();
     CHECK(::read(read_end.value(), buffer.data(), buffer.size()) == 0);
     CHECK(other.take_descriptors().empty());
+}
+
+/// Returns a connection over TCP, whose other end nobody reads.
+Pair connected_over_tcp() {
+    const base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(::bind(listener.value(), generic, bytes) == 0);
+    REQUIRE(::listen(listener.value(), 1) == 0);
+    REQUIRE(::getsockname(listener.value(), generic, &bytes) == 0);
+    base::UniqueFd own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(own.value(), generic, bytes) == 0);
+    base::UniqueFd other(::accept4(listener.value(), nullptr, nullptr, SOCK_CLOEXEC));
+    REQUIRE(other.is_open());
+    REQUIRE(::fcntl(own.value(), F_SETFL, O_NONBLOCK) == 0);
+    return {FrameLink(std::move(own)), std::move(other)};
+}
+
+TEST_CASE("a host that sends nothing but whose kernel answers is not lost", "[unit]") {
+    const Pair pair = connected_over_tcp();
+    // No process answers in this time. The kernel answers the probes, one in each second.
+    std::this_thread::sleep_for(FrameLink::kAnswerTime + std::chrono::milliseconds(300));
+    CHECK_FALSE(pair.link.expect_answers());
+    CHECK(pair.link.is_open());
+}
+
+TEST_CASE("a connection within the host is never silent", "[unit]") {
+    const Pair pair = connected();
+    CHECK_FALSE(pair.link.expect_answers());
 }
 
 }  // namespace

@@ -122,6 +122,29 @@ TEST_CASE("a rank that ended because of an abort is not the cause, however early
     CHECK(before.cause()->rank == 1);
 }
 
+RankEnd lost(int rank) {
+    RankEnd end = killed(rank, SIGKILL);
+    end.host = "b";
+    end.lost = true;
+    return end;
+}
+
+TEST_CASE("a rank that is lost after others have reported why the job was aborted is not the cause", "[unit]") {
+    JobOutcome outcome;
+    outcome.add({echo_of(exited(0, 1), "host b has not answered")});
+    outcome.add({lost(2), lost(3)});
+    CHECK(outcome.has_only_echoes_of_abort());
+    outcome.settle();
+    CHECK(describe(*outcome.cause()) ==
+          "rank 0 (pid 100) ended with exit status 1, after the job was aborted: host b has not answered");
+    CHECK(outcome.exit_status() == 1);
+    JobOutcome first;
+    first.add({lost(2)});
+    first.add({echo_of(exited(0, 1), "rank 2 on b (pid 102) is lost")});
+    CHECK(first.cause()->rank == 2);
+    CHECK(first.exit_status() == 137);
+}
+
 TEST_CASE("a rank that ended with status 0 and made the others abort is the cause", "[unit]") {
     JobOutcome outcome;
     outcome.add({exited(1, 0), exited(3, 0)});

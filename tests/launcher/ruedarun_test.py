@@ -1163,7 +1163,10 @@ class Mpirun(BothWays, LauncherTest):
         self.assertRegex(done.err, r"ruedarun: mpirun \(pid \d+\) ended with exit status \d+ before the job was over")
 
     def test_an_mpirun_that_is_killed(self):
-        process = self.start(["-np", 2, *python(self.WRITE_PID + "time.sleep(100)")])
+        files = self.folder / "files"  # of mpirun, which cannot remove them
+        files.mkdir()
+        command = ["-np", 2, *python(self.WRITE_PID + "time.sleep(100)")]
+        process = self.start(command, env=environment(TMPDIR=str(files)))
         self.pids_in("pid.0", "pid.1")
         mpirun = [pid for pid, line in marked_processes().items() if line.split()[0].endswith("mpirun")]
         self.assertEqual(len(mpirun), 1)
@@ -1171,6 +1174,7 @@ class Mpirun(BothWays, LauncherTest):
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 137, err)
         self.assertRegex(err, r"ruedarun: mpirun \(pid \d+\) was killed by signal 9")
+        self.assertEqual([str(path) for path in files.rglob("*") if not path.is_dir()], [])
 
     def test_a_supervisor_that_is_killed(self):
         process = self.start(["-np", 2, "--grace", "0.5", *python(self.WRITE_PID + "time.sleep(100)")])

@@ -96,11 +96,12 @@ def why_no_limits():
 class Hosts:
     """A group of hosts. Threads: one. A closed object must not be used any more."""
 
-    def __init__(self, count=2, rate=None, names=None, delay_ms=0):
+    def __init__(self, count=2, rate=None, names=None, delay_ms=0, wire=False):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
         self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
         self.delay_ms = delay_ms  # delay of each packet in each direction
+        self.has_wire = wire or delay_ms > 0  # whether slow_wire.py forwards the packets, and not the kernel's bridge
         self.holders = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))
         try:
@@ -130,10 +131,10 @@ class Hosts:
             for known in (name, self.addresses[number]):
                 (self.folder / f"{known}.pid").write_text(f"{pid}\n")
             self._connect(number, pid, switch)
-        if self.delay_ms:
-            self._delay(switch)
+        if self.has_wire:
+            self._start_wire(switch)
 
-    def _delay(self, switch):
+    def _start_wire(self, switch):
         ports = [f"p{number}" for number in range(len(self.names))]
         wire = [sys.executable, str(pathlib.Path(__file__).parent / "slow_wire.py"), str(self.delay_ms), *ports]
         process = subprocess.Popen(
@@ -144,6 +145,7 @@ class Hosts:
             start_new_session=True,
         )
         self.holders.append(process)
+        self.wire = process
         if process.stdout.readline() != "ready\n":
             raise RuntimeError("the wire between the test hosts could not be made")
 
@@ -173,7 +175,7 @@ class Hosts:
     def _connect(self, number, pid, switch):
         port = f"p{number}"
         self._ip(switch, f"link add {port} type veth peer name eth0 netns {pid}")
-        self._ip(switch, f"link set {port} up" if self.delay_ms else f"link set {port} master s up")
+        self._ip(switch, f"link set {port} up" if self.has_wire else f"link set {port} master s up")
         self._ip(pid, f"address add {self.addresses[number]}/24 dev eth0")
         self._ip(pid, "link set eth0 up")
         if self.rate:
@@ -213,6 +215,11 @@ class Hosts:
     def unplug(self, number):
         """Pulls the host's cable: from now on packets are lost, and no process is notified."""
         self._ip(self.holders[0].pid, f"link set p{number} nomaster down")
+
+    def change_wire(self, command):
+        """Sends slow_wire.py a command. The port of the host with number n is called "pn". Needs `wire`."""
+        self.wire.stdin.write(command + "\n")
+        self.wire.stdin.flush()
 
     def processes(self):
         """Returns the processes on the hosts without the holders: {pid: command line}."""

@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A switch that delays packets, for kernels without a delaying queue (netem).
+"""A switch that delays and loses packets, for kernels without a queue that does so (netem).
 
 Usage: slow_wire.py MILLISECONDS PORT… Forwards each packet from one port to all other ports after the delay. Prints
-"ready", and runs until it is killed.
+"ready", and runs until it is killed. Each line of its standard input changes the wire:
+
+    delay MILLISECONDS   of the packets that arrive from now on
+    loss PERCENT         of the packets, chosen at random, are lost
+    cut FROM TO          packets from one port to another one are lost, but not those in the other direction
+    mend                 no packet is lost any more
 """
 
 import collections
 import contextlib
+import os
+import random
 import select
 import socket
 import sys
@@ -34,22 +41,56 @@ def open_port(name):
     return port
 
 
+class Wire:
+    """The state of the wire: its delay in seconds, and which packets it loses."""
+
+    def __init__(self, delay):
+        self.delay = delay
+        self.loss = 0.0  # the part of all packets that is lost
+        self.cuts = set()  # pairs of the ports (from, to) between which all packets are lost
+
+    def obey(self, line):
+        match line.split():
+            case ["delay", milliseconds]:
+                self.delay = float(milliseconds) / 1000
+            case ["loss", percent]:
+                self.loss = float(percent) / 100
+            case ["cut", whence, whither]:
+                self.cuts.add((whence, whither))
+            case ["mend"]:
+                self.loss = 0.0
+                self.cuts.clear()
+            case _:
+                raise ValueError(f"slow_wire.py: unknown command {line!r}")
+
+    def loses(self, whence, whither):
+        return (whence, whither) in self.cuts or random.random() < self.loss
+
+
 def main():
-    delay = float(sys.argv[1]) / 1000
-    ports = [open_port(name) for name in sys.argv[2:]]
+    wire = Wire(float(sys.argv[1]) / 1000)
+    ports = {open_port(name): name for name in sys.argv[2:]}
     late = collections.deque()  # the waiting packets, as (time of sending, port of arrival, packet)
+    commands = [sys.stdin]
     print("ready", flush=True)
     while True:
         wait = max(0, late[0][0] - time.monotonic()) if late else None
-        for port in select.select(ports, [], [], wait)[0]:
+        for ready in select.select([*ports, *commands], [], [], wait)[0]:
+            if ready is sys.stdin:
+                # os.read() leaves nothing in a buffer that select() does not see.
+                text = os.read(ready.fileno(), 4096).decode()
+                for line in text.splitlines():
+                    wire.obey(line)
+                commands = commands if text else []
+                continue
             # recv() fails if there is no more packet, or if a cable was pulled
             with contextlib.suppress(BlockingIOError, OSError):
                 while True:
-                    late.append((time.monotonic() + delay, port, port.recv(LONGEST)))
+                    late.append((time.monotonic() + wire.delay, ready, ready.recv(LONGEST)))
         while late and late[0][0] <= time.monotonic():
             _, whence, packet = late.popleft()
-            for port in ports:
-                if port is not whence:
+            for port, name in ports.items():
+                if port is not whence and not wire.loses(ports[whence], name):
                     # A full queue loses the packet, as on a real wire.
                     with contextlib.suppress(BlockingIOError, OSError):
                         port.send(packet)

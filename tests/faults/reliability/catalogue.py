@@ -1,0 +1,613 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The faults: what fails, how it is made to fail, and what must happen then."""
+
+import dataclasses
+import signal
+
+from injections import (
+    BeforeInit,
+    ChangeWire,
+    Checkpoints,
+    ClockJump,
+    Debugger,
+    FullSharedMemory,
+    Injection,
+    InRank,
+    KillDuringCheckpoint,
+    KillMpirun,
+    KillSupervisor,
+    MemoryLimit,
+    Mount,
+    NoProc,
+    SignalLauncher,
+    SignalRank,
+    Together,
+    Unplug,
+)
+from job import Launch
+
+ONE_HOST = "One host, without MPI"
+OPEN_MPI = "One host, over Open MPI"
+HOSTS = "Two hosts, over Open MPI"
+GOES_ON = "Faults that do not end the job"
+SECTIONS = (ONE_HOST, OPEN_MPI, HOSTS, GOES_ON)
+
+MPI = Launch("Open MPI")
+TWO_HOSTS = Launch("hosts", (2, 2))
+TWO_HOSTS_WITH_WIRE = Launch("hosts", (2, 2), wire=True)
+
+# A stalled rank ends the job only if the user has set a limit. The usual time of a stall report is a minute.
+STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "1.5"}
+STALL_STATUS = 79
+KILLED = 128 + signal.SIGKILL
+# What Open MPI leaves if its mpirun is killed, or if mpirun's message to a daemon is late. The names are Open MPI's.
+OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
+
+
+# On a busy machine, a rank may notice the death of another one before ruedarun tells it how that rank ended.
+DIED = r"rank \d \(pid \d+\) died: its process ended"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    key: str
+    name: str  # for the page: a phrase that needs no other explanation
+    section: str
+    injection: Injection
+    statuses: tuple[int, ...] = (0,)  # the exit status of the launcher must be one of these
+    sees: str = ""  # a pattern; the first line of the output that it finds is what the user sees
+    error: str = ""  # a pattern of the error that each survivor gets
+    survivors: tuple[int, ...] | None = None  # the ranks that must have this error
+    limit: float = 3  # seconds from the fault until no process of the job is left
+    launch: Launch = Launch()
+    settings: dict[str, str] = dataclasses.field(default_factory=dict)
+    goes_on: bool = False  # whether the job trains on, and all ranks end in order
+    trains_on: float = 0.3  # seconds for which such a job trains after the fault, at least
+    notes: tuple[str, ...] = ()  # patterns of what ranks must have noted
+    leaves: str = ""  # a pattern of things that may be left behind
+
+
+def was_killed(rank, where=""):
+    return rf"rank {rank}{where} \(pid \d+\) was killed by signal 9 \(Killed\)"
+
+
+def ended(rank, status, where=""):
+    return rf"rank {rank}{where} \(pid \d+\) ended with exit status {status}"
+
+
+def stall(key, name, injection, cause, survivors=(0, 2), **more):
+    """A fault after which a rank makes no progress. `cause` is a pattern of the line in the stall report."""
+    defaults = {"error": "has waited for rank 1 for|was announced by all ranks and is not done after", "limit": 10}
+    return Fault(
+        key, name, ONE_HOST, injection, (STALL_STATUS,), cause, survivors=survivors, settings=STALL, **defaults | more
+    )
+
+
+FAULTS = (
+    Fault(
+        "sigkill",
+        "A rank is killed (SIGKILL)",
+        ONE_HOST,
+        SignalRank(1, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: " + was_killed(1),
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "sigsegv",
+        "A rank crashes (SIGSEGV)",
+        ONE_HOST,
+        InRank(1, "crash"),
+        (128 + signal.SIGSEGV,),
+        r"^ruedarun: rank 1 \(pid \d+\) was killed by signal 11",
+        rf"rank 1 \(pid \d+\) was killed by signal 11 \(Segmentation fault\)|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "exit-0",
+        "A rank leaves by `_exit(0)`, without `shutdown()`",
+        ONE_HOST,
+        InRank(1, "exit status 0"),
+        (1,),
+        "^ruedarun: " + ended(1, 0) + " without having called",
+        f"{ended(1, 0)}|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "exit-3",
+        "A rank leaves by `exit(3)`, without `shutdown()`",
+        ONE_HOST,
+        InRank(1, "exit status 3"),
+        (3,),
+        "^ruedarun: .*" + ended(1, 3),
+        "rank 1 has ended the job: it ended with exit status 3",
+        (0, 2),
+    ),
+    Fault(
+        "exception",
+        "A rank throws an exception that nobody catches",
+        ONE_HOST,
+        InRank(1, "exception"),
+        (128 + signal.SIGABRT,),
+        r"^ruedarun: .*rank 1 \(pid \d+\) was killed by signal 6",
+        rf"rank 1 \(pid \d+\) was killed by signal 6 \(Aborted\)|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "abort",
+        "A rank calls `rueda::abort()`",
+        ONE_HOST,
+        InRank(1, "abort"),
+        (1,),
+        "the loss is nan",
+        "rank 1 has ended the job: the loss is nan",
+        (0, 1, 2),
+    ),
+    Fault(
+        "mismatch",
+        "A rank gives a tensor another shape",
+        ONE_HOST,
+        InRank(1, "other shape"),
+        (1,),
+        "Mismatch: ",
+        "Mismatch: .*gradient",
+        (0, 1, 2),
+    ),
+    Fault(
+        "out-of-memory",
+        "The memory limit of the control group is reached",
+        ONE_HOST,
+        MemoryLimit(1, "take all memory"),
+        (KILLED,),
+        "^ruedarun: " + was_killed(1) + ": the kernel ended 1 process for want of memory",
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+        limit=5,
+    ),
+    Fault(
+        "too-large",
+        "A rank allocates more resident memory than there is",
+        ONE_HOST,
+        InRank(1, "too much memory"),
+        (1,),
+        "ResourceExhausted: ",
+        "rank 1",
+        (0, 2),
+    ),
+    Fault(
+        "freed-tensor",
+        "A rank frees a tensor while its operation is pending (`RUEDA_VERIFY=1`)",
+        ONE_HOST,
+        InRank(1, "free pending tensor"),
+        (1, 128 + signal.SIGSEGV, 128 + signal.SIGBUS),
+        "the memory of tensor 'gradient'",
+        "the memory of tensor 'gradient'",
+        (0, 2),
+        settings={"RUEDA_VERIFY": "1"},
+    ),
+    Fault(
+        "no-descriptors-at-init",
+        "A rank has no free file descriptor when it calls `init()`",
+        ONE_HOST,
+        BeforeInit(1, "no descriptors at init"),
+        (1,),
+        "Too many open files|RLIMIT_NOFILE|ulimit -n",
+        "",
+        limit=5,
+    ),
+    Fault(
+        "absent",
+        "A rank never calls `init()` (`RUEDA_START_TIMEOUT=1.5`)",
+        ONE_HOST,
+        BeforeInit(1, "stay away"),
+        (1,),
+        "Timeout: rank 1 did not come",
+        "Timeout: rank 1 did not come",
+        (0, 2),
+        limit=10,
+        settings={"RUEDA_START_TIMEOUT": "1.5"},
+    ),
+    stall(
+        "sigstop",
+        "A rank is stopped (SIGSTOP) and not continued",
+        SignalRank(1, signal.SIGSTOP),
+        "Probable cause: the process of rank 1 .* does not run: stopped by a signal",
+    ),
+    stall(
+        "debugger",
+        "A debugger attaches to a rank and keeps it stopped",
+        Debugger(1),
+        "Probable cause: the process of rank 1 .* does not run: stopped by a debugger",
+    ),
+    stall(
+        "endless-loop",
+        "A rank computes for ever",
+        InRank(1, "endless loop"),
+        r"rank 1 on \S+ \(pid \d+\): running",
+    ),
+    stall(
+        "exec",
+        "A rank replaces itself by another program (`exec`)",
+        InRank(1, "exec"),
+        "waiting for .*missing: rank 1",
+    ),
+    Fault(
+        "fork-and-die",
+        "A rank is killed, and a child that it forked lives on",
+        ONE_HOST,
+        InRank(1, "fork and die"),
+        (KILLED,),
+        "^ruedarun: " + was_killed(1),
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "no-proc-killed",
+        "A rank is killed, and the ranks have no /proc",
+        ONE_HOST,
+        Together(SignalRank(1, signal.SIGKILL), NoProc()),
+        (KILLED,),
+        "^ruedarun: " + was_killed(1),
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "full-diagnostics",
+        "A rank is killed, and the disk of `RUEDA_DIAGNOSTICS_DIR` is full",
+        ONE_HOST,
+        Together(SignalRank(1, signal.SIGKILL), Mount("size=64k", "RUEDA_DIAGNOSTICS_DIR", full=True)),
+        (KILLED,),
+        "RUEDA_DIAGNOSTICS_DIR: .*No space left on device",
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "read-only-diagnostics",
+        "A rank is killed, and the folder of `RUEDA_DIAGNOSTICS_DIR` is read-only",
+        ONE_HOST,
+        Together(SignalRank(1, signal.SIGKILL), Mount("ro", "RUEDA_DIAGNOSTICS_DIR")),
+        (KILLED,),
+        "RUEDA_DIAGNOSTICS_DIR: .*Read-only file system",
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+    ),
+    Fault(
+        "sigint",
+        "The user presses Ctrl-C (SIGINT to ruedarun)",
+        ONE_HOST,
+        SignalLauncher(signal.SIGINT),
+        (128 + signal.SIGINT,),
+        "^ruedarun: stopped by signal 2",
+    ),
+    Fault(
+        "sigint-twice",
+        "The user presses Ctrl-C twice; the ranks ignore the first one",
+        ONE_HOST,
+        SignalLauncher(signal.SIGINT, signal.SIGINT, ignored=True),
+        (128 + signal.SIGINT,),
+        "^ruedarun: stopped by signal 2",
+    ),
+    Fault(
+        "sigterm",
+        "A batch system ends ruedarun (SIGTERM)",
+        ONE_HOST,
+        SignalLauncher(signal.SIGTERM),
+        (128 + signal.SIGTERM,),
+        "^ruedarun: stopped by signal 15",
+    ),
+    Fault(
+        "launcher-killed",
+        "ruedarun is killed (SIGKILL)",
+        ONE_HOST,
+        SignalLauncher(signal.SIGKILL),
+        (KILLED,),
+    ),
+    Fault(
+        "killed-in-checkpoint",
+        "Rank 0 is killed while it writes a checkpoint (`--max-restarts 1`)",
+        ONE_HOST,
+        KillDuringCheckpoint(),
+        (0,),
+        r"^ruedarun: .* starting the job again",
+        limit=20,
+        launch=Launch(options=("--max-restarts", "1")),
+        notes=(r"begins at step [1-9]", f"ends with weight {Checkpoints.STEPS}"),
+    ),
+    # Over Open MPI
+    Fault(
+        "mpi-sigkill",
+        "A rank is killed (SIGKILL)",
+        OPEN_MPI,
+        SignalRank(1, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(1),
+        f"{was_killed(1)}|{DIED}",
+        (0, 2),
+        launch=MPI,
+    ),
+    Fault(
+        "mpi-abort",
+        "A rank calls `MPI_Abort`",
+        OPEN_MPI,
+        InRank(1, "MPI_Abort"),
+        (7,),
+        "^ruedarun: .*" + ended(1, 7),
+        "rank 1",
+        launch=MPI,
+    ),
+    Fault(
+        "mpi-exit-0",
+        "A rank leaves by `_exit(0)`, without `shutdown()`",
+        OPEN_MPI,
+        InRank(1, "exit status 0"),
+        (1,),
+        "^ruedarun: .*" + ended(1, 0) + " without having called",
+        f"{ended(1, 0)}|{DIED}",
+        (0, 2),
+        launch=MPI,
+    ),
+    Fault(
+        "mpi-absent",
+        "A rank never calls `init()` (`RUEDA_START_TIMEOUT=1.5`)",
+        OPEN_MPI,
+        BeforeInit(1, "stay away"),
+        (1,),
+        "init: MPI_Init did not return within 1.5 s",
+        limit=12,
+        launch=MPI,
+        settings={"RUEDA_START_TIMEOUT": "1.5"},
+    ),
+    Fault(
+        "mpirun-killed",
+        "mpirun is killed (SIGKILL)",
+        OPEN_MPI,
+        KillMpirun(),
+        (KILLED,),
+        r"^ruedarun: mpirun \(pid \d+\) was killed by signal 9",
+        launch=MPI,
+        leaves=OF_OPEN_MPI,
+    ),
+    Fault(
+        "supervisor-killed",
+        "The supervisor of a rank is killed (SIGKILL)",
+        OPEN_MPI,
+        KillSupervisor(1),
+        (KILLED,),
+        r"^ruedarun: rank 1 \(pid \d+\) is lost: its supervisor was killed",
+        "rank 1",
+        (0, 2),
+        launch=MPI,
+    ),
+    Fault(
+        "mpi-launcher-killed",
+        "ruedarun is killed (SIGKILL)",
+        OPEN_MPI,
+        SignalLauncher(signal.SIGKILL),
+        (KILLED,),
+        launch=MPI,
+        limit=5,
+    ),
+    Fault(
+        "plain-mpirun-sigkill",
+        "A rank is killed under plain mpirun",
+        OPEN_MPI,
+        SignalRank(1, signal.SIGKILL),
+        (KILLED,),
+        r"rank 1 on \S+ \(pid \d+\) died|rank 1 \(pid \d+\)",
+        launch=Launch("mpirun"),
+        limit=5,
+    ),
+    # On two hosts: ranks 0 and 1, and ranks 2 and 3. A rank that exchanges data with the killed rank may get no error,
+    # because Open MPI 4 may end its process, or never return from MPI_Test, when a connection breaks inside a message.
+    Fault(
+        "rank-killed",
+        "A rank is killed (SIGKILL)",
+        HOSTS,
+        SignalRank(3, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(3, r" on \S+"),
+        "rank 3",
+        (0, 2),
+        launch=TWO_HOSTS,
+        limit=10,
+    ),
+    Fault(
+        "leader-killed",
+        "The leader of a host is killed (SIGKILL)",
+        HOSTS,
+        SignalRank(2, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(2, r" on \S+"),
+        "rank 2",
+        (1, 3),
+        launch=TWO_HOSTS,
+        limit=10,
+    ),
+    Fault(
+        "root-killed",
+        "Rank 0, the leader of all hosts, is killed (SIGKILL)",
+        HOSTS,
+        SignalRank(0, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(0, r" on \S+"),
+        "rank 0",
+        (1, 3),
+        launch=TWO_HOSTS,
+        limit=10,
+    ),
+    Fault(
+        "leader-stopped",
+        "The leader of a host is stopped (SIGSTOP)",
+        HOSTS,
+        SignalRank(2, signal.SIGSTOP),
+        (1, KILLED),
+        r"host \S+ \(ranks 2, 3\) has not answered",
+        "has not answered|rank 2",
+        (0, 1),
+        launch=TWO_HOSTS,
+        limit=15,
+    ),
+    Fault(
+        "remote-supervisor-killed",
+        "The supervisor of a rank on another host is killed (SIGKILL)",
+        HOSTS,
+        KillSupervisor(3),
+        (KILLED,),
+        r"^ruedarun: .*rank 3 on \S+ \(pid \d+\) is lost",
+        "rank 3",
+        (0, 2),
+        launch=TWO_HOSTS,
+        limit=10,
+    ),
+    Fault(
+        "cut",
+        "The cable of a host is pulled",
+        HOSTS,
+        Unplug(1),
+        (1,),
+        r"^ruedarun: .*host \S+ \(ranks 2, 3\) has not answered",
+        "has not answered",
+        (0, 1, 2, 3),
+        launch=TWO_HOSTS,
+        limit=5,
+    ),
+    Fault(
+        "cut-one-way",
+        "The network loses all packets from one host to the other, but not those back",
+        HOSTS,
+        ChangeWire("cut p1 p0"),
+        (1,),
+        r"^ruedarun: .*has not answered",
+        "has not answered",
+        (0, 1),  # the supervisors of the other host may end their ranks first
+        launch=TWO_HOSTS_WITH_WIRE,
+        limit=5,
+    ),
+    Fault(
+        "hosts-launcher-killed",
+        "ruedarun is killed (SIGKILL)",
+        HOSTS,
+        SignalLauncher(signal.SIGKILL),
+        (KILLED,),
+        launch=TWO_HOSTS,
+        limit=5,
+    ),
+    # Faults that the job survives
+    Fault(
+        "continued",
+        "A rank is stopped (SIGSTOP), and continued after 1 s",
+        GOES_ON,
+        SignalRank(1, signal.SIGSTOP, signal.SIGCONT),
+        goes_on=True,
+    ),
+    Fault(
+        "fork-and-exec",
+        "A rank forks, and the child runs another program that does not end",
+        GOES_ON,
+        InRank(1, "fork and exec"),
+        goes_on=True,
+        notes=("child",),
+    ),
+    Fault(
+        "thread-cancelled",
+        "A thread is cancelled (`pthread_cancel`) while it waits in an operation",
+        GOES_ON,
+        InRank(1, "cancel thread"),
+        goes_on=True,
+        notes=("the thread (was cancelled|returned)",),
+    ),
+    Fault(
+        "arena-attacked",
+        "A process tries to truncate and to seal the shared memory of the ranks",
+        GOES_ON,
+        InRank(1, "attack arena"),
+        goes_on=True,
+        notes=("the arena refused",),
+    ),
+    Fault(
+        "no-descriptors",
+        "A rank runs out of file descriptors during the training",
+        GOES_ON,
+        InRank(1, "take all descriptors"),
+        goes_on=True,
+        notes=("took",),
+    ),
+    Fault(
+        "no-proc",
+        "The ranks have no /proc",
+        GOES_ON,
+        NoProc(),
+        goes_on=True,
+        notes=("there is no /proc",),
+    ),
+    Fault(
+        "no-proc-at-all",
+        "ruedarun and the ranks have no /proc",
+        GOES_ON,
+        NoProc(launcher=True),
+        goes_on=True,
+        notes=("there is no /proc",),
+    ),
+    Fault(
+        "full-shared-memory",
+        "/dev/shm is full",
+        GOES_ON,
+        FullSharedMemory(),
+        goes_on=True,
+    ),
+    Fault(
+        "clock-forward",
+        "The clock jumps forward by a day",
+        GOES_ON,
+        ClockJump(86400),
+        goes_on=True,
+        notes=("the clock jumped",),
+    ),
+    Fault(
+        "clock-back",
+        "The clock jumps back by a day",
+        GOES_ON,
+        ClockJump(-86400),
+        goes_on=True,
+        notes=("the clock jumped",),
+    ),
+    Fault(
+        "full-checkpoints",
+        "The disk for checkpoints is full",
+        GOES_ON,
+        Together(Checkpoints("mounted"), Mount("size=16m")),
+        sees="The checkpoint of step 6 was not saved",
+        goes_on=True,
+        notes=(f"ends with weight {Checkpoints.STEPS}",),
+    ),
+    Fault(
+        "short-cut",
+        "The network between two hosts loses all packets for 1 s",
+        GOES_ON,
+        ChangeWire("loss 100", "mend"),
+        launch=TWO_HOSTS_WITH_WIRE,
+        goes_on=True,
+        notes=("a slow step",),
+    ),
+    Fault(
+        "slow-network",
+        "Each packet between two hosts is delayed by 100 ms",
+        GOES_ON,
+        ChangeWire("delay 100"),
+        launch=TWO_HOSTS_WITH_WIRE,
+        goes_on=True,
+        notes=("a slow step",),
+    ),
+    Fault(
+        "lossy-network",
+        "The network between two hosts loses 5 % of the packets",
+        GOES_ON,
+        ChangeWire("loss 5"),
+        launch=TWO_HOSTS_WITH_WIRE,
+        goes_on=True,
+        trains_on=2,
+        leaves=OF_OPEN_MPI,
+    ),
+)

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A small trainer, for reliability.py. One of its ranks may harm itself.
+//
+// fault_rank train FOLDER [RANK HARM]      Trains until FOLDER/finish exists. When FOLDER/harm exists, the rank RANK
+// does
+//                                          HARM to itself, or, for "stay away", before init.
+// fault_rank checkpoints FOLDER WHERE N    Trains for N steps, and saves a checkpoint in WHERE after every third step.
+// fault_rank attach PID                    Stops the process PID and its threads, as a debugger does, until it is
+// killed.
+//
+// Each rank appends lines to FOLDER/rank.N: "pid P", "running", "harm TIME", "note TEXT", "error TIME TEXT" and "end".
+// TIME is in seconds of CLOCK_MONOTONIC, which all processes of a host share.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+#include "rueda/training/backup_and_restore.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kElements = 100'000;         // of the gradient
+constexpr double kSlowStepSeconds = 0.15;          // a step with a delay of 0.1 s in the network takes longer
+constexpr std::size_t kSavedElements = 3'000'000;  // of the tensor in checkpoints, which takes a while to write
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Returns the rank before init, from the environment of ruedarun or mpirun.
+int rank_of_launcher() {
+    const char* const text = std::getenv("RUEDA_RANK");                              // NOLINT(concurrency-mt-unsafe)
+    return std::stoi(text != nullptr ? text : std::getenv("OMPI_COMM_WORLD_RANK"));  // NOLINT(concurrency-mt-unsafe)
+}
+
+class Report {
+public:
+    explicit Report(const fs::path& folder)
+        : fd_(::open((folder / ("rank." + std::to_string(rank_of_launcher()))).c_str(),
+                     O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {}
+    Report(const Report&) = delete;
+    Report& operator=(const Report&) = delete;
+    ~Report() { ::close(fd_); }
+
+    /// Writes a whole line by one system call, so that it is complete even if the process dies right after it.
+    void line(const std::string& text) const {
+        const std::string whole = text + '\n';
+        if (::write(fd_, whole.data(), whole.size()) != static_cast<ssize_t>(whole.size())) {
+            std::abort();
+        }
+    }
+    void timed(const std::string& word, const std::string& text = "") const {
+        line(word + ' ' + std::to_string(now()) + (text.empty() ? "" : ' ' + text));
+    }
+
+private:
+    int fd_;
+};
+
+void wait_forever() {
+    for (;;) {
+        ::pause();
+    }
+}
+
+/// Touches memory until the kernel ends the process.
+void take_all_memory() {
+    std::vector<std::vector<char>> taken;
+    for (;;) {
+        taken.emplace_back(std::size_t{8} << 20, 'x');
+    }
+}
+
+void take_all_descriptors(const Report& report) {
+    int taken = 0;
+    while (::open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
+        ++taken;
+    }
+    report.line("note took " + std::to_string(taken) + " descriptors: " + std::strerror(errno));  // NOLINT
+}
+
+pid_t start_sleeper() {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::execl("/bin/sleep", "sleep", "600", nullptr);
+        ::_exit(127);
+    }
+    return child;
+}
+
+/// Tries to make each arena shorter, and to forbid writing to it. The seals of the arena must refuse both.
+void attack_arena(const Report& report) {
+    std::ifstream maps("/proc/self/maps");
+    int attacks = 0;
+    for (std::string line; std::getline(maps, line);) {
+        if (line.find("memfd:rueda-arena") == std::string::npos) {
+            continue;
+        }
+        const std::string file = "/proc/self/map_files/" + line.substr(0, line.find(' '));
+        const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+        if (fd < 0) {
+            report.line("note no access to the arena");
+            return;
+        }
+        ++attacks;
+        if (::ftruncate(fd, 0) == 0 || errno != EPERM) {
+            report.line("note the arena was truncated");
+        }
+        if (::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0 || errno != EPERM) {
+            report.line("note the arena was sealed");
+        }
+        ::close(fd);
+    }
+    report.line(attacks > 0 ? "note the arena refused" : "note no access to the arena");
+}
+
+/// Calls MPI_Abort(MPI_COMM_WORLD, 7) of the Open MPI that Rueda has loaded. This program is not linked with MPI.
+void abort_mpi() {
+    void* const library = ::dlopen("libmpi.so.40", RTLD_NOW | RTLD_NOLOAD);
+    void* const world = library != nullptr ? ::dlsym(library, "ompi_mpi_comm_world") : nullptr;
+    void* const function = library != nullptr ? ::dlsym(library, "MPI_Abort") : nullptr;
+    if (world == nullptr || function == nullptr) {
+        throw std::runtime_error("no Open MPI is loaded");
+    }
+    reinterpret_cast<int (*)(void*, int)>(function)(world, 7);
+}
+
+/// Frees the memory of a tensor while its operation waits for the other ranks.
+void free_pending_tensor() {
+    constexpr std::size_t kBytes = kElements * sizeof(float);
+    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::span<float> tensor(static_cast<float*>(memory), kBytes / sizeof(float));
+    const rueda::Handle handle = rueda::allreduce_async("gradient", tensor);
+    ::munmap(memory, kBytes);
+    handle.wait();
+}
+
+void train_with_other_shape() {
+    std::vector<float> shorter(kElements / 2, 1.0F);
+    rueda::allreduce("gradient", shorter);
+}
+
+void* reduce_alone(void* /*unused*/) {
+    std::vector<float> tensor(1000, 1.0F);
+    try {
+        rueda::allreduce("in a thread", tensor);
+    } catch (const rueda::Error&) {
+        // The other ranks never call this operation if the job ends before. Only the end of the thread matters.
+    }
+    return nullptr;
+}
+
+/// The trainer of all modes except "attach".
+class Trainer {
+public:
+    Trainer(fs::path folder, int harmed_rank, std::string harm)
+        : folder_(std::move(folder)), report_(folder_), harmed_rank_(harmed_rank), harm_(std::move(harm)) {
+        report_.line("pid " + std::to_string(::getpid()));
+        if (!fs::exists("/proc/self")) {
+            report_.line("note there is no /proc");
+        }
+        if (harm_ == "stay away" && rank_of_launcher() == harmed_rank_) {
+            report_.timed("harm");
+            wait_forever();
+        }
+        if (harm_ == "no descriptors at init" && rank_of_launcher() == harmed_rank_) {
+            report_.timed("harm");
+            take_all_descriptors(report_);
+        }
+    }
+
+    /// Returns the process's exit status. Only errors of Rueda are caught.
+    int run(const std::function<void()>& body) {
+        try {
+            rueda::init();
+            body();
+            rueda::shutdown();
+            report_.line("end");
+            return 0;
+        } catch (const rueda::Error& error) {
+            report_.timed("error", std::string(name_of(error.code())) + ": " + error.what());
+            std::fprintf(stderr, "%s: %s\n", name_of(error.code()), error.what());
+            return 1;
+        }
+    }
+
+    void train() {
+        for (std::int64_t number = 0; step(number); ++number) {
+            if (number == 10) {
+                report_.line("running");
+            }
+            std::this_thread::sleep_for(5ms);  // stands for the computation
+            look_at_time();
+        }
+    }
+
+    void train_with_checkpoints(const fs::path& where, std::int64_t steps) {
+        std::vector<float> weights(kSavedElements, 0.0F);
+        rueda::training::BackupAndRestore remaining(
+            steps, {.folder = where, .every_steps = 3, .max_to_keep = 2, .when_busy = rueda::training::WhenBusy::wait},
+            {{"weights", weights}});
+        report_.line("note begins at step " + std::to_string(remaining.first_step()));
+        for (const std::int64_t number : remaining) {
+            step(number);
+            weights[0] += gradient_[0];
+            std::this_thread::sleep_for(5ms);
+        }
+        // The gradient is 1 on all ranks, so each step has added exactly 1.
+        report_.line("note ends with weight " + std::to_string(std::lround(weights[0])));
+    }
+
+private:
+    /// One step of the training. Returns whether there is another one. All ranks decide this together.
+    bool step(std::int64_t number) {
+        rueda::begin_step(number);
+        std::ranges::fill(gradient_, 1.0F);
+        if (const bool harmed = rueda::rank() == harmed_rank_ && !harm_.empty();
+            harmed && fs::exists(folder_ / "harm")) {
+            report_.timed("harm");
+            do_harm(std::exchange(harm_, ""));
+        }
+        rueda::Handle handle = rueda::allreduce_async("gradient", gradient_);
+        std::array<float, 2> flags = {rueda::rank() == 0 && fs::exists(folder_ / "finish") ? 1.0F : 0.0F,
+                                      thread_waits_ ? 1.0F : 0.0F};
+        handle.wait();
+        rueda::allreduce("flags", flags, {.op = rueda::ReduceOp::max});
+        if (flags[1] > 0) {
+            join_thread();
+        }
+        return flags[0] == 0;
+    }
+
+    /// Notes once that a step was slow, and once that the clock jumped. So reliability.py knows that these faults took
+    /// effect.
+    void look_at_time() {
+        const double end = now();
+        const double clock = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+        if (last_end_ > 0 && end - last_end_ > kSlowStepSeconds && !std::exchange(noted_slow_step_, true)) {
+            report_.line("note a slow step");
+        }
+        if (last_end_ > 0 && std::abs((clock - last_clock_) - (end - last_end_)) > 3600 &&
+            !std::exchange(noted_jump_, true)) {
+            report_.line("note the clock jumped");
+        }
+        last_end_ = end;
+        last_clock_ = clock;
+    }
+
+    /// A thread of the harmed rank waits in an operation, and was cancelled. Now the other ranks call this operation,
+    /// too.
+    void join_thread() {
+        if (!thread_waits_) {
+            reduce_alone(nullptr);
+            return;
+        }
+        thread_waits_ = false;
+        void* result = nullptr;
+        ::pthread_join(thread_, &result);
+        report_.line(std::string("note the thread ") + (result == PTHREAD_CANCELED ? "was cancelled" : "returned"));
+    }
+
+    void cancel_thread() {
+        ::pthread_create(&thread_, nullptr, reduce_alone, nullptr);
+        std::this_thread::sleep_for(50ms);  // by now the thread waits in the operation
+        ::pthread_cancel(thread_);
+        std::this_thread::sleep_for(50ms);
+        thread_waits_ = true;
+    }
+
+    void do_harm(const std::string& harm) {
+        const std::map<std::string, std::function<void()>> harms{
+            {"exit status 0", [] { ::_exit(0); }},
+            {"exit status 3", [] { std::exit(3); }},  // NOLINT(concurrency-mt-unsafe)
+            {"exception", [] { throw std::runtime_error("batch 17 is damaged"); }},
+            {"crash", [] { *static_cast<volatile int*>(nullptr) = 1; }},
+            {"abort", [] { rueda::abort("the loss is nan"); }},
+            {"MPI_Abort", abort_mpi},
+            {"take all memory", take_all_memory},
+            {"take all descriptors", [this] { take_all_descriptors(report_); }},
+            {"fork and exec", [this] { report_.line("note child " + std::to_string(start_sleeper())); }},
+            {"fork and die",
+             [] {
+                 start_sleeper();
+                 ::raise(SIGKILL);
+             }},
+            {"exec", [] { ::execl("/bin/sleep", "sleep", "600", nullptr); }},
+            {"cancel thread", [this] { cancel_thread(); }},
+            {"other shape", train_with_other_shape},
+            {"attack arena", [this] { attack_arena(report_); }},
+            {"endless loop",
+             [] {
+                 for (volatile bool forever = true; forever;) {
+                 }
+             }},
+            {"too much memory", [] { static_cast<void>(rueda::allocate(std::size_t{1} << 50)); }},
+            {"free pending tensor", free_pending_tensor},
+        };
+        harms.at(harm)();
+    }
+
+    fs::path folder_;
+    Report report_;
+    int harmed_rank_;
+    std::string harm_;
+    std::vector<float> gradient_ = std::vector<float>(kElements, 1.0F);
+    double last_end_ = 0;    ///< when the last step ended, by the monotonic clock
+    double last_clock_ = 0;  ///< the same, by the clock that can jump
+    bool noted_slow_step_ = false;
+    bool noted_jump_ = false;
+    pthread_t thread_{};
+    bool thread_waits_ = false;  ///< whether a cancelled thread of this rank waits for an operation of all ranks
+};
+
+int attach(pid_t process) {
+    for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+        const pid_t thread = std::stoi(entry.path().filename());
+        if (::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0 ||
+            ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) {
+            std::perror("ptrace");
+            return 1;
+        }
+        ::waitpid(thread, nullptr, __WALL);
+    }
+    std::puts("attached");
+    std::fflush(stdout);
+    // A debugger takes notice of the end of each thread. Otherwise the kernel would not report the end of the process.
+    for (int status = 0; ::waitpid(-1, &status, __WALL) > 0;) {
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.size() == 2 && words[0] == "attach") {
+        return attach(std::stoi(words[1]));
+    }
+    if (words.size() == 4 && words[0] == "checkpoints") {
+        Trainer trainer(words[1], -1, "");
+        return trainer.run([&] { trainer.train_with_checkpoints(words[2], std::stoll(words[3])); });
+    }
+    if ((words.size() == 2 || words.size() == 4) && words[0] == "train") {
+        Trainer trainer(words[1], words.size() == 4 ? std::stoi(words[2]) : -1, words.size() == 4 ? words[3] : "");
+        return trainer.run([&] { trainer.train(); });
+    }
+    std::fprintf(stderr, "fault_rank train FOLDER [RANK HARM] | checkpoints FOLDER WHERE N | attach PID\n");
+    return 2;
+}

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The ways to make something fail. Each class is one way.
+
+prepare() runs before the job starts, and may change how it starts. inject() runs when the job trains; it returns the
+time of the fault. why_not() returns the reason why this machine cannot inject the fault, or None.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+from job import START_SECONDS, Problem
+
+
+def shell(script, *words):
+    """Returns the words of a command that runs a shell script, which ends with exec "$@"."""
+    return ["sh", "-c", script, "sh", *words]
+
+
+class Injection:
+    """Does nothing. The base of all ways."""
+
+    def why_not(self):
+        return None
+
+    def prepare(self, job):
+        pass
+
+    def inject(self, job):
+        job.wait_until_running()
+        return time.monotonic()
+
+
+class Together(Injection):
+    """Several ways in one job. The first one says when the fault happens."""
+
+    def __init__(self, first, *others):
+        self.first = first
+        self.others = others
+
+    def why_not(self):
+        return next((reason for way in (self.first, *self.others) if (reason := way.why_not())), None)
+
+    def prepare(self, job):
+        for way in (self.first, *self.others):
+            way.prepare(job)
+
+    def inject(self, job):
+        return self.first.inject(job)
+
+
+class SignalRank(Injection):
+    """Sends signals to the process of a rank, with `pause` seconds between them."""
+
+    def __init__(self, rank, *numbers, pause=1.0):
+        self.rank = rank
+        self.numbers = numbers
+        self.pause = pause
+
+    def inject(self, job):
+        job.wait_until_running()
+        pid = job.rank(self.rank).pid
+        begin = time.monotonic()
+        for place, number in enumerate(self.numbers):
+            time.sleep(self.pause if place else 0)
+            os.kill(pid, number)
+        return begin
+
+
+class SignalLauncher(Injection):
+    """Sends signals to ruedarun or, in a job without ruedarun, to mpirun. With `ignored`, the ranks ignore the first
+    one."""
+
+    def __init__(self, *numbers, ignored=False, pause=0.3):
+        self.numbers = numbers
+        self.ignored = ignored
+        self.pause = pause
+
+    def prepare(self, job):
+        if self.ignored:
+            name = signal.Signals(self.numbers[0]).name.removeprefix("SIG")
+            job.before_rank = shell(f'trap "" {name}; exec "$@"')
+
+    def inject(self, job):
+        job.wait_until_running()
+        begin = time.monotonic()
+        for place, number in enumerate(self.numbers):
+            time.sleep(self.pause if place else 0)
+            # On test hosts, the process that was started is a shell that has become ruedarun by exec.
+            job.process.send_signal(number)
+        return begin
+
+
+class KillMpirun(Injection):
+    def inject(self, job):
+        job.wait_until_running()
+        pid = job.mpirun()
+        begin = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        return begin
+
+
+class KillSupervisor(Injection):
+    """Kills the process between mpirun and a rank."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def inject(self, job):
+        job.wait_until_running()
+        supervisor = job.parent_of(job.rank(self.rank).pid)
+        begin = time.monotonic()
+        os.kill(supervisor, signal.SIGKILL)
+        return begin
+
+
+class InRank(Injection):
+    """The rank harms itself in a step. fault_rank.cpp has the list of harms."""
+
+    def __init__(self, rank, harm):
+        self.rank = rank
+        self.harm = harm
+
+    def prepare(self, job):
+        job.words += [str(self.rank), self.harm]
+
+    def inject(self, job):
+        job.wait_until_running()
+        (job.folder / "harm").write_text("")
+        job.wait_until(lambda: job.rank(self.rank).harmed, START_SECONDS, "the rank harms itself")
+        return job.rank(self.rank).harmed
+
+
+class BeforeInit(InRank):
+    """The rank harms itself before rueda::init()."""
+
+    def inject(self, job):
+        # The other ranks may notice the fault and end before this function looks.
+        deadline = time.monotonic() + START_SECONDS
+        while (harmed := job.rank(self.rank).harmed) is None:
+            if time.monotonic() > deadline:
+                raise Problem("the rank does not start")
+            time.sleep(0.005)
+        return harmed
+
+
+class MemoryLimit(InRank):
+    """As InRank, in a control group with little memory."""
+
+    BYTES = 192 << 20
+    PLACES = (
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ("/sys/fs/cgroup/unified", "memory.max"),
+        ("/sys/fs/cgroup", "memory.max"),
+    )
+
+    def make_group(self):
+        for parent, name in self.PLACES:
+            group = pathlib.Path(parent) / f"rueda-faults-{time.monotonic_ns()}"
+            try:
+                group.mkdir()
+                (group / name).write_text(str(self.BYTES))
+                return group
+            except OSError:
+                if group.is_dir():
+                    group.rmdir()
+        return None
+
+    def why_not(self):
+        group = self.make_group()
+        if group is None:
+            return "no control group with a memory limit can be made here"
+        group.rmdir()
+        return None
+
+    def prepare(self, job):
+        super().prepare(job)
+        group = self.make_group()
+        job.cleanups.append(group.rmdir)
+        job.before_launcher = shell('echo 0 > "$1" && shift && exec "$@"', str(group / "cgroup.procs"))
+
+
+class Mount(Injection):
+    """Mounts a small file system at a folder that the setting or the job names. With `full`, no byte is free on it."""
+
+    def __init__(self, options, setting=None, full=False):
+        self.options = options
+        self.setting = setting
+        self.full = full
+
+    def why_not(self):
+        return None if shutil.which("mount") else "there is no mount"
+
+    def prepare(self, job):
+        where = job.folder / "mounted"
+        where.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", self.options, "tmpfs", where], check=True)
+        if self.setting:
+            job.environment[self.setting] = str(where)
+        if self.full:
+            fill(where)
+
+
+def fill(folder):
+    with open(folder / "filler", "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            return
+
+
+class FullSharedMemory(Injection):
+    """Fills /dev/shm before the job starts."""
+
+    def prepare(self, job):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/dev/shm"], check=True)
+        fill(pathlib.Path("/dev/shm"))
+
+    def inject(self, job):
+        begin = super().inject(job)
+        (pathlib.Path("/dev/shm") / "filler").unlink()  # it is not a part of the job
+        return begin
+
+
+class NoProc(Injection):
+    """Hides /proc from the ranks, or from ruedarun, too."""
+
+    def __init__(self, launcher=False):
+        self.launcher = launcher
+
+    def prepare(self, job):
+        words = ["unshare", "--mount", *shell('mount -t tmpfs tmpfs /proc && exec "$@"')]
+        if self.launcher:
+            job.before_launcher = words
+        else:
+            job.before_rank = words
+
+
+class ClockJump(Injection):
+    """Lets the clock of all processes of the job jump while it trains."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def write(self, job, seconds):
+        with open(job.folder / "clock", "r+b" if (job.folder / "clock").exists() else "wb") as file:
+            file.write(seconds.to_bytes(8, "little", signed=True))
+
+    def prepare(self, job):
+        self.write(job, 0)
+        job.environment |= {"CLOCK_JUMP_FILE": str(job.folder / "clock"), "LD_PRELOAD": os.environ["CLOCK_JUMP"]}
+
+    def inject(self, job):
+        job.wait_until_running()
+        self.write(job, self.seconds)
+        return time.monotonic()
+
+
+class Debugger(Injection):
+    """Attaches a process that stops all threads of a rank, as a debugger does."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def inject(self, job):
+        job.wait_until_running()
+        command = [job.rank_program, "attach", str(job.rank(self.rank).pid)]
+        begin = time.monotonic()
+        debugger = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        job.own_processes.append(debugger)
+        if debugger.stdout.readline() != "attached\n":
+            raise RuntimeError("the process could not be traced")
+        return begin
+
+
+class Checkpoints(Injection):
+    """The job saves checkpoints in a folder."""
+
+    STEPS = 30
+
+    def __init__(self, where="checkpoints"):
+        self.where = where
+
+    def prepare(self, job):
+        job.words = ["checkpoints", str(job.folder), str(job.folder / self.where), str(self.STEPS)]
+
+    def inject(self, job):
+        job.wait_until(lambda: job.rank(0).notes, START_SECONDS, "the job begins its steps")
+        return time.monotonic()
+
+
+class KillDuringCheckpoint(Checkpoints):
+    """Kills rank 0 while it writes its third checkpoint."""
+
+    def inject(self, job):
+        folder = job.folder / self.where
+
+        def writes_the_third():
+            saves = sorted(path.name for path in folder.glob("save-*")) if folder.is_dir() else []
+            return len(saves) > 2 and any(folder.glob("*/*.partial"))
+
+        job.wait_until(writes_the_third, START_SECONDS, "rank 0 writes its third checkpoint")
+        begin = time.monotonic()
+        os.kill(job.rank(0).pid, signal.SIGKILL)
+        return begin
+
+
+class Unplug(Injection):
+    """Pulls the cable of a host."""
+
+    def __init__(self, host):
+        self.host = host
+
+    def inject(self, job):
+        job.wait_until_running()
+        begin = time.monotonic()
+        job.hosts.unplug(self.host)
+        return begin
+
+
+class ChangeWire(Injection):
+    """Sends commands to the wire between the hosts, with `pause` seconds between them."""
+
+    def __init__(self, *commands, pause=1.0):
+        self.commands = commands
+        self.pause = pause
+
+    def inject(self, job):
+        job.wait_until_running()
+        begin = time.monotonic()
+        for place, command in enumerate(self.commands):
+            time.sleep(self.pause if place else 0)
+            job.hosts.change_wire(command)
+        return begin

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Starts one job of fault_rank, watches it from outside, and lists what it left behind.
+
+The process that uses this module must be the first process of its own namespaces (see namespaces.py). So every other
+process, every file in /tmp and /dev/shm, and every socket belongs to the job.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support" / "hosts"))
+import hosts as test_hosts  # noqa: E402
+
+START_SECONDS = 60  # a job must be inside its steps after this time
+HANG_SECONDS = 60  # a job that has not ended after this time hangs
+LINGER_SECONDS = 10  # processes that still run this long after the end of the launcher are left behind
+PAUSE = 0.005  # between two looks
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """How a job is started. `layout` has the number of ranks of each host."""
+
+    way: str = "no MPI"  # "no MPI", "Open MPI", "mpirun" (without ruedarun) or "hosts"
+    layout: tuple[int, ...] = (3,)
+    wire: bool = False  # whether the hosts are connected by a wire that can lose and delay packets
+    options: tuple[str, ...] = ()  # of ruedarun
+
+    def command(self, ruedarun, host_names):
+        ranks = str(sum(self.layout))
+        if self.way == "no MPI":
+            return [ruedarun, "--no-mpi", "-np", ranks, *self.options]
+        if self.way == "Open MPI":
+            return [ruedarun, "-np", ranks, *self.options]
+        if self.way == "mpirun":
+            return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", ranks]
+        places = ",".join(f"{name}:{count}" for name, count in zip(host_names, self.layout, strict=True))
+        return [ruedarun, "-H", places, *self.options]
+
+
+@dataclasses.dataclass
+class RankFile:
+    """What a rank has written to its file."""
+
+    pid: int = 0
+    running: bool = False
+    harmed: float | None = None  # the time at which the rank began to harm itself
+    error: tuple[float, str] | None = None
+    ended: bool = False
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
+def read_rank_file(path):
+    found = RankFile()
+    for line in path.read_text().split("\n")[:-1] if path.exists() else []:
+        word, _, rest = line.partition(" ")
+        if word == "pid":
+            found.pid = int(rest)
+        elif word == "harm":
+            found.harmed = float(rest)
+        elif word == "error":
+            when, _, text = rest.partition(" ")
+            found.error = (float(when), text)
+        elif word == "note":
+            found.notes.append(rest)
+        found.running = found.running or word == "running"
+        found.ended = found.ended or word == "end"
+    return found
+
+
+class Problem(Exception):
+    """The job did something that no fault explains, for example it did not start."""
+
+
+class Job:
+    """One job. Threads: one, and a thread that reads the output."""
+
+    def __init__(self, launch, ruedarun, rank_program, folder):
+        self.launch = launch
+        self.ruedarun = ruedarun
+        self.rank_program = rank_program
+        self.folder = pathlib.Path(folder)  # for the files of the ranks
+        self.place = self.folder / "place"  # the job's current folder, which must stay empty
+        self.place.mkdir()
+        self.environment = {}
+        self.words = ["train", str(self.folder)]  # the arguments of fault_rank
+        self.before_launcher = []  # words of a command that runs the launcher
+        self.before_rank = []  # words of a command that runs fault_rank
+        self.own_processes = []  # processes of the injection, which are not part of the job
+        self.cleanups = []  # functions that remove what the injection has made
+        self.lines = []  # the output: pairs of a time and a line
+        self.hosts = None
+        self.process = None
+        self.reader = None
+
+    @property
+    def ranks(self):
+        return range(sum(self.launch.layout))
+
+    def rank(self, number):
+        return read_rank_file(self.folder / f"rank.{number}")
+
+    def start(self):
+        names = []
+        if self.launch.way == "hosts":
+            tempfile.tempdir = str(self.folder)  # /tmp belongs to the job
+            self.hosts = test_hosts.Hosts(len(self.launch.layout), wire=self.launch.wire)
+            names = self.hosts.names
+        kept = ("PATH", "HOME", "LANG", "USER", "LD_LIBRARY_PATH")
+        environment = {name: value for name, value in os.environ.items() if name in kept}
+        environment |= {"TMPDIR": "/tmp", **self.environment}
+        command = [*self.before_launcher, *self.launch.command(self.ruedarun, names)]
+        command += [*self.before_rank, self.rank_program, *self.words]
+        options = {
+            "env": environment,
+            "cwd": self.place,
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+            "errors": "replace",
+        }
+        start = subprocess.Popen if self.hosts is None else lambda *a, **k: self.hosts.popen(0, *a, **k)
+        self.process = start(command, **options)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append((time.monotonic(), line.rstrip("\n")))
+
+    def read_rest(self):
+        """Waits until all output has been read. Call this when no process of the job is left."""
+        self.reader.join(LINGER_SECONDS)
+
+    def output(self):
+        return "\n".join(line for _, line in self.lines)
+
+    def wait_until(self, condition, seconds, what):
+        """Waits until the condition is true. Returns its value."""
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                raise Problem(f"{what}: still not after {seconds} s; output:\n{self.output()}")
+            if self.process is not None and self.process.poll() is not None and not condition():
+                raise Problem(f"{what}: the job has ended before; output:\n{self.output()}")
+            time.sleep(PAUSE)
+        return value
+
+    def wait_until_running(self, numbers=None):
+        numbers = self.ranks if numbers is None else numbers
+        self.wait_until(lambda: all(self.rank(n).running for n in numbers), START_SECONDS, "the job trains")
+
+    def wait_for_end(self):
+        """Waits until the launcher has ended. Returns its exit status as a shell shows it, or None if it hangs."""
+        try:
+            status = self.process.wait(HANG_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        return status if status >= 0 else 128 - status
+
+    def processes(self):
+        """Returns the processes of the job: {pid: command line}. Zombies are left out: nobody can end them any more."""
+        helpers = {os.getpid(), *(process.pid for process in self.own_processes)}
+        if self.hosts is not None:
+            helpers |= {holder.pid for holder in self.hosts.holders}
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) in helpers:
+                continue
+            with contextlib.suppress(OSError):
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                if state not in "ZX" and line:
+                    found[int(entry.name)] = line
+        return found
+
+    def wait_until_no_process(self):
+        """Waits until all processes of the job have ended. Returns the time, and the processes that are left."""
+        deadline = time.monotonic() + LINGER_SECONDS
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+        return time.monotonic(), left
+
+    def parent_of(self, pid):
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    def mpirun(self):
+        """Returns the process id of mpirun."""
+        [pid] = [pid for pid, line in self.processes().items() if line.split(" ")[0].endswith("mpirun")]
+        return pid
+
+    def left_behind(self, processes):
+        """Returns one line for each thing that the job has left."""
+        left = [f"the process {line[:100]}" for line in processes.values()]
+        for folder in ("/tmp", "/dev/shm", str(self.place)):
+            for parent, folders, files in os.walk(folder):
+                left += [f"the file {parent}/{name}" for name in files]
+                if parent != folder and not folders and not files:
+                    left.append(f"the folder {parent}")
+        networks = [os.getpid(), *(holder.pid for holder in self.hosts.holders)] if self.hosts else [os.getpid()]
+        for process in networks:
+            with contextlib.suppress(OSError):
+                for line in pathlib.Path(f"/proc/{process}/net/unix").read_text().splitlines()[1:]:
+                    if len(line.split()) > 7:  # the socket has a name
+                        left.append(f"the socket {line.split()[7]}")
+        for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
+            left.append(f"the System V segment {line.split()[1]}")
+        return sorted(set(left))
+
+    def close(self):
+        for process in self.own_processes:
+            process.kill()
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.hosts is not None:
+            self.hosts.close()
+        for cleanup in self.cleanups:
+            with contextlib.suppress(OSError):
+                cleanup()
+
+    def first_line(self, pattern):
+        """Returns the time and the text of the first line of the output that the pattern finds, or None."""
+        return next(((when, line) for when, line in self.lines if re.search(pattern, line)), None)

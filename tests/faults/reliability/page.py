@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Writes the tables of docs/reliability.md from the results of runs."""
+
+import datetime
+import os
+import re
+import statistics
+
+from catalogue import GOES_ON, SECTIONS
+
+BEGIN = "<!-- tables: made by tests/faults/reliability/reliability.py -->"
+END = "<!-- end of the tables -->"
+LONGEST_LINE = 200  # characters of a message in the table
+
+
+def shorten(line):
+    """Shortens a line of the output: without the prefixes of ruedarun and of the log, with N for numbers that differ in
+    each run, and with at most LONGEST_LINE characters."""
+    line = re.sub(r"^\[\d+\] ", "", line.strip())
+    line = re.sub(r"^\[[^\]]*rueda\] (\[rank \d+\]: )?", "", line)
+    line = re.sub(r"\bpid \d+", "pid N", line)
+    line = re.sub(r"\b\d+\.\d+ s\b", "N s", line)
+    line = re.sub(r"\b0x[0-9a-f]+", "0xN", line)
+    line = re.sub(r"'@rueda-[0-9a-f]+'", "'@rueda-…'", line)
+    line = re.sub(r"/\S*/([^/\s]+)", r"…/\1", line)
+    line = re.sub(r"\b(rank \d+ on )(?!rueda-h)\S+", r"\1host", line)
+    line = line.strip()
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1].rstrip() + "…"
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def seconds(values):
+    """Returns the median and the maximum."""
+    return f"{statistics.median(values):.2f}, {max(values):.2f}" if values else "—"
+
+
+def leftovers(runs):
+    """Returns the kinds of things that were left behind, without the parts of the names that differ in each run."""
+    kinds = {re.sub(r"\d+|[0-9a-f]{8}", "N", thing) for run in runs for thing in run["left"]}
+    if not kinds:
+        return "nothing"
+    names = sorted({re.sub(r"^the (file|folder) (\S+?)(/pid\.N.*|\.vm\..*|\.N.*)?$", r"\2*", kind) for kind in kinds})
+    return "; ".join(f"`{name}`" for name in names)
+
+
+def row(fault, runs):
+    failed = sum(bool(run["problems"]) for run in runs)
+    line = next((run["line"] for run in runs if run["line"]), None)
+    seen = f"`{cell(shorten(line))}`" if line else "nothing: the job trains on" if fault.goes_on else "nothing"
+    cells = [fault.name, seen]
+    if fault.section != GOES_ON:
+        cells.append(seconds([run["noticed"] for run in runs if run["noticed"] is not None]))
+        cells.append(seconds([run["over"] for run in runs if run["over"] is not None]))
+    cells.append(leftovers(runs))
+    cells.append(f"{len(runs)}" if failed == 0 else f"{len(runs)}, {failed} of them otherwise")
+    return "| " + " | ".join(cells) + " |"
+
+
+def tables(faults, results, skipped):
+    """Returns the text between the two markers. `results` has the runs of each fault, by its key, and `skipped` the
+    reasons why faults could not be injected."""
+    count = sum(map(len, results.values()))
+    date = datetime.date.today()
+    when = f"{date.day} {date:%B %Y}"
+    text = [
+        BEGIN,
+        "",
+        f"Measured on {when}, in {count} runs, on a machine with {os.cpu_count()} cores.",
+    ]
+    for section in SECTIONS:
+        head = ["fault", "what the user sees"]
+        if section != GOES_ON:
+            head += ["noticed after (s)", "over after (s)"]
+        head += ["left behind", "runs"]
+        text += ["", f"### {section}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        for fault in (fault for fault in faults if fault.section == section):
+            if fault.key in skipped:
+                text.append(
+                    "| " + " | ".join([fault.name, f"not run: {skipped[fault.key]}"]) + " |" + " |" * (len(head) - 2)
+                )
+            else:
+                text.append(row(fault, results[fault.key]))
+    return "\n".join([*text, "", END])
+
+
+def write(page, faults, results, skipped):
+    old = page.read_text()
+    before, rest = old.split(BEGIN)
+    page.write_text(before + tables(faults, results, skipped) + rest.split(END)[1])
+
+
+def complaints(page, faults):
+    """Returns what is wrong with the page: it must have one row for each fault, in the section of the fault."""
+    text = page.read_text()
+    if BEGIN not in text or END not in text:
+        return [f"{page} has no tables"]
+    found = []
+    section = ""
+    for line in text.split(BEGIN)[1].split(END)[0].splitlines():
+        section = line.removeprefix("### ") if line.startswith("### ") else section
+        if line.startswith("| ") and not line.startswith("| fault |"):
+            found.append((section, line.split(" | ")[0].removeprefix("| ")))
+    expected = [(fault.section, fault.name) for section in SECTIONS for fault in faults if fault.section == section]
+    wrong = [f"{page.name} has no row for {row}" for row in expected if row not in found]
+    wrong += [f"{page.name} has a row for {row}, which no fault makes" for row in found if row not in expected]
+    return wrong
