@@ -13,9 +13,9 @@ namespace {
 // With these constants, a quarter of the samples are clicks, and the best AUC is about 0.82.
 constexpr double kBias = -1.55;
 constexpr double kSlope = 0.7;          ///< standard deviation of the slope of a number
-constexpr double kWave = 0.35;          ///< standard deviation of the amplitude of a number's wave
-constexpr double kEffect = 0.25;        ///< standard deviation of the effect of a category
-constexpr double kHidden = 0.17;        ///< standard deviation of an element of a category's hidden vector
+constexpr double kWave = 0.1;           ///< standard deviation of the amplitude of a number's wave
+constexpr double kEffect = 0.45;        ///< standard deviation of the effect of a category
+constexpr double kHidden = 0.25;        ///< standard deviation of an element of a category's hidden vector
 constexpr std::size_t kHiddenSize = 2;  ///< elements of a hidden vector
 
 /// SplitMix64's function, which mixes the bits of a number (Steele, Lea and Flood 2014).
@@ -25,6 +25,10 @@ std::uint64_t mix(std::uint64_t z) {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
     return z ^ (z >> 31);
 }
+
+/// Returns by how much category `category` of a field matters. Rare categories matter less, because otherwise no model
+/// could learn enough of them from a finite number of samples to come close to the best AUC.
+double strength_of(std::int64_t category) { return 1.0 / std::sqrt(1.0 + static_cast<double>(category) / 10.0); }
 
 }  // namespace
 
@@ -69,9 +73,10 @@ double ClickModel::logit(const Click& click) const {
     std::array<double, kHiddenSize> sums{};
     double squares = 0.0;
     for (const std::int64_t id : click.ids) {
-        sum += kEffect * normal(id, 0);
+        const double strength = strength_of((id - kNumbers) % vocabulary_);
+        sum += strength * kEffect * normal(id, 0);
         for (std::size_t k = 0; k < kHiddenSize; ++k) {
-            const double hidden = kHidden * normal(id, k + 1);
+            const double hidden = strength * strength * kHidden * normal(id, k + 1);
             sums[k] += hidden;
             squares += hidden * hidden;
         }

@@ -88,8 +88,9 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
     } else {
         options.sources = data::files(input.paths);
     }
-    const bool tfrecord = input.format == "tfrecord" ||
-                          (input.format == "auto" && input.paths.front().find(".tfrecord") != std::string::npos);
+    const bool tfrecord =
+        input.format == "tfrecord" ||
+        (input.format == "auto" && options.sources.front().name.find(".tfrecord") != std::string::npos);
     // The checks are map functions, so that the pipeline's threads run them.
     if (tfrecord) {
         options.format = data::Examples{

@@ -30,7 +30,8 @@ struct Samples {
 struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;
-    std::string format = "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first path contains ".tfrecord"
+    std::string format =
+        "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
 };
 
 /// Sets the sources, the format, the lanes and the checks of a pipeline for this input. Samples have kFields fields

@@ -182,7 +182,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     Options options;
     CLI::App app("Writes synthetic click data: samples of 13 numbers and 26 categories that follow a power law.",
                  "deepfm_data");
-    app.option_defaults()->always_capture_default();
+    app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max() / 2;
     app.add_option("--folder", options.folder, "where to write train-*.libsvm, train-*.tfrecord, test-*…");
     app.add_option("--rows", options.rows, "training samples")->check(CLI::Range(std::int64_t{1}, kMost));

@@ -13,7 +13,10 @@ namespace {
 /// Adagrad divides by the root of the summed squares plus this number, so that a gradient of 0 changes nothing. It is
 /// the value of rueda::training::Adagrad and of PyTorch.
 constexpr float kEpsilon = 1e-10F;
-constexpr float kInitialEmbedding = 0.02F;  ///< bound of the initial values
+/// The first value of the summed squares. Without it, the first step of a row would have the length of the learning
+/// rate in each element, however small the gradient. A rare id would then follow the few samples that have it.
+constexpr float kInitialAccumulator = 1e-3F;
+constexpr float kInitialEmbedding = 0.03F;  ///< bound of the initial values
 
 float uniform(rueda::training::Random& random, float bound) {
     return bound * static_cast<float>(2.0 * random.uniform() - 1.0);
@@ -30,7 +33,7 @@ Table::Table(std::int64_t features, std::int64_t embedding, rueda::training::Ran
     : features_(features),
       width_(1 + embedding),
       values_(static_cast<std::size_t>(features * width_)),
-      accumulators_(values_.size()),
+      accumulators_(values_.size(), kInitialAccumulator),
       places_(static_cast<std::size_t>(features), -1) {
     for (std::size_t i = 0; i < values_.size(); ++i) {
         const bool linear = i % static_cast<std::size_t>(width_) == 0;

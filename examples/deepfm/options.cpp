@@ -22,12 +22,16 @@ void describe(CLI::App& app, Options& options) {
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max() / 4;
     constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();
     constexpr std::int64_t kOne = 1;
-    app.option_defaults()->always_capture_default();
-    app.add_option("--train", options.train.paths, "files of training samples (patterns), or FIFOs")->required();
-    app.add_option("--test", options.test.paths, "files of test samples (patterns)")->required();
+    app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app.add_option("--train", options.train.paths, "files of training samples (patterns), or FIFOs")
+        ->required()
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    app.add_option("--test", options.test.paths, "files of test samples (patterns)")
+        ->required()
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--fifo", options.train.fifos, "the paths of --train are FIFOs, one or more for each process");
     app.add_option("--format", options.train.format,
-                   "tfrecord, libsvm, or auto: TFRecord if the first path contains .tfrecord, otherwise LibSVM")
+                   "tfrecord, libsvm, or auto: TFRecord if the first file's name contains .tfrecord, otherwise LibSVM")
         ->check(CLI::IsMember({"auto", "tfrecord", "libsvm"}));
     app.add_option("--features", options.features, "number of ids; the generator prints it")
         ->check(CLI::Range(kNumbers, kMostIds));
@@ -35,6 +39,7 @@ void describe(CLI::App& app, Options& options) {
         ->check(CLI::Range(kOne, std::int64_t{1024}));
     app.add_option("--hidden", options.hidden, "sizes of the hidden layers")
         ->delimiter(',')
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->check(CLI::Range(kOne, std::int64_t{65536}));
     app.add_option("--epochs", options.epochs, "passes over the training samples, resumed ones included")
         ->check(CLI::Range(kOne, kMost));
