@@ -10,7 +10,7 @@
 namespace deepfm {
 namespace {
 
-// With these constants, a quarter of the samples are clicks, and the best AUC is about 0.82.
+// With these constants and 100 categories per field, 30 % of the samples are clicks, and the best AUC is about 0.85.
 constexpr double kBias = -1.55;
 constexpr double kSlope = 0.7;          ///< standard deviation of the slope of a number
 constexpr double kWave = 0.1;           ///< standard deviation of the amplitude of a number's wave

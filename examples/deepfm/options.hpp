@@ -23,7 +23,7 @@ struct Options {
     std::vector<std::int64_t> hidden = {64, 32};
     std::int64_t epochs = 3;
     std::int64_t batch = 512;  ///< samples of a step, over all ranks
-    double learning_rate = 0.03;
+    double learning_rate = 0.05;
     std::int64_t shuffle = 10000;  ///< samples that are permuted together; 0: the order of the files
     std::uint64_t seed = 1;
     std::filesystem::path checkpoint_dir;  ///< empty: no checkpoints

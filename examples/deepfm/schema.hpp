@@ -13,7 +13,7 @@ namespace deepfm {
 inline constexpr std::int64_t kNumbers = 13;     ///< number i (from 0) has the id i
 inline constexpr std::int64_t kCategories = 26;  ///< category c of field j has the id 13 + j × vocabulary + c
 inline constexpr std::int64_t kFields = kNumbers + kCategories;
-inline constexpr std::int64_t kVocabulary = 1000;  ///< the usual number of categories in each field
+inline constexpr std::int64_t kVocabulary = 100;  ///< the usual number of categories in each field
 
 /// Returns the number of ids.
 constexpr std::int64_t feature_count(std::int64_t vocabulary) { return kNumbers + kCategories * vocabulary; }

@@ -13,7 +13,7 @@ DEEPFM = os.environ["DEEPFM"]
 DEEPFM_DATA = os.environ["DEEPFM_DATA"]
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 120  # seconds; a run takes less than a second on a free core
-VOCABULARY = 20
+VOCABULARY = 10
 FEATURES = 13 + 26 * VOCABULARY
 
 # Variables of a launcher that started the test must not reach the jobs of the test.

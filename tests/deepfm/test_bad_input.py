@@ -60,7 +60,7 @@ class WrongOptions(DeepFmTest):
     def test_another_model_than_the_checkpoints(self):
         saving = ("--checkpoint-dir", self.folder / "run")
         self.train("first", 1, *saving)
-        self.refused(self.job(2, *saving, "--lr", 0.5), "lr '0.03'", "'0.5'")
+        self.refused(self.job(2, *saving, "--lr", 0.5), "lr '0.05'", "'0.5'")
         self.refused(self.job(2, *saving, "--embedding", 4), "table")
 
     def test_a_learning_rate_that_is_too_large(self):
