@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file Trains DeepFM data-parallel, from files or FIFOs to the AUC. Every process runs this program on its own share
 /// of the samples. The program is started with ruedarun, with mpirun, or alone.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -99,10 +100,12 @@ private:
             return {};
         }
         for (const auto& [name, value] : course_of(options_)) {
-            if (restored->values[name] != value) {
-                throw rueda::InvalidArgument("checkpoint " + restored->folder.string() + " was trained with " + name +
-                                             " '" + restored->values[name] + "', but now it is '" + value +
-                                             "'; continue with the same, or give another --checkpoint-dir");
+            const std::string& saved = restored->values[name];
+            if (saved != value) {
+                std::string text = "checkpoint " + restored->folder.string();
+                text += " was trained with " + name + " '" + saved + "', but now it is '" + value;
+                text += "'; continue with the same, or give another --checkpoint-dir";
+                throw rueda::InvalidArgument(text);
             }
         }
         step_ = restored->step;
@@ -168,11 +171,14 @@ private:
             }
         }
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+        if (step_ == 0) {
+            throw rueda::InvalidArgument("--train has no samples; give files that are not empty");
+        }
         evaluate();
         char text[200];
         std::snprintf(text, sizeof text, "epoch %lld/%lld  loss %.4f  test loss %.4f  AUC %.4f  %.0f samples/s",
-                      static_cast<long long>(epoch + 1), static_cast<long long>(options_.epochs), loss / rows,
-                      test_loss_, auc_, rows / seconds.count());
+                      static_cast<long long>(epoch) + 1, static_cast<long long>(options_.epochs),
+                      loss / std::max(rows, 1.0), test_loss_, auc_, rows / seconds.count());
         progress_.line(text);
         if (checkpoints_) {
             checkpoints_->wait();  // save() would otherwise skip this checkpoint if the last one is not complete

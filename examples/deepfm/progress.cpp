@@ -27,8 +27,8 @@ void Progress::step(std::int64_t epoch, std::int64_t step, double loss, std::int
     }
     next_ = now + kPause;
     const std::chrono::duration<double> seconds = now - start_;
-    std::printf("%sepoch %lld, step %lld: loss %.4f, %.0f samples/s", kClearLine, static_cast<long long>(epoch + 1),
-                static_cast<long long>(step + 1), loss, static_cast<double>(samples) / seconds.count());
+    std::printf("%sepoch %lld, step %lld: loss %.4f, %.0f samples/s", kClearLine, static_cast<long long>(epoch) + 1,
+                static_cast<long long>(step) + 1, loss, static_cast<double>(samples) / seconds.count());
     std::fflush(stdout);
 }
 

@@ -35,6 +35,8 @@ class WrongData(DeepFmTest):
     def test_missing_files(self):
         self.refused(self.job(2, train=[self.folder / "none-*"]), "none-*")
         self.refused(self.job(2, test=self.folder / "none"), "none")
+        (self.folder / "empty.libsvm").write_text("\n")
+        self.refused(self.job(2, train=[self.folder / "empty.libsvm"]), "no samples")
 
     def test_test_samples_of_one_label(self):
         lines = (self.clicks / "test-000.libsvm").read_text().splitlines()
