@@ -60,7 +60,8 @@ public:
     explicit Trainer(const Options& options)
         : options_(options),
           model_(options.features, options.embedding, options.hidden, options.seed),
-          optimizer_(training::Adagrad{}, model_.dense_parameters(), {.op = rueda::ReduceOp::sum}),
+          optimizer_(training::Adagrad{.initial_accumulator = kInitialAccumulator}, model_.dense_parameters(),
+                     {.op = rueda::ReduceOp::sum}),
           sums_(kStepSums),
           sums_slot_("step sums"),
           progress_(rueda::rank() == 0) {

@@ -13,9 +13,6 @@ namespace {
 /// Adagrad divides by the root of the summed squares plus this number, so that a gradient of 0 changes nothing. It is
 /// the value of rueda::training::Adagrad and of PyTorch.
 constexpr float kEpsilon = 1e-10F;
-/// The first value of the summed squares. Without it, the first step of a row would have the length of the learning
-/// rate in each element, however small the gradient. A rare id would then follow the few samples that have it.
-constexpr float kInitialAccumulator = 1e-3F;
 constexpr float kInitialEmbedding = 0.03F;  ///< bound of the initial values
 
 float uniform(rueda::training::Random& random, float bound) {

@@ -21,6 +21,11 @@ namespace deepfm {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
+/// The first value of the sum of squares by which Adagrad divides. With 0, the first step of a parameter would have the
+/// length of the learning rate, however small its gradient: a rare id would follow the few samples that have it, and a
+/// gradient that is 0 except for rounding would make a different step at each number of ranks.
+inline constexpr float kInitialAccumulator = 1e-3F;
+
 /// The sum of the gradients of the table's rows that the samples touch. Each row stands in it once.
 struct RowGradients {
     std::vector<std::int64_t> ids;

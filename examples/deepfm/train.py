@@ -100,11 +100,10 @@ def main() -> None:
     torch.manual_seed(1)
     train, test = read_libsvm(given.train), read_libsvm(given.test)
     model = DeepFM(given.features, given.embedding, given.hidden)
-    optimizer = hvd.DistributedOptimizer(
-        torch.optim.Adagrad(model.parameters(), lr=given.lr), named_parameters=model.named_parameters()
-    )
-    # Without this, a rare id would make its first step with the whole learning rate, however small its gradient.
-    optimizer.state[model.table.weight]["sum"].fill_(1e-3)
+    # Without the initial value, a rare id would make its first step with the whole learning rate, however small its
+    # gradient.
+    adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
+    optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters())
 
     sampler = training.Sampler(len(train.labels), given.batch, seed=1, allow_empty_shares=True)
     steps: training.BackupAndRestore | range = range(given.epochs * sampler.batches)
