@@ -10,8 +10,8 @@
 namespace deepfm {
 namespace {
 
-/// Adagrad divides by the root of the summed squares plus this number, so that a gradient of 0 changes nothing. It is
-/// the value of rueda::training::Adagrad and of PyTorch.
+/// Adagrad adds this number to the root by which it divides. It is the value of rueda::training::Adagrad and of
+/// PyTorch.
 constexpr float kEpsilon = 1e-10F;
 constexpr float kInitialEmbedding = 0.03F;  ///< bound of the initial values
 
