@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file Reads samples of TFRecord or LibSVM files, and checks them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rueda/data/pipeline.hpp"
+#include "schema.hpp"
+
+namespace deepfm {
+
+/// The samples of one step on this rank. Each sample has kFields ids and values, in the order of the fields.
+struct Samples {
+    std::vector<float> labels;      ///< 0 or 1
+    std::vector<std::int64_t> ids;  ///< from 0 to the number of features − 1
+    std::vector<float> values;
+
+    [[nodiscard]] std::int64_t rows() const noexcept { return static_cast<std::int64_t>(labels.size()); }
+    void clear() {
+        labels.clear();
+        ids.clear();
+        values.clear();
+    }
+};
+
+/// Where samples come from.
+struct Input {
+    std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
+    bool fifos = false;
+    std::string format =
+        "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
+};
+
+/// Sets the sources, the format, the lanes and the checks of a pipeline for this input. Samples have kFields fields
+/// with ids below `features`. With FIFOs, each rank reads its own FIFOs, because only one process can read a FIFO.
+/// Throws InvalidArgument if there are no such files, or if the FIFOs cannot be dealt out evenly.
+void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features);
+
+/// Copies the samples of a batch that such a pipeline has read.
+void copy_samples(const rueda::data::Batch& batch, Samples& samples);
+
+}  // namespace deepfm

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file Trains DeepFM data-parallel, from files or FIFOs to the AUC. Every process runs this program on its own share
+/// of the samples. The program is started with ruedarun, with mpirun, or alone.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "features.hpp"
+#include "model.hpp"
+#include "options.hpp"
+#include "progress.hpp"
+#include "rueda/data/pipeline.hpp"
+#include "rueda/rueda.hpp"
+#include "rueda/training/agreement.hpp"
+#include "rueda/training/checkpoint_manager.hpp"
+#include "rueda/training/distributed_optimizer.hpp"
+#include "rueda/training/evaluation.hpp"
+#include "rueda/training/parameters.hpp"
+
+namespace {
+
+using namespace deepfm;
+namespace data = rueda::data;
+namespace training = rueda::training;
+
+/// Returns the cross entropy of a prediction. This form cannot overflow.
+double loss_of(double logit, double label) {
+    return std::max(logit, 0.0) - logit * label + std::log1p(std::exp(-std::abs(logit)));
+}
+
+/// An operation that is also waited for after an exception, because Rueda uses its tensors until it has completed.
+class Pending {
+public:
+    Pending() = default;
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    ~Pending() {
+        try {
+            handle.wait();
+        } catch (const rueda::Error&) {  // another error is on its way, or nothing was started
+        }
+    }
+
+    rueda::Handle handle;
+};
+
+/// Numbers that the ranks add up in each step, while they compute the gradients.
+enum StepSum : std::size_t { kLoss, kRows, kEnded, kFailed, kStepSums };
+
+/// One rank's model, input and progress.
+class Trainer {
+public:
+    explicit Trainer(const Options& options)
+        : options_(options),
+          model_(options.features, options.embedding, options.hidden, options.seed),
+          optimizer_(training::Adagrad{.initial_accumulator = kInitialAccumulator}, model_.dense_parameters(),
+                     {.op = rueda::ReduceOp::sum}),
+          sums_(kStepSums),
+          sums_slot_("step sums"),
+          progress_(rueda::rank() == 0) {
+        model_tensors_.push_back(model_.table().values());
+        for (const training::Parameter& parameter : optimizer_.parameters()) {
+            model_tensors_.push_back({parameter.name, parameter.values});
+        }
+        state_tensors_ = optimizer_.optimizer().state();
+        state_tensors_.push_back(model_.table().accumulators());
+    }
+
+    void run() {
+        const data::Position start = restore();
+        training::run_on_every_rank([&] { open_input(start); });
+        training::run_on_root([this] { open_curve(); });
+        for (std::int64_t epoch = start.epoch; epoch < options_.epochs; ++epoch) {
+            train_epoch(epoch);
+        }
+        if (start.epoch >= options_.epochs) {
+            evaluate();  // nothing is left to train
+        }
+        conclude();
+    }
+
+private:
+    /// Restores the newest checkpoint, if there is one, and returns where the input continues.
+    data::Position restore() {
+        std::optional<training::CheckpointInfo> restored;
+        if (!options_.checkpoint_dir.empty()) {
+            checkpoints_.emplace(training::CheckpointManagerOptions{.folder = options_.checkpoint_dir,
+                                                                    .every_steps = options_.checkpoint_every,
+                                                                    .better = training::BetterMetric::higher});
+            restored = checkpoints_->restore(model_tensors_, state_tensors_);
+        }
+        if (!restored) {
+            training::broadcast_parameters(model_tensors_);
+            return {};
+        }
+        for (const auto& [name, value] : course_of(options_)) {
+            const std::string& saved = restored->values[name];
+            if (saved != value) {
+                std::string text = "checkpoint " + restored->folder.string();
+                text += " was trained with " + name + " '" + saved + "', but now it is '" + value;
+                text += "'; continue with the same, or give another --checkpoint-dir";
+                throw rueda::InvalidArgument(text);
+            }
+        }
+        step_ = restored->step;
+        progress_.line("continuing at step " + std::to_string(step_) + " from " + restored->folder.string());
+        return data::Position::from_text(restored->values["position"]);
+    }
+
+    void open_input(const data::Position& start) {
+        if (start.epoch >= options_.epochs) {
+            return;
+        }
+        data::PipelineOptions options;
+        options.batch = options_.batch;
+        options.rank = rueda::rank();
+        options.size = rueda::size();
+        options.seed = options_.seed;
+        options.shuffle = options_.shuffle;
+        options.epochs = options_.epochs;
+        options.threads = options_.threads;
+        options.start = start;
+        set_input(options, options_.train, options_.features);
+        input_.emplace(std::move(options));
+    }
+
+    void open_curve() {
+        if (!options_.curve.empty()) {
+            curve_.open(options_.curve);
+            curve_ << "step,epoch,loss\n";
+            check_curve();
+        }
+    }
+    void check_curve() {
+        if (!curve_) {
+            throw rueda::InvalidArgument("--curve " + options_.curve.string() +
+                                         " cannot be written; name a file in a folder that this user may write to");
+        }
+    }
+
+    void train_epoch(std::int64_t epoch) {
+        const auto begin = std::chrono::steady_clock::now();
+        double loss = 0.0;
+        double rows = 0.0;
+        while (train_step()) {
+            if (sums_[kRows] == 0.0) {
+                continue;
+            }
+            const double mean = sums_[kLoss] / sums_[kRows];
+            loss += sums_[kLoss];
+            rows += sums_[kRows];
+            samples_ += static_cast<std::int64_t>(sums_[kRows]);
+            if (curve_.is_open()) {
+                char text[80];
+                std::snprintf(text, sizeof text, "%lld,%lld,%.17g\n", static_cast<long long>(step_),
+                              static_cast<long long>(epoch), mean);
+                curve_ << text;
+            }
+            progress_.step(epoch, step_, mean, samples_);
+            ++step_;
+            // If the ranks read FIFOs of different lengths, their positions differ as soon as a rank has ended the
+            // epoch.
+            if (checkpoints_ && sums_[kEnded] == 0.0) {
+                checkpoints_->save_when_due(snapshot(std::nullopt));
+            }
+        }
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+        if (step_ == 0) {
+            throw rueda::InvalidArgument("--train has no samples; give files that are not empty");
+        }
+        evaluate();
+        char text[200];
+        std::snprintf(text, sizeof text, "epoch %lld/%lld  loss %.4f  test loss %.4f  AUC %.4f  %.0f samples/s",
+                      static_cast<long long>(epoch) + 1, static_cast<long long>(options_.epochs),
+                      loss / std::max(rows, 1.0), test_loss_, auc_, rows / seconds.count());
+        progress_.line(text);
+        if (checkpoints_) {
+            checkpoints_->wait();  // save() would otherwise skip this checkpoint if the last one is not complete
+            checkpoints_->save(snapshot(auc_));
+        }
+    }
+
+    /// Takes part in one step of all ranks. Returns false if the epoch has ended on all ranks. A rank that has no
+    /// samples, for example because its FIFO has ended before those of the other ranks, contributes gradients of zero.
+    bool train_step() {
+        rueda::begin_step(step_);
+        std::fill(sums_.begin(), sums_.end(), 0.0);
+        read_samples();
+        const std::span<const float> logits = model_.forward(samples_of_step_);
+        slopes_.resize(logits.size());
+        for (std::size_t i = 0; i < logits.size(); ++i) {
+            const float label = samples_of_step_.labels[i];
+            sums_[kLoss] += loss_of(logits[i], label);
+            slopes_[i] = 1.0F / (1.0F + std::exp(-logits[i])) - label;
+        }
+        sums_[kRows] = static_cast<double>(logits.size());
+        const rueda::AllreduceOptions sum{.op = rueda::ReduceOp::sum};
+        pending_sums_.handle = rueda::allreduce_async(sums_slot_, sums_, sum);
+
+        // The gradients are sums over the samples. The ranks add them up, and the update divides by the number of
+        // samples of all ranks. So every sample has the same weight, also if the ranks have different numbers of them.
+        model_.backward(samples_of_step_, slopes_, [this](std::size_t index) { optimizer_.gradient_ready(index); });
+        const Table& table = model_.table();
+        const RowGradients& rows = table.gradients();
+        const rueda::InputView values(rows.rows.data(), rueda::DType::float32,
+                                      {static_cast<std::int64_t>(rows.ids.size()), table.width()});
+        pending_rows_.handle = rueda::sparse_allreduce_async(
+            "table", rows.ids, values, {table.features(), table.width()}, {.op = rueda::ReduceOp::sum});
+        pending_sums_.handle.wait();
+        return update();
+    }
+
+    /// Reads this rank's samples of the next step. An error is kept, because the other ranks are already in the step.
+    void read_samples() {
+        samples_of_step_.clear();
+        if (epoch_ended_) {
+            sums_[kEnded] = 1.0;
+            return;
+        }
+        try {
+            epoch_ended_ = !input_->next(batch_);
+            if (epoch_ended_) {
+                sums_[kEnded] = 1.0;
+            } else {
+                copy_samples(batch_, samples_of_step_);
+            }
+        } catch (...) {
+            failure_ = std::current_exception();
+            sums_[kFailed] = 1.0;
+        }
+    }
+
+    /// Waits for the gradients and updates the model, equally on every rank.
+    bool update() {
+        if (sums_[kFailed] != 0.0) {
+            training::run_on_every_rank([this] {
+                if (failure_) {
+                    std::rethrow_exception(failure_);
+                }
+            });
+        }
+        if (sums_[kRows] == 0.0) {
+            optimizer_.skip();
+            pending_rows_.handle.wait();
+            const bool ended = sums_[kEnded] == static_cast<double>(rueda::size());
+            epoch_ended_ = epoch_ended_ && !ended;
+            return !ended;
+        }
+        if (!std::isfinite(sums_[kLoss])) {
+            throw rueda::InvalidArgument("the loss of step " + std::to_string(step_) +
+                                         " is not finite; choose a smaller --lr, or check the values of the samples");
+        }
+        const double factor = 1.0 / sums_[kRows];
+        optimizer_.step(options_.learning_rate, factor);
+        pending_rows_.handle.wait();
+        const rueda::TensorView ids = pending_rows_.handle.output(0);
+        const rueda::TensorView rows = pending_rows_.handle.output(1);
+        model_.table().update({static_cast<const std::int64_t*>(ids.data()), count_of(ids)},
+                              {static_cast<const float*>(rows.data()), count_of(rows)},
+                              static_cast<float>(options_.learning_rate), static_cast<float>(factor));
+        return true;
+    }
+
+    static std::size_t count_of(const rueda::TensorView& tensor) {
+        return static_cast<std::size_t>(tensor.shape().elements());
+    }
+
+    /// Computes the loss and the exact AUC over all test samples. Each rank evaluates some of them.
+    void evaluate() {
+        const rueda::Busy busy("evaluating");
+        training::Auc auc;
+        training::Mean loss;
+        training::run_on_every_rank([&] {
+            data::PipelineOptions options;
+            options.batch = std::int64_t{1024} * rueda::size();
+            options.rank = rueda::rank();
+            options.size = rueda::size();
+            options.epochs = 1;
+            options.threads = options_.threads;
+            set_input(options, options_.test, options_.features);
+            data::Pipeline pipeline(std::move(options));
+            while (pipeline.next(batch_)) {
+                copy_samples(batch_, samples_of_step_);
+                const std::span<const float> logits = model_.forward(samples_of_step_);
+                for (std::size_t i = 0; i < logits.size(); ++i) {
+                    const float label = samples_of_step_.labels[i];
+                    auc.add(logits[i], label == 1.0F);
+                    loss.add(loss_of(logits[i], label));
+                }
+            }
+        });
+        auc_ = auc.compute();
+        test_loss_ = loss.compute();
+        if (std::isnan(auc_)) {
+            throw rueda::InvalidArgument(
+                "--test has no sample with the label 1, or none with 0, so that there is no AUC");
+        }
+    }
+
+    /// Returns what a checkpoint contains after `step_` steps.
+    [[nodiscard]] training::Snapshot snapshot(std::optional<double> metric) const {
+        training::Metadata values = course_of(options_);
+        values["position"] = input_->position().to_text();
+        return {step_, model_tensors_, state_tensors_, std::move(values), metric};
+    }
+
+    void conclude() {
+        training::run_on_root([this] {
+            if (curve_.is_open()) {
+                curve_.close();
+                check_curve();
+            }
+        });
+        if (input_) {
+            progress_.line(input_->summary());
+        }
+        char text[100];
+        std::snprintf(text, sizeof text, "AUC %.6f after %lld steps with %d %s", auc_, static_cast<long long>(step_),
+                      rueda::size(), rueda::size() == 1 ? "process" : "processes");
+        progress_.line(text);
+    }
+
+    const Options& options_;
+    DeepFm model_;
+    training::DistributedOptimizer optimizer_;
+    std::vector<training::NamedTensor> model_tensors_;
+    std::vector<training::NamedTensor> state_tensors_;
+    std::optional<training::CheckpointManager> checkpoints_;
+    std::optional<data::Pipeline> input_;
+    data::Batch batch_;
+    Samples samples_of_step_;
+    std::vector<float> slopes_;
+    std::vector<double, rueda::Allocator<double>> sums_;
+    rueda::TensorSlot sums_slot_;
+    Progress progress_;
+    std::ofstream curve_;  ///< only rank 0 writes it
+    std::exception_ptr failure_;
+    bool epoch_ended_ = false;  ///< on this rank
+    std::int64_t step_ = 0;
+    std::int64_t samples_ = 0;  ///< of this run
+    double auc_ = 0.0;
+    double test_loss_ = 0.0;
+    // These are destroyed first, and so before their tensors.
+    Pending pending_sums_;
+    Pending pending_rows_;
+};
+
+/// If one rank fails, for example because of its options, files or memory, run_on_every_rank makes all ranks fail. So
+/// no rank waits for a rank that has ended.
+void run(int argc, char** argv) {
+    std::optional<Options> options;
+    std::string help;
+    training::run_on_every_rank([&] { options = parse_options(argc, argv, help); });
+    if (!options) {
+        std::fputs(rueda::rank() == 0 ? help.c_str() : "", stdout);
+        return;
+    }
+    std::optional<Trainer> trainer;
+    training::run_on_every_rank([&] { trainer.emplace(*options); });
+    trainer->run();
+}
+
+/// Prints the error in one line. Errors end all ranks in the same way, so only rank 0 prints. After the death of a
+/// rank, every other rank prints.
+int report(const rueda::Error& error) {
+    if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
+        std::fprintf(stderr, "deepfm: %s: %s\n", name_of(error.code()), error.what());
+    }
+    return error.code() == rueda::ErrorCode::invalid_argument ? 2 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int status = 0;
+    try {
+        rueda::init();
+        try {
+            run(argc, argv);
+        } catch (const rueda::Error& error) {
+            status = report(error);
+        }
+        rueda::shutdown();
+    } catch (const rueda::Error& error) {
+        status = report(error);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "deepfm: %s\n", error.what());
+        status = 1;
+    }
+    return status;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "model.hpp"
+
+#include <cmath>
+#include <cstddef>
+
+#include "rueda/rueda.hpp"
+
+namespace deepfm {
+namespace {
+
+/// Adagrad adds this number to the root by which it divides. It is the value of rueda::training::Adagrad and of
+/// PyTorch.
+constexpr float kEpsilon = 1e-10F;
+constexpr float kInitialEmbedding = 0.03F;  ///< bound of the initial values
+
+float uniform(rueda::training::Random& random, float bound) {
+    return bound * static_cast<float>(2.0 * random.uniform() - 1.0);
+}
+
+template <class Dense>
+std::span<float> span_of(Dense& dense) {
+    return {dense.data(), static_cast<std::size_t>(dense.size())};
+}
+
+}  // namespace
+
+Table::Table(std::int64_t features, std::int64_t embedding, rueda::training::Random& random)
+    : features_(features),
+      width_(1 + embedding),
+      values_(static_cast<std::size_t>(features * width_)),
+      accumulators_(values_.size(), kInitialAccumulator),
+      places_(static_cast<std::size_t>(features), -1) {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+        const bool linear = i % static_cast<std::size_t>(width_) == 0;
+        values_[i] = linear ? 0.0F : uniform(random, kInitialEmbedding);
+    }
+}
+
+void Table::clear_gradients() {
+    for (const std::int64_t id : gradients_.ids) {
+        places_[static_cast<std::size_t>(id)] = -1;
+    }
+    gradients_.ids.clear();
+    gradients_.rows.clear();
+}
+
+float* Table::gradient(std::int64_t id) {
+    std::int32_t& place = places_[static_cast<std::size_t>(id)];
+    if (place < 0) {
+        place = static_cast<std::int32_t>(gradients_.ids.size());
+        gradients_.ids.push_back(id);
+        gradients_.rows.resize(gradients_.rows.size() + static_cast<std::size_t>(width_));
+    }
+    return gradients_.rows.data() + place * width_;
+}
+
+void Table::update(std::span<const std::int64_t> ids, std::span<const float> gradients, float rate, float factor) {
+    using Row = Eigen::Array<float, 1, Eigen::Dynamic>;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const std::int64_t first = ids[i] * width_;
+        const auto gradient =
+            factor * Eigen::Map<const Row>(gradients.data() + static_cast<std::int64_t>(i) * width_, width_);
+        Eigen::Map<Row> accumulator(accumulators_.data() + first, width_);
+        accumulator += gradient.square();
+        Eigen::Map<Row>(values_.data() + first, width_) -= rate * gradient / (accumulator.sqrt() + kEpsilon);
+    }
+}
+
+rueda::training::NamedTensor Table::values() {
+    return {"table", {values_.data(), rueda::DType::float32, {features_, width_}}};
+}
+rueda::training::NamedTensor Table::accumulators() {
+    return {"optimizer.adagrad.sum.table", {accumulators_.data(), rueda::DType::float32, {features_, width_}}};
+}
+
+Layer::Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random)
+    : weights(inputs, outputs),
+      bias(Eigen::RowVectorXf::Zero(outputs)),
+      weights_gradient(inputs, outputs),
+      bias_gradient(1, outputs) {
+    // He et al. 2015 (arXiv:1502.01852) choose this variance for layers that are followed by max(0, ·).
+    const float bound = std::sqrt(6.0F / static_cast<float>(inputs));
+    for (float& weight : span_of(weights)) {
+        weight = uniform(random, bound);
+    }
+}
+
+DeepFm::DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed)
+    : random_(seed), table_(features, embedding, random_), embedding_(embedding) {
+    std::int64_t inputs = kFields * embedding;
+    for (const std::int64_t outputs : hidden) {
+        layers_.emplace_back(inputs, outputs, random_);
+        inputs = outputs;
+    }
+    layers_.emplace_back(inputs, 1, random_);
+}
+
+std::vector<rueda::training::Parameter> DeepFm::dense_parameters() {
+    std::vector<rueda::training::Parameter> parameters;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+        Layer& layer = layers_[i];
+        const std::string name = "layer" + std::to_string(i + 1);
+        parameters.push_back({name + ".weights", span_of(layer.weights), span_of(*layer.weights_gradient)});
+        parameters.push_back({name + ".bias", span_of(layer.bias), span_of(*layer.bias_gradient), false});
+    }
+    return parameters;
+}
+
+std::span<const float> DeepFm::forward(const Samples& samples) {
+    const std::int64_t rows = samples.rows();
+    inputs_.resize(rows, kFields * embedding_);
+    sums_.resize(rows, embedding_);
+    logits_.resize(static_cast<std::size_t>(rows));
+    const std::int64_t* id = samples.ids.data();
+    const float* value = samples.values.data();
+    for (std::int64_t i = 0; i < rows; ++i) {
+        float* input = inputs_.row(i).data();
+        float* const sum = sums_.row(i).data();
+        std::fill_n(sum, embedding_, 0.0F);
+        float linear = 0.0F;
+        float squares = 0.0F;
+        for (std::int64_t field = 0; field < kFields; ++field, ++id, ++value, input += embedding_) {
+            const float* const row = table_.row(*id);
+            linear += *value * row[0];
+            for (std::int64_t k = 0; k < embedding_; ++k) {
+                input[k] = *value * row[1 + k];
+                sum[k] += input[k];
+                squares += input[k] * input[k];
+            }
+        }
+        // Rendle 2010 ("Factorization Machines", lemma 3.1): the sum of the products of all pairs.
+        logits_[static_cast<std::size_t>(i)] = linear + 0.5F * (sums_.row(i).squaredNorm() - squares);
+    }
+    const Matrix* last = &inputs_;
+    for (Layer& layer : layers_) {
+        layer.output.noalias() = *last * layer.weights;
+        layer.output.rowwise() += layer.bias;
+        if (&layer != &layers_.back()) {
+            layer.output = layer.output.cwiseMax(0.0F);
+        }
+        last = &layer.output;
+    }
+    Eigen::Map<Eigen::VectorXf>(logits_.data(), rows) += last->col(0);
+    return logits_;
+}
+
+void DeepFm::backward(const Samples& samples, std::span<const float> slopes,
+                      const std::function<void(std::size_t)>& ready) {
+    Matrix slope = Eigen::Map<const Matrix>(slopes.data(), samples.rows(), 1);
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+        Layer& layer = layers_[i];
+        const Matrix& input = i == 0 ? inputs_ : layers_[i - 1].output;
+        (*layer.weights_gradient).noalias() = input.transpose() * slope;
+        ready(2 * i);
+        *layer.bias_gradient = slope.colwise().sum();
+        ready(2 * i + 1);
+        Matrix before(input.rows(), input.cols());
+        before.noalias() = slope * layer.weights.transpose();
+        if (i > 0) {
+            before = (input.array() > 0.0F).select(before, 0.0F);
+        }
+        slope.swap(before);
+    }
+    input_slopes_.swap(slope);
+    backward_embeddings(samples, slopes);
+}
+
+void DeepFm::backward_embeddings(const Samples& samples, std::span<const float> slopes) {
+    table_.clear_gradients();
+    const std::int64_t* id = samples.ids.data();
+    const float* value = samples.values.data();
+    for (std::int64_t i = 0; i < samples.rows(); ++i) {
+        const float slope = slopes[static_cast<std::size_t>(i)];
+        const float* input = inputs_.row(i).data();
+        const float* input_slope = input_slopes_.row(i).data();
+        const float* const sum = sums_.row(i).data();
+        for (std::int64_t field = 0; field < kFields; ++field, ++id, ++value) {
+            float* const gradient = table_.gradient(*id);
+            gradient[0] += slope * *value;
+            for (std::int64_t k = 0; k < embedding_; ++k) {
+                // The product with the other fields' sum, and what the dense part adds.
+                gradient[1 + k] += *value * (slope * (sum[k] - input[k]) + input_slope[k]);
+            }
+            input += embedding_;
+            input_slope += embedding_;
+        }
+    }
+}
+
+}  // namespace deepfm

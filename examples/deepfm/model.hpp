@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file DeepFM (Guo et al. 2017, "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction"). The model
+/// computes on one rank and does not communicate.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "features.hpp"
+#include "rueda/eigen.hpp"
+#include "rueda/training/optimizer.hpp"
+#include "rueda/training/parameters.hpp"
+#include "rueda/training/random.hpp"
+
+namespace deepfm {
+
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// The first value of the sum of squares by which Adagrad divides. With 0, the first step of a parameter would have the
+/// length of the learning rate, however small its gradient: a rare id would follow the few samples that have it, and a
+/// gradient that is 0 except for rounding would make a different step at each number of ranks.
+inline constexpr float kInitialAccumulator = 1e-3F;
+
+/// The sum of the gradients of the table's rows that the samples touch. Each row stands in it once.
+struct RowGradients {
+    std::vector<std::int64_t> ids;
+    std::vector<float> rows;  ///< ids.size() × width
+};
+
+/// The embeddings of all ids, and an Adagrad optimizer that updates only the rows that have a gradient. Row i has the
+/// weight of id i in the linear part, and then its embedding.
+class Table {
+public:
+    Table(std::int64_t features, std::int64_t embedding, rueda::training::Random& random);
+
+    [[nodiscard]] std::int64_t features() const noexcept { return features_; }
+    [[nodiscard]] std::int64_t width() const noexcept { return width_; }
+    [[nodiscard]] const float* row(std::int64_t id) const { return values_.data() + id * width_; }
+
+    /// Forgets the gradients of the last step.
+    void clear_gradients();
+    /// Returns where to add the gradient of an id's row. The pointer is valid until the next call.
+    [[nodiscard]] float* gradient(std::int64_t id);
+    [[nodiscard]] const RowGradients& gradients() const noexcept { return gradients_; }
+
+    /// Makes a step of Adagrad for the rows `ids`, each of which stands in the list once. The gradients are first
+    /// multiplied by `factor`.
+    void update(std::span<const std::int64_t> ids, std::span<const float> gradients, float rate, float factor);
+
+    [[nodiscard]] rueda::training::NamedTensor values();
+    [[nodiscard]] rueda::training::NamedTensor accumulators();
+
+private:
+    std::int64_t features_;
+    std::int64_t width_;
+    std::vector<float> values_;
+    std::vector<float> accumulators_;
+    std::vector<std::int32_t> places_;  ///< the row of each id in gradients_; −1 if the id has no gradient
+    RowGradients gradients_;
+};
+
+/// A dense layer. The gradients are in resident memory, where the ranks of a host reduce them in place.
+struct Layer {
+    Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random);
+
+    Matrix weights;
+    Eigen::RowVectorXf bias;
+    rueda::ResidentMatrix<Matrix> weights_gradient;
+    rueda::ResidentMatrix<Eigen::RowVectorXf> bias_gradient;
+    Matrix output;
+};
+
+class DeepFm {
+public:
+    /// Makes a model whose dense part has hidden layers of these sizes. Models with the same arguments are equal.
+    DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed);
+
+    /// Returns the logits of the samples. The result is valid until the next call.
+    std::span<const float> forward(const Samples& samples);
+    /// Computes the gradients of Σ slope × logit for the samples of the last forward(). Calls `ready` with the index of
+    /// each dense parameter whose gradient is complete, from the last layer to the first. The gradients of the table
+    /// are complete at the end.
+    void backward(const Samples& samples, std::span<const float> slopes, const std::function<void(std::size_t)>& ready);
+
+    [[nodiscard]] Table& table() noexcept { return table_; }
+    /// The dense parameters: weights and bias of each layer.
+    [[nodiscard]] std::vector<rueda::training::Parameter> dense_parameters();
+
+private:
+    void backward_embeddings(const Samples& samples, std::span<const float> slopes);
+
+    rueda::training::Random random_;  ///< for the initial values
+    Table table_;
+    std::vector<Layer> layers_;
+    std::int64_t embedding_;
+    Matrix inputs_;  ///< of the dense part: the embeddings × values of all fields
+    Matrix input_slopes_;
+    Matrix sums_;  ///< the sum of the embeddings × values over the fields
+    std::vector<float> logits_;
+};
+
+}  // namespace deepfm

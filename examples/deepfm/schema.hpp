@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// The fields of a sample, which the generator and the trainer share. Each field gives one id and one value. The field
+/// of a number has always the same id, and the number as its value. The field of a category has the id of the category,
+/// and the value 1. The ids of different fields are different, so that one table has the embeddings of all fields.
+#pragma once
+
+#include <cstdint>
+
+namespace deepfm {
+
+inline constexpr std::int64_t kNumbers = 13;     ///< number i (from 0) has the id i
+inline constexpr std::int64_t kCategories = 26;  ///< category c of field j has the id 13 + j × vocabulary + c
+inline constexpr std::int64_t kFields = kNumbers + kCategories;
+inline constexpr std::int64_t kVocabulary = 100;  ///< the usual number of categories in each field
+
+/// Returns the number of ids.
+constexpr std::int64_t feature_count(std::int64_t vocabulary) { return kNumbers + kCategories * vocabulary; }
+
+}  // namespace deepfm

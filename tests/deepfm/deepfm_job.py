@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Starts the programs of examples/deepfm. The environment variables DEEPFM, DEEPFM_DATA and RUEDARUN name them."""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+DEEPFM = os.environ["DEEPFM"]
+DEEPFM_DATA = os.environ["DEEPFM_DATA"]
+RUEDARUN = os.environ["RUEDARUN"]
+TIMEOUT = 120  # seconds; a run takes less than a second on a free core
+VOCABULARY = 10
+FEATURES = 13 + 26 * VOCABULARY
+
+# Variables of a launcher that started the test must not reach the jobs of the test.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
+}
+
+
+def run(command) -> subprocess.CompletedProcess:
+    words = [str(word) for word in command]
+    return subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT)
+
+
+class DeepFmTest(unittest.TestCase):
+    """The base class of the tests. It creates a folder for each test, and click data for each class."""
+
+    @classmethod
+    def setUpClass(cls):
+        holder = tempfile.TemporaryDirectory(prefix="rueda-deepfm-")
+        cls.addClassCleanup(holder.cleanup)
+        cls.clicks = pathlib.Path(holder.name) / "clicks"
+        done = run(cls.generator(cls.clicks))
+        assert done.returncode == 0, done.stderr
+        cls.best = [float(text) for text in re.findall(r"best AUC ([01]\.\d+)", done.stdout)]
+
+    @staticmethod
+    def generator(folder, *options):
+        return [DEEPFM_DATA, "--folder", folder, "--rows", 20000, "--test-rows", 5000,
+                "--vocabulary", VOCABULARY, *options]  # fmt: skip
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="rueda-deepfm-")
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+
+    def job(self, ranks: int, *options, train=None, test=None):
+        """Returns the command of a training. `train` has the files of training samples."""
+        paths = train or [self.clicks / "train-*.tfrecord"]
+        return [RUEDARUN, "--no-mpi", "-np", ranks, DEEPFM, "--features", FEATURES, "--batch", 200, "--epochs", 1,
+                "--test", test or self.clicks / "test-*.tfrecord", "--train", *paths, *options]  # fmt: skip
+
+    def train(self, name: str, ranks: int, *options, **paths) -> tuple[float, list[tuple[int, float]]]:
+        """Trains, and returns the AUC, and the number and the loss of each step."""
+        curve = self.folder / f"{name}.csv"
+        done = run([*self.job(ranks, "--curve", curve, **paths), *options])
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        area = re.search(r"AUC ([01]\.\d{6}) after (\d+) steps", done.stdout)
+        self.assertIsNotNone(area, done.stdout)
+        steps = self.curve(curve)
+        if steps:
+            self.assertEqual(int(area.group(2)), steps[-1][0] + 1)
+        return float(area.group(1)), steps
+
+    @staticmethod
+    def curve(path) -> list[tuple[int, float]]:
+        rows = [line.split(",") for line in pathlib.Path(path).read_text().splitlines()]
+        assert rows[0] == ["step", "epoch", "loss"]
+        return [(int(step), float(loss)) for step, _, loss in rows[1:]]
+
+    def refused(self, command, *words):
+        """Requires exit status 2 and one line of the program, which contains the words. The launcher may print further
+        lines."""
+        done = run(command)
+        self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
+        lines = [line for line in done.stderr.splitlines() if re.search(r"deepfm(_data)?: ", line)]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])

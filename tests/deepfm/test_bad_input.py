@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Gives deepfm bad input. The program must print one line about it and end with the right exit status. The jobs have two
+ranks, so that a test also notices a rank that waits forever for the other."""
+
+import re
+import unittest
+
+from deepfm_job import DEEPFM, FEATURES, RUEDARUN, DeepFmTest, run
+
+
+class WrongData(DeepFmTest):
+    def refused_line(self, change, *words):
+        """Changes one line in the middle of the data."""
+        lines = (self.clicks / "train-000.libsvm").read_text().splitlines()
+        lines[2500] = change(lines[2500])
+        path = self.folder / "train.libsvm"
+        path.write_text("\n".join(lines))
+        self.refused(self.job(2, train=[path]), *words)
+
+    def test_each_error_is_named(self):
+        for change, words in (
+            (lambda line: "2" + line[1:], ("the label is 2", "must be 0 or 1")),
+            (lambda line: line.rpartition(" ")[0], ("38 pairs", "39 were expected")),
+            (lambda line: line.replace(" 1:0", f" {FEATURES + 1}:0"), (f"the id is {FEATURES}", "--features")),
+            (lambda line: line.replace(" 1:0", " 0:0"), ("record 2500", "the index 0", "at least 1")),
+            (lambda line: "one" + line, ("train.libsvm", "record 2500", "a label")),
+        ):
+            with self.subTest(words=words):
+                self.refused_line(change, *words)
+
+    def test_a_value_that_is_not_finite(self):
+        self.refused_line(lambda line: re.sub(r" 1:[0-9.]+", " 1:inf", line), "finite")
+
+    def test_missing_files(self):
+        self.refused(self.job(2, train=[self.folder / "none-*"]), "none-*")
+        self.refused(self.job(2, test=self.folder / "none"), "none")
+        (self.folder / "empty.libsvm").write_text("\n")
+        self.refused(self.job(2, train=[self.folder / "empty.libsvm"]), "no samples")
+
+    def test_test_samples_of_one_label(self):
+        lines = (self.clicks / "test-000.libsvm").read_text().splitlines()
+        path = self.folder / "test.libsvm"
+        path.write_text("\n".join(line for line in lines if line.startswith("1")))
+        self.refused(self.job(2, test=path), "--test", "no AUC")
+
+
+class WrongOptions(DeepFmTest):
+    def test_each_is_named(self):
+        for options, words in (
+            (("--batch", 0), ("--batch",)),
+            (("--batch", 1), ("batch",)),
+            (("--lr", "nan"), ("nan",)),
+            (("--format", "csv"), ("csv", "tfrecord")),
+            (("--no-such-option",), ("--no-such-option",)),
+            (("--fifo",), ("FIFO", "multiple")),
+            (("--curve", "/proc/none/curve"), ("--curve", "/proc/none/curve")),
+        ):
+            with self.subTest(options=options):
+                self.refused(self.job(2, *options), *words)
+
+    def test_another_model_than_the_checkpoints(self):
+        saving = ("--checkpoint-dir", self.folder / "run")
+        self.train("first", 1, *saving)
+        self.refused(self.job(2, *saving, "--lr", 0.5), "lr '0.05'", "'0.5'")
+        self.refused(self.job(2, *saving, "--embedding", 4), "table")
+
+    def test_a_learning_rate_that_is_too_large(self):
+        self.refused(self.job(2, "--lr", 1e30), "not finite", "--lr")
+
+    def test_help(self):
+        done = run([RUEDARUN, "--no-mpi", "-np", 2, DEEPFM, "--help"])
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout.count("Examples:"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

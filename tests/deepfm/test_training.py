@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Tests what deepfm promises: the result does not depend on the number of ranks, on the format or on FIFOs, comes close
+to the best AUC, and a job that stopped continues exactly."""
+
+import os
+import threading
+import unittest
+
+from deepfm_job import DeepFmTest, run
+
+
+class Agreement(DeepFmTest):
+    def check_close(self, curve, other):
+        self.assertEqual([step for step, _ in curve], [step for step, _ in other])
+        for (step, loss), (_, wanted) in zip(curve, other, strict=True):
+            # The differences come from rounding, and grow with the number of steps.
+            self.assertLess(abs(loss - wanted), (1e-4 if step < 50 else 1e-2) * wanted, f"step {step}")
+
+    def test_ranks_agree_and_come_close_to_the_best_auc(self):
+        results = {ranks: self.train(f"np{ranks}", ranks, "--epochs", 3, "--lr", 0.06) for ranks in (1, 2, 4)}
+        for ranks in (2, 4):
+            self.assertLess(abs(results[ranks][0] - results[1][0]), 0.002)
+            self.check_close(results[ranks][1], results[1][1])
+        area, curve = results[1]
+        self.assertEqual(len(curve), 300)
+        self.assertGreater(area, self.best[1] - 0.03)
+        self.assertLess(area, self.best[1] + 0.005)  # no model can be much better
+        self.assertLess(sum(loss for _, loss in curve[-20:]), 0.85 * sum(loss for _, loss in curve[:20]))
+
+    def test_ranks_with_different_shares_agree(self):
+        # 5 ranks × 40 samples do not fill a batch of 203, and the last batch has 106 samples.
+        one = self.train("one", 1, "--batch", 203)
+        self.check_close(self.train("three", 3, "--batch", 203)[1], one[1])
+
+    def test_formats_give_the_same_bits(self):
+        records = self.train("records", 2)
+        lines = self.train("lines", 2, train=[self.clicks / "train-*.libsvm"], test=self.clicks / "test-*.libsvm")
+        # The order of the shuffled files depends on their names' order, which is equal.
+        self.assertEqual(records, lines)
+
+
+class Fifos(DeepFmTest):
+    def feed(self, name: str, *parts, epochs=1):
+        """Makes a FIFO for each epoch, and threads that write the files into them. Returns the pattern of the FIFOs'
+        names."""
+        for epoch in range(epochs):
+            path = self.folder / f"{name}_{epoch}"
+            os.mkfifo(path)
+            # If the job fails, nobody opens the FIFO, and the thread waits until the test's process ends.
+            threading.Thread(target=self.write, args=(path, parts), daemon=True).start()
+        return self.folder / f"{name}_{{epoch}}"
+
+    def write(self, fifo, parts):
+        with open(fifo, "wb") as file:
+            for part in parts:
+                file.write((self.clicks / part).read_bytes())
+
+    def test_a_fifo_is_read_like_a_file(self):
+        fifo = self.feed("a", "train-000.tfrecord", epochs=2)
+        options = ("--format", "tfrecord", "--epochs", 2, "--shuffle", 300)
+        area, curve = self.train("fifo", 1, "--fifo", *options, train=[fifo])
+        expected = self.train("file", 1, *options, train=[self.clicks / "train-000.tfrecord"])
+        self.assertEqual(len(curve), 50)
+        self.assertEqual((area, curve), expected)
+
+    def test_each_rank_reads_its_own_fifo(self):
+        # The FIFOs have 15000 and 5000 samples, so rank 1 has none from step 50 on.
+        long = self.feed("long", *(f"train-00{i}.libsvm" for i in range(3)))
+        short = self.feed("short", "train-003.libsvm")
+        area, curve = self.train("fifos", 2, "--fifo", "--format", "libsvm", train=[long, short],
+                                 test=self.clicks / "test-*.libsvm")  # fmt: skip
+        self.assertEqual(len(curve), 150)
+        self.assertGreater(area, self.best[1] - 0.06)
+
+
+class Resuming(DeepFmTest):
+    def test_a_job_that_stopped_continues_exactly(self):
+        files = [self.folder / f"part-{i}.libsvm" for i in range(4)]
+        for i, path in enumerate(files):
+            path.write_bytes((self.clicks / f"train-00{i}.libsvm").read_bytes())
+        paths = {"train": [self.folder / "part-*.libsvm"], "test": self.clicks / "test-*.libsvm"}
+        options = ("--epochs", 2, "--shuffle", 1000)
+        area, whole = self.train("whole", 2, *options, **paths)
+
+        # A damaged line stops the job in the middle of the first epoch. The job is started again with the right line.
+        right = files[2].read_bytes()
+        files[2].write_bytes(right[: len(right) // 2] + b" x:y " + right[len(right) // 2 :])
+        saving = ("--checkpoint-dir", self.folder / "run", "--checkpoint-every", 3)
+        done = run([*self.job(2, *options, *saving, **paths)])
+        self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
+        files[2].write_bytes(right)
+        for ranks, name in ((1, "copy"), (2, "run")):
+            with self.subTest(ranks=ranks):
+                if name == "copy":
+                    run(["cp", "-r", self.folder / "run", self.folder / "copy"])
+                saving = ("--checkpoint-dir", self.folder / name)
+                continued_area, rest = self.train(name, ranks, *options, *saving, **paths)
+                first = rest[0][0]
+                self.assertGreater(first, 0)
+                self.assertLess(first, 100)
+                self.assertEqual(len(rest), 200 - first)
+                if ranks == 2:
+                    self.assertEqual((continued_area, rest), (area, whole[first:]))
+                for (step, loss), (_, wanted) in zip(rest, whole[first:], strict=True):
+                    self.assertLess(abs(loss - wanted), 1e-2 * wanted, f"step {step}")
+
+        # Nothing is left to train, but more epochs are possible.
+        self.assertEqual(self.train("again", 2, *options, *saving, **paths), (area, []))
+        more = self.train("more", 2, *options, *saving, "--epochs", 3, **paths)[1]
+        self.assertEqual([step for step, _ in more], list(range(200, 300)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
