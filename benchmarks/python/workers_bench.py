@@ -10,8 +10,8 @@ there are two measurements, each in a new process:
 - full queue: the trainer needs more time for a step than the producers for a batch. The table has the median and the longest
   time that the trainer waited for a batch, without the first --ahead batches of each worker (the first batch aside), and the
   time to read one number of each page of the batch afterwards.
-- rate: the trainer takes batches as fast as it can. The table has the delivered MB/s, and its share of what the same
-  producers make when nobody takes the batches from their process.
+- rate: the trainer takes batches as fast as it can. The table has the delivered MB/s from the begin of the first producer to
+  the last batch, and its share of what the same producers make when nobody takes the batches from their process.
 
 Rounds take turns, so that other work on the machine hits all ways alike; the table has the medians of the rounds. Ways whose
 package is missing are left out, with a line that says so.
@@ -42,11 +42,12 @@ def fill(image: np.ndarray, number: int) -> None:
 
 def batches_of(worker_index: int, worker_count: int, batches: int, make: float):
     """Makes every worker_count-th batch. Each is new memory, as from a decoder."""
+    began = np.array([time.monotonic()])
     for number in range(worker_index, batches, worker_count):
         time.sleep(make)
         image = np.empty(SHAPE, "float32")
         fill(image, number)
-        yield {"image": image, "label": np.full(SHAPE[0], number)}
+        yield {"image": image, "label": np.full(SHAPE[0], number), "began": began}
 
 
 def batches_of_worker(worker, batches: int, make: float):
@@ -55,11 +56,12 @@ def batches_of_worker(worker, batches: int, make: float):
 
 def batches_in_place(worker, batches: int, make: float):
     """Makes the same batches in the memory of Rueda's slots."""
+    began = np.array([time.monotonic()])
     for number in range(worker.index, batches, worker.count):
         time.sleep(make)
         image = worker.empty(SHAPE)
         fill(image, number)
-        yield {"image": image, "label": np.full(SHAPE[0], number)}
+        yield {"image": image, "label": np.full(SHAPE[0], number), "began": began}
 
 
 def identity(batch):
@@ -97,7 +99,11 @@ def torch_loader(arguments, collate=None):
 def tensorflow_generator(arguments):
     import tensorflow as tf
 
-    signature = {"image": tf.TensorSpec(SHAPE, tf.float32), "label": tf.TensorSpec((SHAPE[0],), tf.int64)}
+    signature = {
+        "image": tf.TensorSpec(SHAPE, tf.float32),
+        "label": tf.TensorSpec((SHAPE[0],), tf.int64),
+        "began": tf.TensorSpec((1,), tf.float64),
+    }
 
     def of_worker(index):
         return tf.data.Dataset.from_generator(
@@ -148,7 +154,7 @@ def ray_data(arguments):
     def make(batch):
         number = int(batch["id"][0])
         made = next(batches_of(number, 1, number + 1, arguments.make))
-        return {"image": made["image"], "label": made["label"]}
+        return {"image": made["image"], "label": made["label"], "began": np.repeat(made["began"], SHAPE[0])}
 
     numbers = ray.data.range(arguments.batches, override_num_blocks=arguments.batches)
     dataset = numbers.map_batches(make, batch_size=1, concurrency=arguments.workers)
@@ -172,20 +178,20 @@ WAYS = {
 
 
 def take(batches, step: float):
-    """Returns the times at which batches were asked for and received, and the times to read each page."""
+    """Returns the times at which each batch was asked for, received and read, and when its producer began to work."""
     times = []
     iterator = iter(batches)
     while True:
-        asked = time.perf_counter()
+        asked = time.monotonic()
         batch = next(iterator, None)
-        received = time.perf_counter()
+        received = time.monotonic()
         if batch is None:
             return times
         numbers = batch["image"].reshape(-1)[::1024]
         total = float(numbers.sum())
-        read = time.perf_counter()
+        read = time.monotonic()
         assert total == len(numbers) * float(numbers[0]), "a wrong batch"
-        times.append((asked, received, read))
+        times.append((asked, received, read, float(batch["began"][0])))
         del batch, numbers
         time.sleep(step)
 
@@ -197,22 +203,18 @@ def measure(arguments) -> dict[str, float]:
         # The producers together must be twice as fast as the trainer.
         step = 2 * (arguments.make + 0.05) / (1 if arguments.one == "process" else arguments.workers) + 0.05
         times = take(way(arguments), step)[skipped:]
-        waits = [received - asked for asked, received, _ in times]
-        reads = [read - received for _, received, read in times]
+        waits = [received - asked for asked, received, _, _ in times]
+        reads = [read - received for _, received, read, _ in times]
         return {"wait": statistics.median(waits), "longest": max(waits), "read": statistics.median(reads)}
     times = take(way(arguments), 0)
     assert len(times) == arguments.batches, f"{len(times)} batches"
-    first, last = times[skipped][1], times[-1][1]
-    return {"rate": (len(times) - 1 - skipped) * MEGABYTES / (last - first)}
+    return {"rate": len(times) * MEGABYTES / (times[-1][1] - min(began for *_, began in times))}
 
 
 def produce(index: int, count: int, batches: int, make: float, rates) -> None:
-    generator = batches_of(index, count, batches, make)
-    next(generator)
-    began, number = time.perf_counter(), 0
-    for _batch in generator:
-        number += 1
-    rates.put(number * MEGABYTES / (time.perf_counter() - began))
+    began = time.monotonic()
+    number = sum(1 for _ in batches_of(index, count, batches, make))
+    rates.put(number * MEGABYTES / (time.monotonic() - began))
 
 
 def producers_alone(arguments) -> dict[str, float]:

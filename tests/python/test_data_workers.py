@@ -201,8 +201,19 @@ class Values(unittest.TestCase):
             counts = batches.statistics()
             self.assertEqual((counts.batches, counts.bytes), (2, 16))
             self.assertGreater(counts.making, 0.25)
-            self.assertGreater(counts.consumer_waited, 0.1)
-            self.assertIn("the slowest part is the generators: use more workers", batches.summary())
+            self.assertGreater(counts.first_batch, 0)
+            self.assertLessEqual(counts.consumer_waited, counts.seconds)
+            batches._statistics = rueda.data.WorkersStatistics(10, 480_000_000, 0.5, 2.0, 1.0, 3.0, 0.4, 0.2)
+            self.assertEqual(
+                batches.summary(),
+                "data workers: 10 batches, 480 MB in 2.00 s after the first one, which took 0.50 s; the trainer waited 1.00 s "
+                "(50 %); of their time, the 2 workers spent 75 % in the generators, 10 % copying and 5 % waiting for the trainer; "
+                "the slowest part is the generators: use more workers",
+            )
+            batches._statistics.consumer_waited = 0.01
+            self.assertRegex(batches.summary(), "trainer; the trainer is the slowest part$")
+            batches._statistics.consumer_waited, batches._statistics.making = 1.0, 0.1
+            self.assertRegex(batches.summary(), "is copying: let the generators fill worker.empty")
         with fork(numbers, 2, args=(6,)) as batches:
             for _ in batches:
                 time.sleep(0.3)

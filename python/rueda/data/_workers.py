@@ -37,12 +37,14 @@ _REPLACEMENTS = 3
 @dataclasses.dataclass
 class WorkersStatistics:
     """An account of worker processes. All times are in seconds; those of the workers belong to the batches that were taken,
-    and are added over all workers.
+    and are added over all workers. The first batch is left out of all times but its own, because the trainer waits for it while
+    the processes start.
     """
 
     batches: int = 0  #: that were taken
     bytes: int = 0  #: of their arrays
-    seconds: float = 0.0  #: from the first call to the last batch
+    first_batch: float = 0.0  #: the time that the trainer waited for the first batch
+    seconds: float = 0.0  #: from the first to the last batch
     consumer_waited: float = 0.0  #: until a batch was ready
     making: float = 0.0  #: in the generators
     copying: float = 0.0  #: from the generators' arrays into shared memory
@@ -67,7 +69,7 @@ class Workers:
         self._closed = False
         self._owner = os.getpid()
         self._statistics = WorkersStatistics()
-        self._began: float | None = None
+        self._first: float | None = None  # the time of the first batch
         self._processes: list[WorkerProcess] = []
         # The module multiprocessing waits for all processes when this process exits. This finalizer runs before.
         self._finalizer = multiprocessing.util.Finalize(self, _end_list, args=(self._processes,), exitpriority=100)
@@ -99,9 +101,7 @@ class Workers:
 
     def _take(self) -> dict[str, npt.NDArray[Any]] | None:
         """Returns the next batch, or None at the end of the epoch."""
-        began = time.perf_counter()
-        if self._began is None:
-            self._began = began
+        asked = time.perf_counter()
         if self._failure is not None:
             raise self._failure
         if self._closed:
@@ -123,19 +123,22 @@ class Workers:
         batch = arrived.arrays()
         arrived.acknowledgements.take()
         self._taken[index] += 1
-        self._count(arrived, batch, began)
+        self._count(arrived, batch, asked)
         return batch
 
-    def _count(self, arrived: Arrived, batch: dict[str, npt.NDArray[Any]], began: float) -> None:
-        counts = self._statistics
-        now = time.perf_counter()
+    def _count(self, arrived: Arrived, batch: dict[str, npt.NDArray[Any]], asked: float) -> None:
+        counts, report, now = self._statistics, arrived.report, time.perf_counter()
         counts.batches += 1
         counts.bytes += sum(array.nbytes for array in batch.values())
-        counts.consumer_waited += now - began
-        counts.making += arrived.report.making
-        counts.copying += arrived.report.copying
-        counts.workers_waited += arrived.report.waiting
-        counts.seconds = now - (self._began or now)
+        if self._first is None:
+            self._first = now
+            counts.first_batch = now - asked
+            return
+        counts.seconds = now - self._first
+        counts.consumer_waited += now - asked
+        counts.making += report.making
+        counts.copying += report.copying
+        counts.workers_waited += report.waiting
 
     def _next(self) -> tuple[int, Arrived] | None:
         """Returns the next batch that may be taken, and its worker. Returns None if none has arrived."""
@@ -294,7 +297,7 @@ class Workers:
         each = self._task.count * seconds
         text = (
             f"data workers: {counts.batches} batches, {counts.bytes / 1e6:.0f} MB in {counts.seconds:.2f} s "
-            f"({counts.bytes / 1e6 / seconds:.0f} MB/s); the trainer waited {counts.consumer_waited:.2f} s "
+            f"after the first one, which took {counts.first_batch:.2f} s; the trainer waited {counts.consumer_waited:.2f} s "
             f"({100 * counts.consumer_waited / seconds:.0f} %); of their time, the {self._task.count} workers spent "
             f"{100 * counts.making / each:.0f} % in the generators, {100 * counts.copying / each:.0f} % copying and "
             f"{100 * counts.workers_waited / each:.0f} % waiting for the trainer"
