@@ -4,6 +4,7 @@
 /// The input pipeline: from sources to batches.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -94,6 +95,10 @@ public:
     /// Throws InvalidArgument for a malformed record above the limit, and for a source that cannot be read. Later calls
     /// throw the same error. Throws what a map function has thrown.
     bool next(Batch& batch);
+
+    /// Waits until next() would return at once, at most for this time. Returns whether it would. A program that must
+    /// also look at something else, for example at signals, waits in parts.
+    bool wait_for(std::chrono::nanoseconds timeout);
 
     /// Returns the place after the last batch that was taken. After next() returned false, it is the beginning of the
     /// next epoch.

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Input data: batches from generators in worker processes.
+"""Input data: batches from files, and from generators in worker processes. Both work with any number of ranks, and without
+rueda.init().
 
 Example::
 
-    import numpy as np
     import rueda.data
 
-    def batches_of(worker):
-        for number in range(worker.index, 10, worker.count):
-            yield {"x": np.full((4, 8), number, "float32")}
-
-    if __name__ == "__main__":
-        with rueda.data.workers(batches_of, count=2) as batches:
-            for batch in batches:
-                print(batch["x"].mean())
+    pipeline = rueda.data.Pipeline("train-*.libsvm", rueda.data.Libsvm(), batch=32, shuffle=10_000)
+    for batch in pipeline:
+        print(batch["label"].mean())
 
 See docs/data.md.
 """
@@ -22,7 +17,41 @@ See docs/data.md.
 from __future__ import annotations
 
 from rueda.data._errors import WorkerDied, WorkerFailed
+from rueda.data._formats import (
+    Csv,
+    CsvColumn,
+    Examples,
+    Feature,
+    Libsvm,
+    Lines,
+    Source,
+    Tfrecords,
+    fifo,
+    files,
+    sagemaker_channel,
+)
+from rueda.data._pipeline import Pipeline, Ragged
 from rueda.data._worker import WorkerInfo
 from rueda.data._workers import Workers, WorkersStatistics, workers
 
-__all__ = ["WorkerDied", "WorkerFailed", "WorkerInfo", "Workers", "WorkersStatistics", "workers"]
+__all__ = [
+    "Csv",
+    "CsvColumn",
+    "Examples",
+    "Feature",
+    "Libsvm",
+    "Lines",
+    "Pipeline",
+    "Ragged",
+    "Source",
+    "Tfrecords",
+    "WorkerDied",
+    "WorkerFailed",
+    "WorkerInfo",
+    "Workers",
+    "WorkersStatistics",
+    "fifo",
+    "files",
+    "sagemaker_channel",
+    "workers",
+]
