@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rueda.errors import InvalidArgument
+from rueda.errors import InvalidArgument, ResourceExhausted
 
 #: Arrays begin at multiples of this number, as in the batches of the C++ pipeline: a cache line, and the widest vector.
 _ALIGNMENT = 64
@@ -185,6 +185,8 @@ class MappedSlot:
             # The pages exist already. Mapping all of them at once is cheaper than a page fault for each.
             flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
             self.memory = mmap.mmap(descriptor, capacity, flags)
+        except OSError as error:
+            raise ResourceExhausted(f"mapping {capacity} bytes of a data worker's batch failed: {error}") from error
         finally:
             os.close(descriptor)
         self.address = _address_of(self.memory)

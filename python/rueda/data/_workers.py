@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import multiprocessing
@@ -72,7 +71,7 @@ class Workers:
         self._first: float | None = None  # the time of the first batch
         self._processes: list[WorkerProcess] = []
         # The module multiprocessing waits for all processes when this process exits. This finalizer runs before.
-        self._finalizer = multiprocessing.util.Finalize(self, _end_list, args=(self._processes,), exitpriority=100)
+        self._finalizer = multiprocessing.util.Finalize(self, end_all, args=(self._processes,), exitpriority=100)
         self._start()
 
     def _start(self) -> None:
@@ -329,11 +328,6 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _end_list(processes: list[WorkerProcess]) -> None:
-    with contextlib.suppress(ValueError):  # a process that was closed already
-        end_all(processes)
 
 
 def workers(
