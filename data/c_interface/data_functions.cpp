@@ -9,7 +9,6 @@
 #include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -112,7 +111,7 @@ int rueda_data_next(rueda_data_pipeline* pipeline, rueda_data_batch** batch) {
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
         RUEDA_RETURN_IF_FAILED(check_place(batch, "batch"));
         *batch = nullptr;
-        auto next = std::make_unique<rueda_data_batch>(pipeline->released->take(), pipeline->released);
+        std::unique_ptr<rueda_data_batch> next(new rueda_data_batch{pipeline->released->take(), pipeline->released});
         if (pipeline->pipeline.next(next->batch)) {
             *batch = next.release();
         }

@@ -22,7 +22,6 @@ using base::json_fields::array_of;
 using base::json_fields::Damage;
 using base::json_fields::find;
 using base::json_fields::Json;
-using base::json_fields::member_of;
 using base::json_fields::object_of;
 using base::json_fields::read;
 
