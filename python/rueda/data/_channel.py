@@ -43,6 +43,8 @@ class Report(NamedTuple):
 _REPORT = struct.Struct("=IIQQQddd")
 #: The text of an exception is cut to this number of bytes, because the system limits the size of a message.
 _LONGEST_TEXT = 60_000
+#: An acknowledgement has at most this number of slots.
+_MOST_SLOTS = 256
 
 
 def send_report(connection: socket.socket, report: Report, descriptor: int | None = None, text: str = "") -> None:
@@ -103,12 +105,7 @@ class Acknowledgements:
             return  # the caller of another thread or, in the garbage collector, of this thread sends at its next flush
         try:
             while self.waiting():
-                taken, slots = len(self._taken), list(self._released)[:256]
-                self.connection.send(struct.pack(f"={1 + len(slots)}I", taken, *slots), socket.MSG_DONTWAIT)
-                for _ in range(taken):
-                    self._taken.popleft()
-                for _ in slots:
-                    self._released.popleft()
+                self._send(_all_of(self._taken), _all_of(self._released))
         except BlockingIOError:
             pass  # the next flush sends it
         except OSError:  # the worker has ended
@@ -117,12 +114,28 @@ class Acknowledgements:
         finally:
             self._sending.release()
 
+    def _send(self, taken: list[int], slots: list[int]) -> None:
+        try:
+            self.connection.send(struct.pack(f"={1 + len(slots)}I", len(taken), *slots), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self._taken.extend(taken)
+            self._released.extend(slots)
+            raise
+
+
+def _all_of(queue: deque[int]) -> list[int]:
+    """Removes the elements of the queue, at most as many as a message may have. Other threads may append meanwhile."""
+    found = []
+    while queue and len(found) < _MOST_SLOTS:
+        found.append(queue.popleft())
+    return found
+
 
 def receive_acknowledgement(connection: socket.socket, wait: bool) -> tuple[int, list[int]] | None:
     """Returns the number of reports that were taken and the slots that were released. Returns None if the consumer has
     closed the socket. Raises BlockingIOError if there is no message and `wait` is False.
     """
-    data = connection.recv(4 * 257, 0 if wait else socket.MSG_DONTWAIT)
+    data = connection.recv(4 * (1 + _MOST_SLOTS), 0 if wait else socket.MSG_DONTWAIT)
     if not data:
         return None
     taken, *slots = struct.unpack(f"={len(data) // 4}I", data)
