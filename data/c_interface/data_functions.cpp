@@ -19,15 +19,7 @@
 #include "rueda/data.h"
 #include "rueda/data/pipeline.hpp"
 
-namespace {
-
-using rueda::ErrorCode;
-using rueda::failure;
-using rueda::Status;
-using rueda::core::c_interface::check_place;
-using rueda::core::c_interface::guarded;
-using rueda::data::Batch;
-using rueda::data::Statistics;
+namespace rueda::data {
 
 /// Batches that the caller has released. The next batches use their memory. The pipeline and its batches share this
 /// object, because either may be gone first. Threads: any.
@@ -56,6 +48,19 @@ private:
     std::mutex mutex_;
     std::vector<Batch> batches_;
 };
+
+}  // namespace rueda::data
+
+namespace {
+
+using rueda::ErrorCode;
+using rueda::failure;
+using rueda::Status;
+using rueda::core::c_interface::check_place;
+using rueda::core::c_interface::guarded;
+using rueda::data::Batch;
+using rueda::data::ReleasedBatches;
+using rueda::data::Statistics;
 
 nlohmann::json statistics_as_json(const Statistics& counts) {
     return {{"batches", counts.batches},     {"records", counts.records}, {"bytes", counts.bytes},

@@ -125,7 +125,7 @@ class Acknowledgements:
 
 def _all_of(queue: deque[int]) -> list[int]:
     """Removes the elements of the queue, at most as many as a message may have. Other threads may append meanwhile."""
-    found = []
+    found: list[int] = []
     while queue and len(found) < _MOST_SLOTS:
         found.append(queue.popleft())
     return found
