@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -22,7 +23,7 @@ struct Pipeline::Parts {
     Position position;
     Statistics statistics;
     bool finished = false;
-    std::int64_t begin = 0;  ///< when next() was called first; 0 before
+    std::int64_t begin = 0;  ///< when next() or wait_for() was called first; 0 before
     std::exception_ptr error;
     std::unique_ptr<Workers> workers;
 };
@@ -69,6 +70,12 @@ std::string too_many(const MalformedRecords& malformed, std::int64_t before, std
                        before + malformed.count);
 }
 
+void note_begin(std::int64_t& begin) {
+    if (begin == 0) {
+        begin = nanoseconds_now();
+    }
+}
+
 }  // namespace
 
 Pipeline::Pipeline(PipelineOptions options) : parts_(std::make_unique<Parts>()) {
@@ -95,14 +102,19 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 Pipeline::~Pipeline() = default;
 
+bool Pipeline::wait_for(std::chrono::nanoseconds timeout) {
+    Parts& parts = *parts_;
+    note_begin(parts.begin);
+    return parts.error != nullptr || parts.finished ||
+           parts.workers->wait_for(timeout, parts.statistics.consumer_waited);
+}
+
 bool Pipeline::next(Batch& batch) {
     Parts& parts = *parts_;
     if (parts.error != nullptr) {
         std::rethrow_exception(parts.error);
     }
-    if (parts.begin == 0) {
-        parts.begin = nanoseconds_now();
-    }
+    note_begin(parts.begin);
     Outcome outcome;
     if (parts.finished || !parts.workers->take(outcome, parts.statistics.consumer_waited)) {
         parts.finished = true;

@@ -76,11 +76,23 @@ void Workers::stop() {
     }
 }
 
+bool Workers::has_next() const {
+    return slots_[static_cast<std::size_t>(taken_) % slots_.size()].is_ready || (ended_ && taken_ == begun_);
+}
+
+bool Workers::wait_for(std::chrono::nanoseconds timeout, double& waited) {
+    const std::int64_t since = nanoseconds_now();
+    std::unique_lock lock(mutex_);
+    const bool ready = has_outcome_.wait_for(lock, timeout, [this] { return has_next(); });
+    waited += static_cast<double>(nanoseconds_now() - since) * 1e-9;
+    return ready;
+}
+
 bool Workers::take(Outcome& outcome, double& waited) {
     const std::int64_t since = nanoseconds_now();
     std::unique_lock lock(mutex_);
     Outcome& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
-    has_outcome_.wait(lock, [&] { return slot.is_ready || (ended_ && taken_ == begun_); });
+    has_outcome_.wait(lock, [this] { return has_next(); });
     waited += static_cast<double>(nanoseconds_now() - since) * 1e-9;
     if (!slot.is_ready) {
         return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -43,12 +44,16 @@ public:
     /// Waits for the next outcome. Returns false if there is none, because all epochs have ended. The worker that fills
     /// the slot wakes this wait. Adds the time of the wait to `waited` (seconds).
     bool take(Outcome& outcome, double& waited);
+    /// Waits as take() does, at most for this time. Returns whether take() would return at once.
+    bool wait_for(std::chrono::nanoseconds timeout, double& waited);
     /// Takes back a batch that the consumer no longer needs. Later batches use its memory.
     void recycle(Batch&& batch);
     /// Fills in the numbers that the threads and lanes have counted.
     void add_to(Statistics& statistics) const;
 
 private:
+    /// Whether take() need not wait. The caller holds mutex_.
+    [[nodiscard]] bool has_next() const;
     void stop();
     void run(Parser& parser) noexcept;
     [[nodiscard]] bool begin_step(Work& work, std::int64_t& number);
@@ -63,8 +68,9 @@ private:
                                  ///< waits for a lane
     Assembly assembly_;
 
-    std::mutex mutex_;                     ///< guards the members below
-    std::condition_variable has_outcome_;  ///< take() waits on this condition; finish() and an ending worker notify it
+    std::mutex mutex_;  ///< guards the members below
+    /// take() and wait_for() wait on this condition; finish() and an ending worker notify it.
+    std::condition_variable has_outcome_;
     /// wait_for_room() waits on this condition; take() and the destructor notify it.
     std::condition_variable has_room_;
     std::vector<Outcome> slots_;  ///< the outcome of step n is in slot n modulo the number of slots

@@ -46,20 +46,6 @@ private:
     std::vector<rueda_named_tensor> named_;
 };
 
-/// Runs `body` without the GIL, and raises its error. Returns whether it succeeded.
-template <class Body>
-bool succeeds(const Body& body) {
-    int status = RUEDA_OK;
-    {
-        const WithoutGil released;
-        status = body();
-    }
-    if (status != RUEDA_OK) {
-        raise_last(status);
-    }
-    return status == RUEDA_OK;
-}
-
 /// Turns a text of the C interface into a Python text, or null into None. Frees the text of the C interface.
 PyObject* take_text(char* text) {
     if (text == nullptr) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "python/native/python_api.hpp"
+#include "rueda/rueda.h"
 
 namespace rueda::python {
 
@@ -19,6 +20,20 @@ void raise(int status, const std::string& text);
 /// Raises the exception class of `status`, which must not be 0, with the text of rueda_last_error(). Call it on the
 /// thread that got the status, because the text belongs to the thread.
 void raise_last(int status);
+
+/// Runs `body` without the GIL, and raises its error. Returns whether it succeeded.
+template <class Body>
+bool succeeds(const Body& body) {
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = body();
+    }
+    if (status != RUEDA_OK) {
+        raise_last(status);
+    }
+    return status == RUEDA_OK;
+}
 
 /// Returns the Python function that turns (object, writable) into a TensorView, as a borrowed reference. The function
 /// is for tensors that have no simple buffer.

@@ -9,6 +9,7 @@
 #include "python/native/call_site.hpp"
 #include "python/native/callback_scope.hpp"
 #include "python/native/checkpoints.hpp"
+#include "python/native/data.hpp"
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
@@ -347,8 +348,8 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 bool fill(PyObject* module) {
     return PyModule_AddFunctions(module, operation_functions()) == 0 &&
            PyModule_AddFunctions(module, checkpoint_functions()) == 0 &&
-           add_type(module, "Handle", make_handle_type()) && add_type(module, "Memory", make_memory_type()) &&
-           add_type(module, "TensorSlot", make_slot_type()) &&
+           PyModule_AddFunctions(module, data_functions()) == 0 && add_type(module, "Handle", make_handle_type()) &&
+           add_type(module, "Memory", make_memory_type()) && add_type(module, "TensorSlot", make_slot_type()) &&
            add_type(module, "TensorView", make_tensor_view_type()) &&
            PyModule_AddStringConstant(module, "version", rueda_version()) == 0;
 }

@@ -72,7 +72,7 @@ def init(
     Raises:
         NotInitialized: this process was forked from a process that uses Rueda.
         InvalidArgument: the list of ranks is invalid or does not contain this rank, or this process is already in
-            another job.
+            another job, or it is a worker of rueda.data.workers().
         Mismatch: the ranks gave different lists of ranks or of process sets.
         Timeout: not all processes called init() within RUEDA_START_TIMEOUT.
         Aborted, Unsupported, ResourceExhausted: the ranks could not form a job; the message says why.
@@ -83,6 +83,7 @@ def init(
         print(f"rank {rueda.rank()} of {rueda.size()}")
     """
     global _registered, _members
+    _refuse_data_workers()
     sets = _sets_to_make(process_sets)
     if not is_initialized():
         _members = None
@@ -94,6 +95,18 @@ def init(
         atexit.register(_leave)  # exit handlers run in reverse order: this one runs before the handler of _tracebacks
         _registered = True
     _watch_worker()
+
+
+def _refuse_data_workers() -> None:
+    """Raises an error in a worker of rueda.data.workers(). The worker has the environment of its rank, and so would take the
+    rank's place in the job. This happens if the script calls init() when the worker imports it.
+    """
+    module = sys.modules.get("multiprocessing.process")
+    if module is not None and module.current_process().name.startswith("rueda-data-worker"):
+        raise InvalidArgument(
+            "init: this process is a worker of rueda.data.workers(), and is no rank; if the worker has called init() by importing "
+            "the script, put the script's main part under if __name__ == '__main__':"
+        )
 
 
 def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) -> list[int]:

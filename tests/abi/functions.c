@@ -6,6 +6,7 @@
  * for each new function. Never change a line: if a function has to change, its new form gets a new name.
  */
 #include "rueda/checkpoints.h"
+#include "rueda/data.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -139,3 +140,12 @@ int rueda_checkpoint_check_model(const rueda_checkpoint* checkpoint, const rueda
 int rueda_checkpoint_read(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model, size_t model_count,
                           const rueda_named_tensor* state, size_t state_count);
 void rueda_checkpoint_close(rueda_checkpoint* checkpoint);
+int rueda_data_open(const char* options, rueda_data_pipeline** pipeline);
+int rueda_data_wait(rueda_data_pipeline* pipeline, double timeout_seconds, int32_t* ready);
+int rueda_data_next(rueda_data_pipeline* pipeline, rueda_data_batch** batch);
+int rueda_data_batch_size(const rueda_data_batch* batch, int64_t* rows, size_t* columns);
+int rueda_data_batch_column(rueda_data_batch* batch, size_t index, rueda_data_column* column);
+void rueda_data_batch_release(rueda_data_batch* batch);
+int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text);
+void rueda_data_free_text(char* text);
+void rueda_data_close(rueda_data_pipeline* pipeline);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "rueda/checkpoints.h"
+#include "rueda/data.h"
 #include "rueda/rueda.h"
 
 #define MEMBER(type, member, offset, size)                                              \
@@ -72,6 +73,16 @@ NUMBER(RUEDA_CUDA, 1);
 static_assert(sizeof(rueda_named_tensor) == 32, "rueda_named_tensor has another size");
 MEMBER(rueda_named_tensor, name, 0, 8);
 MEMBER(rueda_named_tensor, tensor, 8, 24);
+
+/* The library fills this struct, so it cannot grow. */
+static_assert(sizeof(rueda_data_column) == 56, "rueda_data_column has another size");
+MEMBER(rueda_data_column, name, 0, 8);
+MEMBER(rueda_data_column, data, 8, 8);
+MEMBER(rueda_data_column, bytes, 16, 8);
+MEMBER(rueda_data_column, offsets, 24, 8);
+MEMBER(rueda_data_column, offset_count, 32, 8);
+MEMBER(rueda_data_column, width, 40, 8);
+MEMBER(rueda_data_column, dtype, 48, 4);
 
 /* This struct can grow. */
 static_assert(sizeof(rueda_snapshot) >= 88, "rueda_snapshot has become smaller");

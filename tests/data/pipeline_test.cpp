@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -349,6 +350,26 @@ TEST_CASE("A FIFO feeds a pipeline, one for each epoch", "[threads]") {
     writer.join();
     options.size = 2;
     CHECK_THAT(message_of([&] { Pipeline{options}; }), Contains("2 ranks would share 1 lanes that read FIFOs"));
+}
+
+TEST_CASE("A wait for a batch ends at its time, or when next() would return at once", "[threads]") {
+    const Folder folder;
+    make_fifo(folder.file("late"));
+    PipelineOptions options = numbered({1}, 1);
+    options.sources = fifo(folder.file("late"));
+    options.epochs = 1;
+    Pipeline pipeline(options);
+    Batch batch;
+    CHECK_FALSE(pipeline.wait_for(std::chrono::milliseconds(1)));  // nobody writes
+    CHECK(pipeline.statistics().consumer_waited >= 0.001);
+    std::thread writer([&] { write_file(folder.file("late"), "7\n"); });
+    CHECK(pipeline.wait_for(std::chrono::minutes(1)));
+    CHECK(pipeline.next(batch));
+    CHECK(batch.values<std::int64_t>("n")[0] == 7);
+    writer.join();
+    CHECK(pipeline.wait_for(std::chrono::minutes(1)));  // the end of the epoch
+    CHECK_FALSE(pipeline.next(batch));
+    CHECK(pipeline.wait_for(std::chrono::nanoseconds(0)));  // the end of all epochs
 }
 
 TEST_CASE("With shuffle, each lane reads the same FIFO in every epoch", "[unit]") {

@@ -4,6 +4,7 @@
 /// The input pipeline: from sources to batches.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -97,6 +98,10 @@ public:
     /// Throws InvalidArgument if there are more malformed records than the limit, or if a source cannot be read. If a
     /// map function has thrown an exception, throws this exception. Later calls throw the same error.
     bool next(Batch& batch);
+
+    /// Waits until next() would return at once, at most for this time. Returns whether it would. A program that must
+    /// also look at something else, for example at signals, waits in parts.
+    bool wait_for(std::chrono::nanoseconds timeout);
 
     /// Returns the place after the last batch that was taken. After next() returned false, the place is the beginning
     /// of the next epoch.

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "data/c_interface/options_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json_fields.hpp"
+#include "base/text.hpp"
+
+namespace rueda::data {
+namespace {
+
+using base::json_fields::array_of;
+using base::json_fields::Damage;
+using base::json_fields::find;
+using base::json_fields::Json;
+using base::json_fields::object_of;
+using base::json_fields::read;
+
+/// Reads a member that may be missing. `into` then keeps its value.
+template <class T>
+void read_if_there(const Json& object, const char* key, T& into) {
+    if (find(object, key) != nullptr) {
+        read(object, key, into);
+    }
+}
+
+void check_members(const Json& object, std::initializer_list<const char*> known) {
+    for (const auto& [key, value] : object.items()) {
+        if (std::none_of(known.begin(), known.end(), [&key = key](const char* name) { return key == name; })) {
+            throw Damage{fmt::format("there is no option {}", base::quote(key))};
+        }
+    }
+}
+
+template <class T>
+T one_of(const std::string& text, const char* key, std::initializer_list<std::pair<const char*, T>> choices) {
+    for (const auto& [name, value] : choices) {
+        if (text == name) {
+            return value;
+        }
+    }
+    throw Damage{fmt::format("'{}' is {}, which is none of the possible values", key, base::quote(text))};
+}
+
+std::string text_of(const Json& object, const char* key) {
+    std::string text;
+    read(object, key, text);
+    return text;
+}
+
+DType dtype_in(const Json& object) {
+    if (find(object, "dtype") == nullptr) {
+        return DType::float32;
+    }
+    return one_of<DType>(
+        text_of(object, "dtype"), "dtype",
+        {{"float32", DType::float32}, {"float64", DType::float64}, {"int64", DType::int64}, {"uint8", DType::uint8}});
+}
+
+/// JSON has no NaN, so the text "nan" stands for it.
+std::optional<double> missing_in(const Json& object) {
+    const Json* const value = find(object, "missing");
+    if (value == nullptr || value->is_null()) {
+        return std::nullopt;
+    }
+    if (*value == "nan") {
+        return std::numeric_limits<double>::quiet_NaN();
+    }
+    if (!value->is_number()) {
+        throw Damage{"'missing' is neither a number nor \"nan\""};
+    }
+    return value->get<double>();
+}
+
+std::vector<Source> files_of(const Json& source, FileCompression compression) {
+    std::vector<std::string> patterns;
+    for (const Json& pattern : array_of(source, "patterns")) {
+        if (!pattern.is_string()) {
+            throw Damage{"a member of 'patterns' is not a text"};
+        }
+        patterns.push_back(pattern.get<std::string>());
+    }
+    return files(patterns, compression);
+}
+
+std::vector<Source> sources_of(const Json& source) {
+    check_members(source, {"kind", "patterns", "path", "channel", "compression"});
+    auto compression = FileCompression::automatic;
+    if (find(source, "compression") != nullptr) {
+        compression = one_of<FileCompression>(text_of(source, "compression"), "compression",
+                                              {{"automatic", FileCompression::automatic},
+                                               {"none", FileCompression::none},
+                                               {"gzip", FileCompression::gzip},
+                                               {"zstd", FileCompression::zstd}});
+    }
+    enum class Kind { files, fifo, sagemaker };
+    switch (one_of<Kind>(text_of(source, "kind"), "kind",
+                         {{"files", Kind::files}, {"fifo", Kind::fifo}, {"sagemaker", Kind::sagemaker}})) {
+        case Kind::files:
+            return files_of(source, compression);
+        case Kind::fifo:
+            return fifo(text_of(source, "path"), compression);
+        case Kind::sagemaker:
+            break;
+    }
+    return sagemaker_channel(text_of(source, "channel"), compression);
+}
+
+Format examples_of(const Json& object) {
+    check_members(object, {"type", "features", "check_data"});
+    Examples examples;
+    read_if_there(object, "check_data", examples.check_data);
+    for (const Json& each : array_of(object, "features")) {
+        check_members(each, {"name", "dtype", "length", "missing"});
+        Feature feature{text_of(each, "name"), dtype_in(each), 1, missing_in(each)};
+        read_if_there(each, "length", feature.length);
+        examples.features.push_back(std::move(feature));
+    }
+    return examples;
+}
+
+Format csv_of(const Json& object) {
+    check_members(object, {"type", "columns", "separator", "header", "quotes"});
+    Csv csv;
+    read_if_there(object, "header", csv.header);
+    read_if_there(object, "quotes", csv.quotes);
+    if (find(object, "separator") != nullptr) {
+        const std::string separator = text_of(object, "separator");
+        if (separator.size() != 1) {
+            throw Damage{"'separator' is not one byte"};
+        }
+        csv.separator = separator.front();
+    }
+    for (const Json& each : array_of(object, "columns")) {
+        check_members(each, {"name", "dtype", "missing"});
+        csv.columns.push_back({text_of(each, "name"), dtype_in(each), missing_in(each)});
+    }
+    return csv;
+}
+
+Format libsvm_of(const Json& object) {
+    check_members(object, {"type", "one_based", "fields", "query_ids"});
+    Libsvm libsvm;
+    read_if_there(object, "one_based", libsvm.one_based);
+    read_if_there(object, "fields", libsvm.fields);
+    read_if_there(object, "query_ids", libsvm.query_ids);
+    return libsvm;
+}
+
+Format tfrecords_of(const Json& object) {
+    check_members(object, {"type", "check_data"});
+    Tfrecords tfrecords;
+    read_if_there(object, "check_data", tfrecords.check_data);
+    return tfrecords;
+}
+
+Format lines_of(const Json& object) {
+    check_members(object, {"type"});
+    return Lines();
+}
+
+Format format_of(const Json& object) {
+    using Reader = Format (*)(const Json&);
+    const auto reader = one_of<Reader>(text_of(object, "type"), "type",
+                                       {{"examples", examples_of},
+                                        {"libsvm", libsvm_of},
+                                        {"csv", csv_of},
+                                        {"tfrecords", tfrecords_of},
+                                        {"lines", lines_of}});
+    return reader(object);
+}
+
+PipelineOptions options_of(const Json& object) {
+    check_members(object, {"sources", "format", "batch", "rank", "size", "seed", "shuffle", "lanes", "drop_remainder",
+                           "epochs", "malformed_limit", "threads", "prefetch", "start"});
+    PipelineOptions options;
+    for (const Json& source : array_of(object, "sources")) {
+        std::ranges::move(sources_of(source), std::back_inserter(options.sources));
+    }
+    options.format = format_of(object_of(object, "format"));
+    read(object, "batch", options.batch);
+    read_if_there(object, "rank", options.rank);
+    read_if_there(object, "size", options.size);
+    read_if_there(object, "seed", options.seed);
+    read_if_there(object, "shuffle", options.shuffle);
+    read_if_there(object, "lanes", options.lanes);
+    read_if_there(object, "drop_remainder", options.drop_remainder);
+    read_if_there(object, "epochs", options.epochs);
+    read_if_there(object, "malformed_limit", options.malformed_limit);
+    read_if_there(object, "threads", options.threads);
+    read_if_there(object, "prefetch", options.prefetch);
+    if (find(object, "start") != nullptr) {
+        options.start = Position::from_text(text_of(object, "start"));
+    }
+    return options;
+}
+
+}  // namespace
+
+Result<PipelineOptions> options_from_text(std::string_view text) {
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) {
+        return failure(ErrorCode::invalid_argument, "pipeline: the options are no JSON object in UTF-8");
+    }
+    try {
+        return options_of(json);
+    } catch (const Damage& damage) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: reading the options: {}; correct it as rueda/data.h describes", damage.text);
+    }
+}
+
+}  // namespace rueda::data

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Input data: batches from files, and from generators in worker processes. Both work with any number of ranks, and without
+rueda.init().
+
+Example::
+
+    import rueda.data
+
+    pipeline = rueda.data.Pipeline("train-*.libsvm", rueda.data.Libsvm(), batch=32, shuffle=10_000)
+    for batch in pipeline:
+        print(batch["label"].mean())
+
+See docs/data.md.
+"""
+
+from __future__ import annotations
+
+from rueda.data._errors import WorkerDied, WorkerFailed
+from rueda.data._formats import (
+    Csv,
+    CsvColumn,
+    Examples,
+    Feature,
+    Libsvm,
+    Lines,
+    Source,
+    Tfrecords,
+    fifo,
+    files,
+    sagemaker_channel,
+)
+from rueda.data._pipeline import Pipeline, Ragged
+from rueda.data._worker import WorkerInfo
+from rueda.data._workers import Workers, WorkersStatistics, workers
+
+__all__ = [
+    "Csv",
+    "CsvColumn",
+    "Examples",
+    "Feature",
+    "Libsvm",
+    "Lines",
+    "Pipeline",
+    "Ragged",
+    "Source",
+    "Tfrecords",
+    "WorkerDied",
+    "WorkerFailed",
+    "WorkerInfo",
+    "Workers",
+    "WorkersStatistics",
+    "fifo",
+    "files",
+    "sagemaker_channel",
+    "workers",
+]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Errors of worker processes."""
+
+from __future__ import annotations
+
+from rueda.errors import RuedaError
+
+
+class WorkerDied(RuedaError, RuntimeError):
+    """A worker process ended before its work was done.
+
+    Attributes:
+        worker: the number of the worker.
+        pid: the number of the process.
+        signal: the number of the signal that killed it, or None.
+        exit_code: its exit code, or None if a signal killed it or the code is not known.
+    """
+
+    def __init__(
+        self, message: str, worker: int = -1, pid: int = -1, signal: int | None = None, exit_code: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.worker = worker
+        self.pid = pid
+        self.signal = signal
+        self.exit_code = exit_code
+
+
+class WorkerFailed(RuedaError, RuntimeError):
+    """The generator of a worker process raised an exception. The message has its text and its traceback.
+
+    Attributes:
+        worker: the number of the worker.
+        pid: the number of the process.
+    """
+
+    def __init__(self, message: str, worker: int = -1, pid: int = -1) -> None:
+        super().__init__(message)
+        self.worker = worker
+        self.pid = pid

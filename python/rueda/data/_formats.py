@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Descriptions of sources and formats for the input pipeline."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Path = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where samples come from. files(), fifo() and sagemaker_channel() make it. It opens nothing."""
+
+    description: dict[str, Any]
+
+
+def _source(kind: str, compression: str, **place: Any) -> Source:
+    return Source({"kind": kind, "compression": compression, **place})
+
+
+def files(*patterns: Path, compression: str = "automatic") -> Source:
+    """Returns the files that match any of the patterns (see ``man 7 glob``), sorted by name. It is an error if a pattern matches
+    nothing.
+
+    Args:
+        patterns: for example "train-*.tfrecord".
+        compression: "automatic" chooses by the end of the name (".gz" or ".zst"), "none", "gzip" or "zstd".
+
+    Example::
+
+        source = rueda.data.files("train-*.tfrecord", "more/*.tfrecord")
+    """
+    return _source("files", compression, patterns=[os.fspath(pattern) for pattern in patterns])
+
+
+def fifo(path: Path, compression: str = "automatic") -> Source:
+    """Returns a named pipe. At most one process of a host may read it.
+
+    Example::
+
+        source = rueda.data.fifo("/tmp/samples")
+    """
+    return _source("fifo", compression, path=os.fspath(path))
+
+
+def sagemaker_channel(channel: str, compression: str = "automatic") -> Source:
+    """Returns the FIFOs of a SageMaker channel in Pipe mode, one for each epoch.
+
+    Example::
+
+        source = rueda.data.sagemaker_channel("train")
+    """
+    return _source("sagemaker", compression, channel=channel)
+
+
+def _missing(value: float | None) -> float | str | None:
+    return "nan" if value is not None and math.isnan(value) else value  # JSON has no NaN
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One feature of a tf.train.Example, which becomes one column.
+
+    Attributes:
+        name: the name in the Example.
+        dtype: "float32" for a float_list, "int64" for an int64_list, "uint8" for a bytes_list.
+        length: the number of values in every sample. 0: it differs, and the column is Ragged.
+        missing: the value if a sample lacks a number feature of fixed length. None: such a sample is an error.
+
+    Example::
+
+        feature = rueda.data.Feature("ids", "int64", 26)
+    """
+
+    name: str
+    dtype: str = "float32"
+    length: int = 1
+    missing: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """TFRecord files whose records are tf.train.Example messages.
+
+    Attributes:
+        features: the features that become columns.
+        check_data: compare the checksum of each record.
+
+    Example::
+
+        format = rueda.data.Examples([rueda.data.Feature("label"), rueda.data.Feature("ids", "int64", 26)])
+    """
+
+    features: Sequence[Feature]
+    check_data: bool = True
+
+    def _options(self) -> dict[str, Any]:
+        features = [{**dataclasses.asdict(each), "missing": _missing(each.missing)} for each in self.features]
+        return {"type": "examples", "features": features, "check_data": self.check_data}
+
+
+@dataclasses.dataclass(frozen=True)
+class Libsvm:
+    """Text files with a sample per line: ``label index:value index:value …``. The columns are "label", and the ragged columns
+    "index" and "value".
+
+    Attributes:
+        one_based: the indices of the file begin with 1; those of the column begin with 0.
+        fields: libffm's ``field:index:value``; there is a ragged column "field", too.
+        query_ids: there is a column "qid" with the number of ``qid:number``.
+
+    Example::
+
+        format = rueda.data.Libsvm(one_based=True)
+    """
+
+    one_based: bool = False
+    fields: bool = False
+    query_ids: bool = False
+
+    def _options(self) -> dict[str, Any]:
+        return {"type": "libsvm", **dataclasses.asdict(self)}
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvColumn:
+    """One column of a CSV file.
+
+    Attributes:
+        name: the name in the first row of the file.
+        dtype: "float32", "float64", "int64", or "uint8" for texts.
+        missing: the value of an empty field. None: an empty number is an error.
+
+    Example::
+
+        column = rueda.data.CsvColumn("age", "float32", missing=float("nan"))
+    """
+
+    name: str
+    dtype: str = "float32"
+    missing: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Csv:
+    """Text files with a sample per row (RFC 4180).
+
+    Attributes:
+        columns: the columns that are read.
+        separator: one character.
+        header: the first row of each file has the names of its columns. False: ``columns`` lists all fields of a row.
+        quotes: False: a quote is an ordinary character, and each line is a row.
+
+    Example::
+
+        format = rueda.data.Csv([rueda.data.CsvColumn("label"), rueda.data.CsvColumn("age", missing=0)])
+    """
+
+    columns: Iterable[CsvColumn]
+    separator: str = ","
+    header: bool = True
+    quotes: bool = True
+
+    def _options(self) -> dict[str, Any]:
+        columns = [{**dataclasses.asdict(each), "missing": _missing(each.missing)} for each in self.columns]
+        return {
+            "type": "csv",
+            "columns": columns,
+            "separator": self.separator,
+            "header": self.header,
+            "quotes": self.quotes,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Tfrecords:
+    """TFRecord files with any content. The column "record" has the bytes of each record.
+
+    Example::
+
+        format = rueda.data.Tfrecords()
+    """
+
+    check_data: bool = True
+
+    def _options(self) -> dict[str, Any]:
+        return {"type": "tfrecords", "check_data": self.check_data}
+
+
+@dataclasses.dataclass(frozen=True)
+class Lines:
+    """Text files with a sample per line. The column "line" has the bytes of each line.
+
+    Example::
+
+        format = rueda.data.Lines()
+    """
+
+    def _options(self) -> dict[str, Any]:
+        return {"type": "lines"}
+
+
+Format = Examples | Libsvm | Csv | Tfrecords | Lines

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The input pipeline: from files to batches of NumPy arrays. The work is done by threads of the library."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rueda import _native
+from rueda.data._formats import Format, Path, Source, files
+from rueda.errors import InvalidArgument
+from rueda.types import DType
+
+#: Seconds after which a waiting call looks for signals, for example Ctrl-C.
+_PART = 0.1
+
+
+class Ragged:
+    """A column with a different number of values in each sample, or with texts: the values of all samples one after another, as
+    in a CSR matrix.
+
+    Attributes:
+        values: the values. Texts are bytes (uint8).
+        offsets: sample i has the values ``values[offsets[i]:offsets[i + 1]]``. If a sample has several texts, each text has an
+            offset.
+
+    Example::
+
+        column = rueda.data.Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
+        assert [len(row) for row in column] == [2, 0, 1]
+    """
+
+    __slots__ = ("offsets", "values")
+
+    def __init__(self, values: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> npt.NDArray[Any]:
+        """Returns the values of a sample, as a view."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} of a column with {len(self)} samples")
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    def texts(self) -> list[bytes]:
+        """Returns the texts as a list of bytes.
+
+        Example::
+
+            column = rueda.data.Ragged(np.frombuffer(b"onetwo", "uint8"), np.array([0, 3, 6]))
+            assert column.texts() == [b"one", b"two"]
+        """
+        data = self.values.tobytes()
+        offsets = self.offsets.tolist()
+        return [data[begin:end] for begin, end in zip(offsets, offsets[1:])]
+
+
+Batch = dict[str, "npt.NDArray[Any] | Ragged"]
+
+
+class _Memory:
+    """Memory of a batch, as an object that NumPy can view. The arrays keep it, and it keeps the batch."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, owner: object, address: int, size: int) -> None:
+        self._owner = owner
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _view(owner: object, address: int, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    if size == 0:
+        return np.empty(0, dtype)
+    return np.asarray(_Memory(owner, address, size)).view(dtype)
+
+
+_DTYPES = {kind.value: np.dtype(kind.name) for kind in (DType.float32, DType.float64, DType.int64, DType.uint8)}
+
+
+class Pipeline:
+    """Reads files, shuffles their samples, gives this rank its share, and hands out batches of NumPy arrays. Threads of the
+    library read and parse ahead, without the GIL.
+
+    A loop over the pipeline takes one epoch. A batch is a dict: a NumPy array for each column with a fixed number of values,
+    (samples) or (samples, values), and a Ragged for the others. The arrays are not copied; they lie in memory that belongs to the
+    batch, and the program may change them. A later batch uses the memory again when the last array of the batch, and the last
+    view of one, has died. torch.from_numpy() makes tensors of the arrays without a copy.
+
+    Threads: one thread at a time may use a pipeline. Arrays may die in any thread.
+
+    Args:
+        source: a pattern of files, a list of patterns, or what files(), fifo() or sagemaker_channel() return.
+        format: Examples, Libsvm, Csv, Tfrecords or Lines.
+        batch: the number of samples in one step, over all ranks.
+        rank, size: usually rueda.rank() and rueda.size(). This rank gets its part of each batch.
+        shuffle: the number of samples that are permuted together. The order of the files is permuted, too. 0: the samples keep
+            their order.
+        seed: determines the order. It must be the same on every rank.
+        epochs: the number of epochs. 0: no end.
+        drop_remainder: the epoch ends before the first batch that is not full.
+        lanes: the number of sequences into which the files are dealt out (docs/data.md).
+        malformed_limit: the number of malformed records that are left out. One more is an error.
+        threads: the number of threads that parse. 0: as many as there are usable cores, at most 8.
+        prefetch: the number of batches that are begun and not taken, at most. 0: threads + 2.
+
+    Raises:
+        InvalidArgument: an argument cannot be used, or a file cannot be read. The loop raises it for a malformed record, too.
+        ResourceExhausted: the system refuses a thread.
+
+    Example::
+
+        pipeline = rueda.data.Pipeline(
+            "train-*.csv",
+            rueda.data.Csv([rueda.data.CsvColumn("label"), rueda.data.CsvColumn("age")]),
+            batch=32,
+            rank=rueda.rank(),
+            size=rueda.size(),
+            shuffle=10_000,
+            epochs=2,
+        )
+        for epoch in range(2):
+            for batch in pipeline:
+                train(batch["age"], batch["label"])
+        print(pipeline.summary())
+    """
+
+    def __init__(
+        self,
+        source: Source | Path | Sequence[Path],
+        format: Format,
+        batch: int,
+        *,
+        rank: int = 0,
+        size: int = 1,
+        shuffle: int = 0,
+        seed: int = 0,
+        epochs: int = 1,
+        drop_remainder: bool = False,
+        lanes: int = 1,
+        malformed_limit: int = 0,
+        threads: int = 0,
+        prefetch: int = 0,
+    ) -> None:
+        if isinstance(source, str | os.PathLike):
+            source = files(source)
+        elif not isinstance(source, Source):
+            source = files(*source)
+        if not isinstance(format, Format):
+            raise InvalidArgument(f"Pipeline: format is {format!r}; expected Examples, Libsvm, Csv, Tfrecords or Lines")
+        self._options: dict[str, Any] = {
+            "sources": [source.description],
+            "format": format._options(),
+            "batch": batch,
+            "rank": rank,
+            "size": size,
+            "shuffle": shuffle,
+            "seed": seed,
+            "epochs": epochs,
+            "drop_remainder": drop_remainder,
+            "lanes": lanes,
+            "malformed_limit": malformed_limit,
+            "threads": threads,
+            "prefetch": prefetch,
+        }
+        self._owner = os.getpid()
+        self._pipeline: object | None = None
+        self._open(self._options)
+
+    def _open(self, options: dict[str, Any]) -> None:
+        try:
+            text = json.dumps(options)
+        except TypeError as error:
+            raise InvalidArgument(f"Pipeline: an argument has a wrong type: {error}") from error
+        self._pipeline = _native.data_open(text)
+
+    def _opened(self) -> object:
+        if self._pipeline is None:
+            raise InvalidArgument("the pipeline was closed; make a new one")
+        if os.getpid() != self._owner:
+            raise InvalidArgument(
+                "the pipeline belongs to the process that made it, not to its child; make a new one there"
+            )
+        return self._pipeline
+
+    def _describe(self) -> dict[str, Any]:
+        description: dict[str, Any] = json.loads(_native.data_describe(self._opened()))
+        return description
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Returns the batches of one epoch. If the loop before has stopped inside of an epoch, this is the rest of it."""
+        if self._describe()["finished"]:
+            raise InvalidArgument(
+                f"all {self._options['epochs']} epochs of the pipeline were taken; set epochs to the number of loops, or to 0"
+            )
+        # This iterator keeps no reference to a batch. A generator function would, while it waits for the next batch.
+        return iter(self._next, None)
+
+    def _next(self) -> Batch | None:
+        """Returns the next batch, or None at the end of the epoch."""
+        pipeline = self._opened()
+        while not _native.data_wait(pipeline, _PART):
+            pass  # Python looks for signals between two calls
+        taken = _native.data_next(pipeline)
+        if taken is None:
+            return None
+        rows, columns, owner = taken
+        batch: Batch = {}
+        for name, dtype, width, address, size, offsets_address, offset_count in columns:
+            values = _view(owner, address, size, _DTYPES[dtype])
+            if width == 0 or values.dtype == np.uint8:  # ragged, or texts
+                offsets = _view(owner, offsets_address, 8 * offset_count, np.int64)
+                batch[name] = Ragged(values, offsets if offset_count > 0 else np.zeros(1, np.int64))
+            else:
+                batch[name] = values if width == 1 else values.reshape(rows, width)
+        return batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the place after the last batch that was taken, for a checkpoint. It is the same on all ranks that took the same
+        number of batches, and valid for any number of ranks.
+
+        Example::
+
+            state = pipeline.state_dict()
+        """
+        return {"position": self._describe()["position"]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on at the place of a state_dict(), instead of where the pipeline stands. The source is opened anew.
+
+        Raises:
+            InvalidArgument: an option that determines the order differs from those of the pipeline that the state is from, or
+                the state is no state. In the first case, the pipeline is closed.
+
+        Example::
+
+            pipeline.load_state_dict(pipeline.state_dict())
+        """
+        self._opened()
+        if not isinstance(state, Mapping) or not isinstance(state.get("position"), str):
+            raise InvalidArgument(f"load_state_dict: {state!r} is not what state_dict() returns")
+        self._pipeline = None  # closes it, because a FIFO can be opened only once
+        self._open({**self._options, "start": state["position"]})
+
+    def statistics(self) -> dict[str, float]:
+        """Returns what was done and how long it took, with the names of ``rueda::data::Statistics``: batches, records, bytes,
+        malformed, seconds, consumer_waited, reading, parsing, mapping, starved, lanes and threads.
+
+        Example::
+
+            print(pipeline.statistics()["consumer_waited"])
+        """
+        statistics: dict[str, float] = self._describe()["statistics"]
+        return statistics
+
+    def summary(self) -> str:
+        """Returns one line for people: how long the trainer waited, and which stage is the slowest.
+
+        Example::
+
+            print(pipeline.summary())
+        """
+        summary: str = self._describe()["summary"]
+        return summary
+
+    def warnings(self) -> list[str]:
+        """Returns one line for each choice of arguments that wastes time or memory.
+
+        Example::
+
+            for line in pipeline.warnings():
+                print(line)
+        """
+        warnings: list[str] = self._describe()["warnings"]
+        return warnings
+
+    def close(self) -> None:
+        """Stops the threads. Arrays that were taken stay valid. The end of a ``with`` block does this, too.
+
+        Example::
+
+            pipeline.close()
+        """
+        self._pipeline = None
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""What runs in a worker process: the generator, and handing over its batches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from rueda.data._channel import Kind, Report, receive_acknowledgement, send_report
+from rueda.data._slots import Packer
+from rueda.errors import InvalidArgument
+
+Batch = Mapping[str, npt.ArrayLike]
+
+#: Seconds that the generator gets to end its work after the consumer has ended.
+GRACE = 1.0
+#: Seconds between two looks whether the consumer is alive, for the case that a process that the consumer forked keeps the
+#: consumer's end of the socket open.
+_LOOK = 1.0
+
+
+class ConsumerGone(Exception):
+    """The consumer has closed the pipeline or has died."""
+
+
+class WorkerInfo:
+    """What a worker's generator knows about its task.
+
+    Attributes:
+        index: the number of this worker, from 0.
+        count: the number of workers.
+        epoch: the number of the epoch whose batches are made, from 0.
+
+    Example::
+
+        def batches_of(worker, files):
+            for name in files[worker.index :: worker.count]:
+                yield {"image": np.load(name)}
+    """
+
+    def __init__(self, index: int, count: int, epoch: int, first: int, packer: Packer) -> None:
+        self.index = index
+        self.count = count
+        self.epoch = epoch
+        self._first = first
+        self._packer = packer
+        self._begins_later = False
+
+    def first_batch(self) -> int:
+        """Returns how many batches of this epoch were taken already, because a worker was replaced or the pipeline resumes.
+
+        A generator that calls this function must leave these batches out. If it does not call this function, the worker makes
+        these batches and drops them.
+
+        Example::
+
+            def batches_of(worker):
+                for number in range(worker.first_batch(), 100):
+                    yield {"x": np.full(1000, number)}
+        """
+        self._begins_later = True
+        return self._first
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
+        """Returns an array for the next batch, with undefined values. If the generator fills it and yields it, handing it over
+        needs no copy. After the yield, the array belongs to the trainer, and the generator must not change it any more.
+
+        Example::
+
+            def batches_of(worker):
+                for number in range(100):
+                    image = worker.empty((64, 3, 224, 224))
+                    image[...] = number
+                    yield {"image": image}
+        """
+        return self._packer.empty(shape, dtype)
+
+    def _to_drop(self) -> int:
+        return 0 if self._begins_later else self._first
+
+
+class _Outlet:
+    """Hands batches over. Threads: the worker's main thread."""
+
+    def __init__(self, connection: socket.socket, ahead: int) -> None:
+        self.packer = Packer()
+        self._connection = connection
+        self._ahead = ahead
+        self._allowed = ahead  # reports that may be sent before the consumer takes one
+
+    def hand_over(self, batch: Batch, making: float) -> None:
+        waiting = self._wait_until_allowed()
+        began = time.perf_counter()
+        slot, place, length = self.packer.pack(batch)
+        copying = time.perf_counter() - began
+        report = Report(Kind.BATCH, slot.number, slot.capacity, place, length, making, copying, waiting)
+        self._send(report, slot.descriptor)
+        slot.close_descriptor()
+
+    def end_epoch(self) -> None:
+        self._wait_until_allowed()
+        self._send(Report(Kind.END_OF_EPOCH))
+
+    def _wait_until_allowed(self) -> float:
+        """Waits until the consumer has taken enough batches, and returns the seconds. The consumer's acknowledgement, or the
+        end of the socket, wakes this thread.
+        """
+        began = time.perf_counter()
+        while self._receive(wait=self._allowed == 0):
+            pass
+        self._allowed -= 1
+        return time.perf_counter() - began
+
+    def _receive(self, wait: bool) -> bool:
+        """Reads one message of the consumer. Returns False if there is none."""
+        try:
+            message = receive_acknowledgement(self._connection, wait)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise ConsumerGone from error
+        if message is None:
+            raise ConsumerGone
+        taken, slots = message
+        self._allowed += taken
+        for slot in slots:
+            for number in self.packer.release(slot, self._ahead + 1):
+                self._send(Report(Kind.FORGET, number))
+        return True
+
+    def _send(self, report: Report, descriptor: int | None = None) -> None:
+        try:
+            send_report(self._connection, report, descriptor)
+        except OSError as error:
+            raise ConsumerGone from error
+
+
+def run_worker(
+    connection: socket.socket,
+    index: int,
+    count: int,
+    make_generator: Callable[..., Iterable[Batch]],
+    args: tuple[Any, ...],
+    epochs: int,
+    first_epoch: int,
+    first_batch: int,
+    ahead: int,
+) -> None:
+    """Runs in a worker process: makes the batches of all epochs, and hands them over."""
+    # Ctrl-C reaches all processes of the terminal. The consumer decides what becomes of its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_the_consumer, args=(connection, os.getppid()), daemon=True).start()
+    outlet = _Outlet(connection, ahead)
+    try:
+        epoch = first_epoch
+        while epochs == 0 or epoch < epochs:
+            worker = WorkerInfo(index, count, epoch, first_batch if epoch == first_epoch else 0, outlet.packer)
+            _run_epoch(worker, make_generator(worker, *args), outlet)
+            epoch += 1
+        send_report(connection, Report(Kind.FINISHED))
+    except (ConsumerGone, BrokenPipeError, ConnectionResetError):
+        pass
+    except Exception:
+        # If the consumer has gone, too, nobody needs the text.
+        with contextlib.suppress(OSError):
+            send_report(connection, Report(Kind.FAILED), text=traceback.format_exc())
+
+
+def _run_epoch(worker: WorkerInfo, made: Iterable[Batch], outlet: _Outlet) -> None:
+    batches: Iterator[Batch] = iter(made)
+    number = 0
+    try:
+        while True:
+            began = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
+            making = time.perf_counter() - began
+            if not isinstance(batch, Mapping):
+                raise InvalidArgument(
+                    f"the generator of worker {worker.index} yielded a {type(batch).__name__}; expected a dict of arrays"
+                )
+            if number >= worker._to_drop():
+                outlet.hand_over(batch, making)
+            number += 1
+    finally:
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()
+    outlet.end_epoch()
+
+
+def _end_with_the_consumer(connection: socket.socket, parent: int) -> None:
+    """Ends this process when the consumer has closed the socket or has died. The generator may be busy for long or wait for
+    something else, so this runs in a thread of its own.
+    """
+    poll = select.poll()
+    poll.register(connection, 0)  # the end of the other side is always reported
+    while os.getppid() == parent and not poll.poll(_LOOK * 1000):
+        pass
+    time.sleep(GRACE)
+    os._exit(0)

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Producers in worker processes: the consumer's side."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import multiprocessing
+import multiprocessing.util
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy.typing as npt
+
+from rueda.data._channel import Kind
+from rueda.data._errors import WorkerDied, WorkerFailed
+from rueda.data._process import Arrived, Task, WorkerProcess, end_all
+from rueda.data._worker import Batch
+from rueda.errors import InvalidArgument, RuedaError
+
+_logger = logging.getLogger("rueda.data")
+
+_ORDERS = ("fixed", "ready")
+_ON_DEATH = ("raise", "replace")
+_START_METHODS = ("spawn", "fork", "forkserver")
+#: A worker that dies this many times in a row without handing over a batch is not replaced any more.
+_REPLACEMENTS = 3
+
+
+@dataclasses.dataclass
+class WorkersStatistics:
+    """An account of worker processes. All times are in seconds; those of the workers belong to the batches that were taken,
+    and are added over all workers. The first batch is left out of all times but its own, because the trainer waits for it while
+    the processes start.
+    """
+
+    batches: int = 0  #: that were taken
+    bytes: int = 0  #: of their arrays
+    first_batch: float = 0.0  #: the time that the trainer waited for the first batch
+    seconds: float = 0.0  #: from the first to the last batch
+    consumer_waited: float = 0.0  #: until a batch was ready
+    making: float = 0.0  #: in the generators
+    copying: float = 0.0  #: from the generators' arrays into shared memory
+    workers_waited: float = 0.0  #: until the trainer had taken earlier batches
+    replaced: int = 0  #: workers that died and were replaced
+
+
+class Workers:
+    """Batches that worker processes make. workers() returns it; see there.
+
+    Threads: one thread at a time may take batches. Arrays may die in any thread.
+    """
+
+    def __init__(self, task: Task, order: str, on_death: str, start_method: str) -> None:
+        self._task = task
+        self._order = order
+        self._on_death = on_death
+        self._context = multiprocessing.get_context(start_method)
+        self._epoch = 0
+        self._taken = [0] * task.count  # batches of this epoch that were taken from each worker
+        self._failure: RuedaError | None = None
+        self._closed = False
+        self._owner = os.getpid()
+        self._statistics = WorkersStatistics()
+        self._first: float | None = None  # the time of the first batch
+        self._processes: list[WorkerProcess] = []
+        # The module multiprocessing waits for all processes when this process exits. This finalizer runs before.
+        self._finalizer = multiprocessing.util.Finalize(self, end_all, args=(self._processes,), exitpriority=100)
+        self._start()
+
+    def _start(self) -> None:
+        self._turn = 0
+        self._ended = [False] * self._task.count  # workers that have ended this epoch
+        self._arrived: list[deque[Arrived]] = [deque() for _ in range(self._task.count)]
+        self._deaths: list[WorkerDied | None] = [None] * self._task.count
+        self._in_vain = [0] * self._task.count  # replacements in a row that handed over nothing
+        if self._finished():
+            return
+        try:
+            for index, taken in enumerate(self._taken):
+                self._processes.append(WorkerProcess(self._context, self._task, index, self._epoch, taken))
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """Returns the batches of one epoch. If the loop before has stopped inside of an epoch, this is the rest of it."""
+        if self._finished() and not self._closed:
+            raise InvalidArgument(
+                f"all {self._task.epochs} epochs of the data workers were taken; set epochs to the number of loops, or to 0"
+            )
+        # This iterator keeps no reference to a batch. A generator function would, while it waits for the next batch.
+        return iter(self._take, None)
+
+    def _take(self) -> dict[str, npt.NDArray[Any]] | None:
+        """Returns the next batch, or None at the end of the epoch."""
+        asked = time.perf_counter()
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise InvalidArgument(
+                "taking a batch: the data workers were closed; make new ones with rueda.data.workers()"
+            )
+        if os.getpid() != self._owner:
+            raise InvalidArgument(
+                "taking a batch: the data workers belong to the process that made them, not to its child"
+            )
+        self._receive()
+        while (found := self._next()) is None:
+            if all(self._ended):
+                self._begin_epoch()
+                return None
+            self._wait()
+            self._receive()
+        index, arrived = found
+        batch = arrived.arrays()
+        arrived.acknowledgements.take()
+        self._taken[index] += 1
+        self._count(arrived, batch, asked)
+        return batch
+
+    def _count(self, arrived: Arrived, batch: dict[str, npt.NDArray[Any]], asked: float) -> None:
+        counts, report, now = self._statistics, arrived.report, time.perf_counter()
+        counts.batches += 1
+        counts.bytes += sum(array.nbytes for array in batch.values())
+        if self._first is None:
+            self._first = now
+            counts.first_batch = now - asked
+            return
+        counts.seconds = now - self._first
+        counts.consumer_waited += now - asked
+        counts.making += report.making
+        counts.copying += report.copying
+        counts.workers_waited += report.waiting
+
+    def _next(self) -> tuple[int, Arrived] | None:
+        """Returns the next batch that may be taken, and its worker. Returns None if none has arrived."""
+        count = self._task.count
+        for _ in range(count):
+            index = self._turn
+            if not self._ended[index]:
+                if self._arrived[index]:
+                    arrived = self._arrived[index].popleft()
+                    if arrived.report.kind is Kind.BATCH:
+                        self._turn = (index + 1) % count
+                        return index, arrived
+                    self._note_end(index, arrived)
+                elif self._deaths[index] is not None:
+                    self._fail(self._deaths[index])
+                elif self._order == "fixed":
+                    return None  # this worker's batch is the next one, even if others are ready
+            self._turn = (index + 1) % count
+        return None
+
+    def _note_end(self, index: int, arrived: Arrived) -> None:
+        if arrived.report.kind is Kind.FAILED:
+            pid = self._processes[index].pid
+            last_line = arrived.text.strip().rpartition("\n")[2]
+            self._fail(
+                WorkerFailed(
+                    f"the generator of data worker {index} (pid {pid}) failed: {last_line}\n\n{arrived.text}",
+                    index,
+                    pid,
+                )
+            )
+        self._ended[index] = True
+        arrived.acknowledgements.take()
+
+    def _fail(self, failure: RuedaError | None) -> None:
+        assert failure is not None
+        self._failure = failure
+        self.close()
+        raise failure
+
+    def _begin_epoch(self) -> None:
+        self._epoch += 1
+        self._turn = 0
+        self._taken = [0] * self._task.count
+        self._ended = [False] * self._task.count
+        if self._finished():
+            end_all(self._processes)
+            self._processes.clear()
+
+    def _finished(self) -> bool:
+        return 0 < self._task.epochs <= self._epoch
+
+    def _wait(self) -> None:
+        """Sleeps until a worker sends something, ends, or can receive again."""
+        poll = select.poll()
+        for process in self._processes:
+            for descriptor, events in process.descriptors():
+                poll.register(descriptor, events)
+        poll.poll()
+
+    def _receive(self) -> None:
+        for index, process in enumerate(self._processes):
+            if process.receive(self._arrived[index]) and not process.finished:
+                self._replace_or_note(index, process)
+
+    def _replace_or_note(self, index: int, process: WorkerProcess) -> None:
+        how, killed_by, exit_code = process.how_it_ended()
+        text = (
+            f"data worker {index} of {self._task.count} (pid {process.pid}) {how}, after it had handed over "
+            f"{process.handed_over} batches"
+        )
+        self._in_vain[index] = 0 if process.handed_over else self._in_vain[index] + 1
+        replace = self._on_death == "replace"
+        if replace and self._in_vain[index] <= _REPLACEMENTS:
+            _logger.warning("%s. It is replaced", text)
+            process.end_by(time.monotonic())
+            self._processes[index] = WorkerProcess(self._context, self._task, index, process.epoch, process.batches)
+            self._statistics.replaced += 1
+            return
+        if replace:
+            text += f"; it is not replaced, because {_REPLACEMENTS} replacements in a row had handed over nothing"
+        self._deaths[index] = WorkerDied(
+            f"{text}. Its messages on standard error may say why", index, process.pid, killed_by, exit_code
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the place after the last batch that was taken, for a checkpoint: plain numbers and a list.
+
+        Example::
+
+            batches = rueda.data.workers(batches_of, count=2)
+            for batch in batches:
+                break
+            state = batches.state_dict()
+            batches.close()
+        """
+        return {"epoch": self._epoch, "taken": list(self._taken), "turn": self._turn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on at the place of a state_dict() of as many workers, instead of where the pipeline stands. The processes start
+        anew.
+
+        Raises:
+            InvalidArgument: the state is that of another number of workers, or is no state.
+
+        Example::
+
+            batches = rueda.data.workers(batches_of, count=2)
+            batches.load_state_dict({"epoch": 0, "taken": [2, 1], "turn": 1})
+            for batch in batches:  # begins with the second batch of worker 1
+                train(batch)
+        """
+        try:
+            epoch, taken, turn = int(state["epoch"]), [int(number) for number in state["taken"]], int(state["turn"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgument(f"load_state_dict: {state!r} is not what state_dict() returns") from error
+        if len(taken) != self._task.count or not 0 <= turn < len(taken):
+            raise InvalidArgument(
+                f"load_state_dict: the state is of {len(taken)} workers; this pipeline has {self._task.count}; set count to "
+                f"{len(taken)}"
+            )
+        if self._closed:
+            raise InvalidArgument(
+                "load_state_dict: the data workers were closed; make new ones with rueda.data.workers()"
+            )
+        end_all(self._processes)
+        self._processes.clear()
+        self._epoch, self._taken = epoch, taken
+        self._start()
+        self._turn = turn
+
+    def statistics(self) -> WorkersStatistics:
+        """Returns what was done and how long it took.
+
+        Example::
+
+            with rueda.data.workers(batches_of) as batches:
+                for batch in batches:
+                    train(batch)
+            print(batches.statistics().consumer_waited)
+        """
+        return dataclasses.replace(self._statistics)
+
+    def summary(self) -> str:
+        """Returns one line for people: how much was taken, who waited how long, and what is the slowest part.
+
+        Example::
+
+            with rueda.data.workers(batches_of) as batches:
+                for batch in batches:
+                    train(batch)
+            print(batches.summary())
+        """
+        counts = self._statistics
+        seconds = max(counts.seconds, 1e-9)
+        each = self._task.count * seconds
+        text = (
+            f"data workers: {counts.batches} batches, {counts.bytes / 1e6:.0f} MB in {counts.seconds:.2f} s "
+            f"after the first one, which took {counts.first_batch:.2f} s; the trainer waited {counts.consumer_waited:.2f} s "
+            f"({100 * counts.consumer_waited / seconds:.0f} %); of their time, the {self._task.count} workers spent "
+            f"{100 * counts.making / each:.0f} % in the generators, {100 * counts.copying / each:.0f} % copying and "
+            f"{100 * counts.workers_waited / each:.0f} % waiting for the trainer"
+        )
+        if counts.replaced:
+            text += f"; {counts.replaced} workers died and were replaced"
+        if counts.consumer_waited < 0.05 * seconds:
+            return f"{text}; the trainer is the slowest part"
+        slowest = "copying" if counts.copying > counts.making else "the generators"
+        advice = "let the generators fill worker.empty()" if slowest == "copying" else "use more workers"
+        return f"{text}; the slowest part is {slowest}: {advice}"
+
+    def close(self) -> None:
+        """Ends the processes. Arrays that were taken stay valid. The end of the program and of a ``with`` block do this, too.
+
+        Example::
+
+            batches = rueda.data.workers(batches_of)
+            batches.close()
+        """
+        self._closed = True
+        self._finalizer()
+        self._processes.clear()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def workers(
+    make_generator: Callable[..., Iterable[Batch]],
+    count: int = 2,
+    *,
+    args: Iterable[Any] = (),
+    epochs: int = 1,
+    prefetch: int = 2,
+    order: str = "fixed",
+    on_death: str = "raise",
+    start_method: str = "spawn",
+) -> Workers:
+    """Makes batches in worker processes. The arrays come through shared memory, without pickling, and without a copy in this
+    process.
+
+    The processes start at once. Each calls ``make_generator(worker, *args)`` for each epoch, and hands over the dicts of
+    arrays that it yields. ``worker`` is a WorkerInfo.
+
+    The batches are dicts of NumPy arrays that this process may change. Their memory goes back to the worker when the last
+    array of the batch, and the last view of one, has died. As long as the program keeps arrays, they stay valid, and the
+    worker uses more memory. torch.from_numpy() makes tensors of the arrays without a copy.
+
+    No process and no memory is left behind, even if this process is killed.
+
+    Args:
+        make_generator: returns an iterable of dicts of arrays. With ``start_method="spawn"`` it must be a function at the top
+            level of a module, and the script must protect its main part with ``if __name__ == "__main__":``.
+        count: the number of processes.
+        args: further arguments for make_generator. Pickle must be able to send them.
+        epochs: how often each generator is made. 0: without end. Each loop over the result takes one epoch.
+        prefetch: the number of batches that each worker makes ahead, besides the one that its generator works on.
+        order: "fixed" takes a batch from each worker in turn, so that the order of the batches does not depend on timing.
+            "ready" takes the next batch that is ready.
+        on_death: what happens if a worker process dies: "raise" raises WorkerDied, and "replace" logs a warning and starts a
+            new process, which goes on behind the last batch that was handed over. The generator must then make the same
+            batches again, or use WorkerInfo.first_batch().
+        start_method: "spawn", "fork" or "forkserver", as in the module multiprocessing.
+
+    Raises:
+        InvalidArgument: an argument cannot be used, or pickle cannot send it.
+        ResourceExhausted: the system refuses a process.
+
+        The loop raises WorkerFailed with the text of an exception of a generator, and WorkerDied for a dead process.
+
+    Example::
+
+        def batches_of(worker):
+            for number in range(worker.index, 10, worker.count):
+                yield {"x": np.full((4, 8), number, "float32"), "y": np.arange(4)}
+
+        with rueda.data.workers(batches_of, count=2) as batches:
+            for batch in batches:
+                train(batch)
+    """
+    if not callable(make_generator):
+        raise InvalidArgument(f"workers: make_generator is {make_generator!r}; expected a function")
+    for name, number, least in (("count", count, 1), ("epochs", epochs, 0), ("prefetch", prefetch, 1)):
+        if not isinstance(number, int) or number < least:
+            raise InvalidArgument(f"workers: {name} is {number!r}; expected a whole number of at least {least}")
+    for name, text, allowed in (
+        ("order", order, _ORDERS),
+        ("on_death", on_death, _ON_DEATH),
+        ("start_method", start_method, _START_METHODS),
+    ):
+        if text not in allowed:
+            raise InvalidArgument(f"workers: {name} is {text!r}; expected one of {', '.join(map(repr, allowed))}")
+    return Workers(Task(make_generator, tuple(args), count, epochs, prefetch), order, on_death, start_method)

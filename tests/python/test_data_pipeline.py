@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Tests rueda.data.Pipeline: the columns of each format, memory, the ranks' shares, resume, errors and signals."""
+
+import contextlib
+import gc
+import gzip
+import inspect
+import io
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+import numpy as np
+import rueda
+from rueda import data
+
+LIMIT = 60  # seconds for what takes much less on an idle machine
+
+
+def crc32c(content: bytes) -> int:
+    value = 0xFFFFFFFF
+    for byte in content:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
+def masked(content: bytes) -> bytes:
+    value = crc32c(content)
+    return struct.pack("<I", ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def tfrecord(content: bytes) -> bytes:
+    head = struct.pack("<Q", len(content))
+    return head + masked(head) + content + masked(content)
+
+
+def field(number: int, content: bytes) -> bytes:
+    assert len(content) < 128
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def example(**features) -> bytes:
+    """Returns a tf.train.Example of lists of floats, of integers below 128, and of bytes."""
+    entries = b""
+    for name, values in features.items():
+        if isinstance(values[0], float):
+            kind = field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+        elif isinstance(values[0], int):
+            kind = field(3, field(1, bytes(values)))
+        else:
+            kind = field(1, b"".join(field(1, value) for value in values))
+        entries += field(1, field(1, name.encode()) + field(2, kind))
+    return field(1, entries)
+
+
+class WithFiles(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, content):
+        (self.folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return self.folder / name
+
+    def one(self, path, format, **options):
+        """Returns the only batch of a file."""
+        (batch,) = data.Pipeline(path, format, 100, **options)
+        return batch
+
+
+class Formats(WithFiles):
+    def test_examples(self):
+        records = [
+            example(x=[0.5, 1.5], ids=[1, 2, 3], text=[b"one"], label=[7]),
+            example(x=[2.5, 3.5], ids=[4], text=[b""]),
+        ]
+        path = self.write("a.tfrecord", b"".join(map(tfrecord, records)))
+        batch = self.one(
+            path,
+            data.Examples(
+                [
+                    data.Feature("x", length=2),
+                    data.Feature("ids", "int64", 0),
+                    data.Feature("text", "uint8"),
+                    data.Feature("label", "int64", missing=-1),
+                ]
+            ),
+        )
+        self.assertEqual(list(batch), ["x", "ids", "text", "label"])
+        np.testing.assert_array_equal(batch["x"], np.array([[0.5, 1.5], [2.5, 3.5]], "float32"), strict=True)
+        np.testing.assert_array_equal(batch["label"], np.array([7, -1]), strict=True)
+        self.assertEqual([row.tolist() for row in batch["ids"]], [[1, 2, 3], [4]])
+        self.assertEqual(batch["ids"].offsets.tolist(), [0, 3, 4])
+        self.assertEqual(batch["text"].texts(), [b"one", b""])
+        self.assertEqual(self.one(path, data.Tfrecords())["record"].texts(), records)
+
+    def test_libsvm(self):
+        path = self.write("a.libsvm", "1 qid:5 3:0.5 7:2\n0 qid:6\n")
+        batch = self.one(path, data.Libsvm(one_based=True, query_ids=True))
+        self.assertEqual(batch["label"].tolist(), [1, 0])
+        self.assertEqual(batch["qid"].tolist(), [5, 6])
+        self.assertEqual([row.tolist() for row in batch["index"]], [[2, 6], []])
+        self.assertEqual([row.tolist() for row in batch["value"]], [[0.5, 2.0], []])
+        with self.assertRaises(IndexError):
+            batch["value"][2]
+
+    def test_csv(self):
+        path = self.write("a.csv.gz", gzip.compress(b'name;age;n\n"a;b";;1\nc;2.5;2\n'))
+        columns = [
+            data.CsvColumn("n", "int64"),
+            data.CsvColumn("age", "float64", float("nan")),
+            data.CsvColumn("name", "uint8"),
+        ]
+        batch = self.one(path, data.Csv(columns, separator=";"))
+        np.testing.assert_array_equal(batch["n"], np.array([1, 2]), strict=True)
+        np.testing.assert_array_equal(batch["age"], np.array([np.nan, 2.5]), strict=True)
+        self.assertEqual(batch["name"].texts(), [b"a;b", b"c"])
+
+    def test_lines(self):
+        self.assertEqual(self.one(self.write("a.txt", "one\n\ntwo"), data.Lines())["line"].texts(), [b"one", b"two"])
+
+    def test_a_fifo(self):
+        path = self.folder / "fifo"
+        os.mkfifo(path)
+        writer = subprocess.Popen(["sh", "-c", 'printf "1 2:3\\n" > "$0"', path])
+        self.assertEqual(self.one(data.fifo(path), data.Libsvm())["index"].values.tolist(), [2])
+        self.assertEqual(writer.wait(LIMIT), 0)
+        description = data.sagemaker_channel("train", "gzip").description
+        self.assertEqual(description, {"kind": "sagemaker", "channel": "train", "compression": "gzip"})
+
+
+class Order(WithFiles):
+    def setUp(self):
+        super().setUp()
+        for part in range(3):
+            self.write(f"{part}.libsvm", "".join(f"{20 * part + i} 1:1\n" for i in range(20)))
+        self.options = {"shuffle": 25, "seed": 3, "epochs": 2}
+
+    def pipeline(self, **options):
+        return data.Pipeline(self.folder / "*.libsvm", data.Libsvm(), 8, **{**self.options, **options})
+
+    def test_ranks_share_the_same_batches(self):
+        whole = [batch["label"].tolist() for batch in self.pipeline()]
+        self.assertEqual(sorted(sum(whole, [])), list(range(60)))
+        self.assertNotEqual(whole[0], sorted(whole[0]))
+        for size in (2, 3, 4):
+            shares = [[batch["label"].tolist() for batch in self.pipeline(rank=r, size=size)] for r in range(size)]
+            self.assertEqual([sum(parts, []) for parts in zip(*shares)], whole)
+
+    def test_resume_with_another_number_of_ranks(self):
+        pipeline, states, labels = self.pipeline(), [], []
+        for _epoch in range(2):
+            for batch in pipeline:
+                labels.append(batch["label"].tolist())
+                states.append(pipeline.state_dict())
+        for taken, state in enumerate(states[:-1], start=1):
+            parts = []
+            for rank in range(2):
+                resumed = self.pipeline(rank=rank, size=2)
+                resumed.load_state_dict(state)
+                rest = [batch["label"].tolist() for batch in resumed]
+                if len(rest) + taken < len(labels):
+                    rest += [batch["label"].tolist() for batch in resumed]
+                parts.append(rest)
+            self.assertEqual([one + other for one, other in zip(*parts)], labels[taken:])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "seed"):
+            self.pipeline(seed=4).load_state_dict(states[0])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "is not what state_dict"):
+            self.pipeline().load_state_dict({"epoch": 1})
+
+    def test_loops_are_epochs(self):
+        pipeline = self.pipeline(drop_remainder=True)
+        first = [next(iter(pipeline))["label"].tolist()]
+        first += [batch["label"].tolist() for batch in pipeline]
+        second = [batch["label"].tolist() for batch in pipeline]
+        self.assertEqual((len(first), len(second)), (7, 7))
+        self.assertNotEqual(first, second)
+        with self.assertRaisesRegex(rueda.InvalidArgument, "all 2 epochs of the pipeline were taken"):
+            iter(pipeline)
+        self.assertEqual(pipeline.statistics()["batches"], 14)
+        self.assertRegex(pipeline.summary(), "^input: 14 batches, 112 samples, ")
+        self.assertEqual(pipeline.warnings(), [])
+
+    def test_a_rank_without_samples(self):
+        batches = list(data.Pipeline(self.folder / "0.libsvm", data.Libsvm(), 19, rank=0, size=3))
+        self.assertEqual(batches[-1]["label"].shape, (0,))
+        self.assertEqual(len(batches[-1]["index"]), 0)
+
+
+class Memory(WithFiles):
+    def setUp(self):
+        super().setUp()
+        self.write("a.csv", "x\n" + "".join(f"{i}\n" for i in range(2000)))
+        self.columns = data.Csv([data.CsvColumn("x")])
+
+    def test_arrays_outlive_batches_and_pipeline(self):
+        with data.Pipeline(self.folder / "a.csv", self.columns, 10) as pipeline:
+            kept = [batch["x"][2:5] for batch in pipeline]
+        del pipeline
+        gc.collect()
+        self.assertEqual([row.tolist() for row in kept], [[10 * n + i for i in (2, 3, 4)] for n in range(200)])
+
+    def test_memory_is_used_again_and_aligned(self):
+        places = set()
+        for batch in data.Pipeline(self.folder / "a.csv", self.columns, 10, threads=1, prefetch=2):
+            places.add(batch["x"].ctypes.data)
+            self.assertTrue(batch["x"].flags.writeable)
+        self.assertLess(len(places), 20)
+        self.assertEqual({place % 64 for place in places}, {0})
+
+    def test_a_forked_child(self):
+        pipeline = data.Pipeline(self.folder / "a.csv", self.columns, 10)
+        batch = next(iter(pipeline))
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with contextlib.suppress(BaseException):
+                try:
+                    next(iter(pipeline))
+                except rueda.InvalidArgument as error:
+                    code = 0 if "not to its child" in str(error) else 2
+                del pipeline, batch  # must not wait for the threads, which the child does not have
+                gc.collect()
+            os._exit(code)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertEqual(sum(len(batch["x"]) for batch in pipeline), 1990)
+        self.assertEqual(batch["x"].tolist(), list(range(10)))
+
+
+class Errors(WithFiles):
+    def test_malformed_records(self):
+        path = self.write("bad.csv", "x\n1\noops\n3\n")
+        columns = data.Csv([data.CsvColumn("x")])
+        with self.assertRaisesRegex(rueda.InvalidArgument, r"bad\.csv', record 1 at offset .*malformed_limit"):
+            self.one(path, columns)
+        pipeline = data.Pipeline(path, columns, 10, malformed_limit=1)
+        self.assertEqual([batch["x"].tolist() for batch in pipeline], [[1, 3]])
+        self.assertEqual(pipeline.statistics()["malformed"], 1)
+
+    def test_arguments(self):
+        path = self.write("a.txt", "line\n")
+        for arguments, text in (
+            ({"source": self.folder / "no*"}, "no\\*"),
+            ({"format": "csv"}, "format is 'csv'; expected Examples"),
+            ({"batch": 0}, "batch"),
+            ({"batch": 2.5}, "'batch' is not a number"),
+            ({"seed": -1}, "'seed' is not a number"),
+            ({"shuffle": object()}, "an argument has a wrong type"),
+            ({"rank": 2, "size": 2}, "rank"),
+            ({"source": data.files(path, compression="rar")}, "'compression' is 'rar'"),
+            ({"format": data.Csv([], separator=", ")}, "'separator' is not one byte"),
+            ({"format": data.Examples([data.Feature("x", "float16")])}, "'dtype' is 'float16'"),
+        ):
+            with self.subTest(text=text), self.assertRaisesRegex(rueda.InvalidArgument, text):
+                data.Pipeline(**{"source": path, "format": data.Lines(), "batch": 1, **arguments})
+
+    def test_unknown_options(self):
+        for options, text in (
+            ("[]", "no JSON object"),
+            ('{"sources": [], "format": {"type": "lines"}, "batch": 1, "sede": 1}', "there is no option 'sede'"),
+            ('{"sources": [], "format": {"type": "lines", "x": 1}, "batch": 1}', "there is no option 'x'"),
+            ('{"format": {"type": "lines"}, "batch": 1}', "'sources' is not a list"),
+            ('{"sources": [{"kind": "files"}], "format": {"type": "lines"}, "batch": 1}', "'patterns' is not a list"),
+        ):
+            with self.subTest(text=text), self.assertRaisesRegex(rueda.InvalidArgument, text):
+                rueda._native.data_open(options)
+
+    def test_use_after_close(self):
+        pipeline = data.Pipeline(self.write("a.txt", "line\n"), data.Lines(), 1)
+        loop = iter(pipeline)
+        pipeline.close()
+        for use in (pipeline.summary, lambda: next(loop), lambda: iter(pipeline)):
+            with self.assertRaisesRegex(rueda.InvalidArgument, "the pipeline was closed"):
+                use()
+
+    def test_control_c_interrupts_a_wait(self):
+        path = self.folder / "fifo"
+        os.mkfifo(path)
+        program = f"""
+            from rueda import data
+            pipeline = data.Pipeline(data.fifo({str(path)!r}), data.Lines(), 1)
+            print("waits", flush=True)
+            next(iter(pipeline))
+        """
+        waiting = subprocess.Popen(
+            [sys.executable, "-B", "-c", textwrap.dedent(program)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.assertEqual(waiting.stdout.readline(), "waits\n")
+        time.sleep(0.3)
+        waiting.send_signal(signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", waiting.communicate(timeout=LIMIT)[1])
+
+
+class Documentation(WithFiles):
+    def test_every_example_runs(self):
+        (self.folder / "more").mkdir()
+        for name in ("train-1.csv", "train-2.csv"):
+            self.write(name, "label,age\n1,2\n0,3\n")
+        path = self.write("a.csv", "label,age\n1,2\n")
+        columns = data.Csv([data.CsvColumn("label"), data.CsvColumn("age")])
+        things = [data.Pipeline, data.Ragged, data.Ragged.texts, data.fifo, data.files, data.sagemaker_channel]
+        things += [data.Csv, data.CsvColumn, data.Examples, data.Feature, data.Libsvm, data.Lines, data.Tfrecords]
+        things += [
+            method for name, method in vars(data.Pipeline).items() if inspect.isfunction(method) and name[0] != "_"
+        ]
+        self.assertGreater(len(things), 18)
+        seen = []
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        rueda.init()
+        for thing in things:
+            with self.subTest(name=thing.__qualname__), contextlib.redirect_stdout(io.StringIO()):
+                examples = re.findall(r"Example::\n\n((?:    .*\n?|\n)+)", inspect.getdoc(thing) or "")
+                self.assertEqual(len(examples), 1)
+                names = {"np": np, "rueda": rueda, "pipeline": data.Pipeline(path, columns, 4)}
+                exec(textwrap.dedent(examples[0]), {**names, "train": lambda *arrays: seen.append(len(arrays))})
+        rueda.shutdown()
+        self.assertEqual(seen, [2, 2])
+
+
+if __name__ == "__main__":
+    unittest.main()
