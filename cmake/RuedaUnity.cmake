@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one source, to read the headers only once.
 # Releases (CMakePresets.json) and the wheel (pyproject.toml) are unity builds, so names in anonymous namespaces must be
-# unique within a room. The test python.wheel finds violations.
+# unique within a room. The test packaging.unity finds violations.
 if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()

@@ -5,7 +5,9 @@
 # Then it uses the wheel from outside the source tree: alone, with two processes, under mpirun, with every other Python
 # of this machine, and with every PyTorch of this machine, although the wheel was built without PyTorch. If there is a
 # wheel of scripts/wheel that is as new as the sources, that wheel is checked, too. The variables CC, CXX, CXXFLAGS,
-# BUILD_TYPE and STRICT have the values of the build that runs this test, so that ccache finds its objects.
+# BUILD_TYPE, TYPE_FLAGS and STRICT have the values of the build that runs this test, so that ccache finds its objects. For
+# the same reason, this wheel is no unity build if ccache is there. The test packaging.unity checks the sources of a
+# unity build.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$1 work=$2 python=$3
@@ -20,16 +22,22 @@ begin=$SECONDS
 # recognise the objects.
 flags=$CXXFLAGS
 unset CXXFLAGS
+unity=ON
+! command -v ccache >/dev/null || unity=OFF
 "$python" -m pip wheel "$source" --quiet --no-deps --no-build-isolation --no-index --wheel-dir "$work/wheels" \
     -C build-dir="$work" -C cmake.build-type="$BUILD_TYPE" -C cmake.define.CMAKE_CXX_FLAGS="$flags" \
+    -C cmake.define."CMAKE_CXX_FLAGS_${BUILD_TYPE^^}"="$TYPE_FLAGS" -C cmake.define.CMAKE_UNITY_BUILD=$unity \
     -C cmake.define.RUEDA_WARNINGS_AS_ERRORS="$STRICT"
 echo "built in $((SECONDS - begin)) s"
 wheels=("$work"/wheels/rueda-*-cp310-abi3-linux_*.whl)
 [[ -e ${wheels[0]} && ${#wheels[@]} == 1 ]] || { echo "no wheel of the limited API in $work/wheels"; ls "$work/wheels"; exit 1; }
 
 begin=$SECONDS
-"$python" -m venv "$work/environment"
-"$work/environment/bin/pip" install --quiet --no-index "${wheels[0]}"
+install_into() { # python environment wheel: makes the environment, without a pip of its own, which would take seconds
+    "$1" -m venv --without-pip "$2"
+    "$python" -m pip --python "$2/bin/python" install --quiet --no-index "$3"
+}
+install_into "$python" "$work/environment" "${wheels[0]}"
 echo "installed in $((SECONDS - begin)) s"
 
 cp "$here/outside.py" "$work/outside.py"
@@ -72,8 +80,11 @@ echo "used by $tried other interpreters"
 
 # Tests the wheel with each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when Python
 # starts.
-find_in() { # python, what it prints
-    "$1" -c "import sys, torch; print($2)" 2>/dev/null
+of_pytorch() { # python: prints the version of its PyTorch, and then the folders of its packages
+    "$1" -c '
+import sys, torch
+print("%d.%d" % tuple(map(int, torch.__version__.split(".")[:2])))
+print("\n".join(path for path in sys.path if path.endswith("-packages")))' 2>/dev/null
 }
 both_ranks() { # command…: of two processes that nobody has started together
     "$@" 0 &
@@ -82,13 +93,13 @@ both_ranks() { # command…: of two processes that nobody has started together
 }
 tried=0
 for pytorch in "$source/build/pytorch/latest/bin/python" /usr/bin/python3; do
-    version=$(find_in "$pytorch" '"%d.%d" % tuple(map(int, torch.__version__.split(".")[:2]))') || continue
+    found=$(of_pytorch "$pytorch") || continue
+    version=${found%%$'\n'*}
     there=$work/with-pytorch-$version
     rm -rf "$there"
-    "$pytorch" -m venv "$there"
-    "$there/bin/python" -m pip install --quiet --no-index "${wheels[0]}"
+    install_into "$pytorch" "$there" "${wheels[0]}"
     packages=$("$there/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
-    find_in "$pytorch" '"\n".join(path for path in sys.path if path.endswith("-packages"))' >"$packages/pytorch.pth"
+    printf '%s\n' "${found#*$'\n'}" >"$packages/pytorch.pth"
     RUEDA_AS_HOROVOD=1 expect 2 "$there/bin/ruedarun" --no-mpi -np 2 "$there/bin/python" -B "$here/outside_pytorch.py" horovod
     if [[ $(printf '%s\n' 2.14 "$version" | sort -V | head -n 1) == 2.14 ]]; then
         rm -f "$work/store"
@@ -118,8 +129,7 @@ elif [[ -n $(cd "$source" && find base ops collectives core training launcher py
 else
     begin=$SECONDS
     python3 -B "$source/scripts/lib/check_wheel.py" "${portable[0]}"
-    "$python" -m venv "$work/portable"
-    "$work/portable/bin/pip" install --quiet --no-index "${portable[0]}"
+    install_into "$python" "$work/portable" "${portable[0]}"
     bin=$work/portable/bin
     expect 1 "$bin/python" outside.py
     expect 2 "$bin/ruedarun" --no-mpi -np 2 "$bin/python" outside.py

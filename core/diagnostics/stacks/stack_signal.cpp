@@ -41,7 +41,9 @@ struct HandlerState {
     /// The last capture that the handler has made. The handler stores it with release after it wrote the fields below;
     /// the capturing thread loads it with acquire.
     std::atomic<std::uint32_t> taken{0};
-    std::atomic<bool> print_wanted{false};  ///< relaxed: orders nothing
+    /// Whether a signal asks for a print. The handler stores it with release after the interpreter's handler has
+    /// returned; take_print_request() exchanges it with acquire.
+    std::atomic<bool> print_wanted{false};
     /// The interpreter's handler, and whether this file's handler calls it. adopt_traceback_handler() stores them with
     /// release; this file's handler loads them with acquire.
     std::atomic<void (*)(int)> inner{nullptr};
@@ -121,13 +123,16 @@ void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
         // The signal of a capture may come when nobody waits for the capture any more. In that case `wanted` is 0.
         const std::uint32_t wanted =
             is_own && syscall(SYS_gettid) == getpid() ? handler_state.wanted.exchange(0, std::memory_order_acq_rel) : 0;
-        if (!is_own) {
-            handler_state.print_wanted.store(true, std::memory_order_relaxed);
-        }
         // If an interpreter's handler passes signals on, it sends the signal again from this process. This second
         // signal must not reach the interpreter's handler again.
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
+        }
+        // The request causes a capture, which empties the file of the traceback. So this store comes after the
+        // interpreter's handler, which may be slow. Otherwise that handler could still write into the file after the
+        // capture emptied it.
+        if (!is_own) {
+            handler_state.print_wanted.store(true, std::memory_order_release);
         }
         if (wanted != 0) {
             record_stack();
@@ -302,7 +307,7 @@ Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience) {
     return stack;
 }
 
-bool take_print_request() { return handler_state.print_wanted.exchange(false, std::memory_order_relaxed); }
+bool take_print_request() { return handler_state.print_wanted.exchange(false, std::memory_order_acquire); }
 
 Status adopt_traceback_handler(int descriptor) {
     handler_state.calls_inner.store(false, std::memory_order_release);

@@ -4,6 +4,7 @@
 
 import concurrent.futures
 import datetime
+import functools
 import os
 import pathlib
 import re
@@ -46,6 +47,7 @@ def free_port():
         return taken.getsockname()[1]
 
 
+@functools.cache
 def torchrun_works():
     """Returns whether torchrun works. PyTorch 1.13's torchrun cannot start programs with Python 3.11."""
     code, _, _ = output_of([*PYTHON, "-m", "torch.distributed.run", "--nproc_per_node=1", "--no_python", "true"])

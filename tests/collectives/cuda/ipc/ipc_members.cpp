@@ -85,10 +85,13 @@ public:
         const int mine = shared_->arrived.fetch_add(1, std::memory_order_acq_rel);
         const int whole = (mine / members + 1) * members;
         while (shared_->arrived.load(std::memory_order_acquire) < whole) {
-            if (shared_->has_failed.load(std::memory_order_relaxed)) {
-                throw RankCheckFailed("another member has failed");
-            }
+            check_others();
             std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+    }
+    void check_others() const {
+        if (shared_->has_failed.load(std::memory_order_relaxed)) {
+            throw RankCheckFailed("another member has failed");
         }
     }
     /// Ends the waits of the other members. The order is relaxed, because the flag publishes no other data.
@@ -174,7 +177,7 @@ std::byte* IpcMember::put(std::span<const std::byte> bytes) {
     check(api_.memory_allocate(&address, bytes.size() + 1), "cuMemAlloc");
     std::byte* const staging = pinned(bytes.size());
     gpu::host_access(staging, bytes.size() + 1, true);
-    std::memcpy(staging, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), staging);  // memcpy() must not be called for an empty span, which may be null
     check(api_.copy_async(address, std::bit_cast<std::uintptr_t>(staging), bytes.size(), stream_), "cuMemcpyAsync");
     return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
 }
@@ -224,6 +227,7 @@ void IpcMember::run(DeviceCommunicator& communicator, Operation operation, std::
     const auto end = Clock::now() + kLimit;
     while (task.step() != StepResult::done) {
         require(communicator.failed(), "the batch");
+        board_.check_others();
         if (Clock::now() > end) {
             throw RankCheckFailed("the batch is not launched");
         }

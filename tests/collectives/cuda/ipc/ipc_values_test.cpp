@@ -24,6 +24,7 @@ using Random = std::mt19937_64;
 
 constexpr std::size_t kGuard = 32;  ///< bytes around an output, which must not change
 constexpr std::byte kGuardByte{0x5a};
+constexpr std::size_t kMostApart = 5;  ///< the most tensors of a batch that have allocations of their own
 
 std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t bytes) {
     Random random(seed);
@@ -83,7 +84,7 @@ Case random_case(Random& random, std::uint32_t members, std::size_t slot) {
     const std::size_t tensors =
         made.operation != Operation::allreduce ? 1 : 1 + random() % (random() % 4 == 0 ? 400 : 5);
     for (std::size_t i = 0; i < tensors; ++i) {
-        made.shapes.push_back(random_shape(random, members, tensors > 5 ? 200 : 5 * slot));
+        made.shapes.push_back(random_shape(random, members, tensors > kMostApart ? 200 : 5 * slot));
         // Neighbouring tensors with the same dtype and reduction are reduced together, so most tensors get the dtype
         // and the reduction of the tensor before them.
         if (i > 0 && random() % 3 != 0) {
@@ -129,21 +130,89 @@ struct Buffers {
     std::byte* output = nullptr;  ///< behind the guard
 };
 
-Buffers put(IpcMember& member, const Shape& shape, const std::vector<std::byte>& input) {
-    const std::size_t before = kGuard + shape.shift;
+/// The bytes before a tensor's output: the guard, and the shift from the aligned beginning.
+std::size_t before_output(const Shape& shape) { return kGuard + shape.shift; }
+
+/// The output with its guards. An output in place contains the input.
+std::vector<std::byte> guarded_output(const Shape& shape, const std::vector<std::byte>& input) {
+    const std::size_t before = before_output(shape);
     std::vector<std::byte> guarded(before + input.size() + kGuard, kGuardByte);
     if (shape.is_in_place) {
         std::copy(input.begin(), input.end(), guarded.begin() + static_cast<std::ptrdiff_t>(before));
     }
-    std::byte* const output = member.put(guarded) + before;
-    return {shape.is_in_place ? output : member.put(input), output};
+    return guarded;
 }
 
-void check_output(IpcMember& member, const Case& one, const Shape& shape, const Buffers& buffers) {
+/// The memory of a batch's tensors on this member.
+///
+/// Each tensor of a small batch has allocations of its own, so that the stand-in finds accesses beyond a tensor's end.
+/// The tensors of a large batch are in one allocation. With two allocations and three copies for each of 400 tensors,
+/// the test would spend most of its time there, and would use thousands of descriptors.
+class BatchMemory {
+public:
+    BatchMemory(IpcMember& member, const std::vector<Shape>& shapes) : member_(member), shapes_(shapes) {
+        std::vector<std::size_t> inputs;
+        for (const Shape& shape : shapes) {
+            const std::vector<std::byte> input = shape.input_of(member.number());
+            const std::vector<std::byte> guarded = guarded_output(shape, input);
+            if (!is_together()) {
+                std::byte* const output = member.put(guarded) + before_output(shape);
+                buffers_.push_back({shape.is_in_place ? output : member.put(input), output});
+                continue;
+            }
+            inputs.push_back(shape.is_in_place ? 0 : append_aligned(input));
+            outputs_.push_back(append_aligned(guarded));
+        }
+        if (is_together()) {
+            memory_ = member.put(together_);
+            for (std::size_t i = 0; i < shapes.size(); ++i) {
+                std::byte* const output = memory_ + outputs_[i] + before_output(shapes[i]);
+                buffers_.push_back({shapes[i].is_in_place ? output : memory_ + inputs[i], output});
+            }
+        }
+    }
+    [[nodiscard]] const Buffers& of(std::size_t tensor) const { return buffers_[tensor]; }
+
+    /// Reads all outputs with their guards, after all work in the program's stream.
+    [[nodiscard]] std::vector<std::vector<std::byte>> guarded_outputs() const {
+        const std::vector<std::byte> all =
+            is_together() ? member_.get(memory_, together_.size()) : std::vector<std::byte>();
+        std::vector<std::vector<std::byte>> outputs;
+        for (std::size_t i = 0; i < shapes_.size(); ++i) {
+            const std::size_t before = before_output(shapes_[i]);
+            const std::size_t bytes = before + shapes_[i].segment.bytes() + kGuard;
+            if (is_together()) {
+                const auto begin = all.begin() + static_cast<std::ptrdiff_t>(outputs_[i]);
+                outputs.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+            } else {
+                outputs.push_back(member_.get(buffers_[i].output - before, bytes));
+            }
+        }
+        return outputs;
+    }
+
+private:
+    [[nodiscard]] bool is_together() const { return shapes_.size() > kMostApart; }
+    /// Returns the offset of the bytes. An allocation has the same alignment.
+    std::size_t append_aligned(const std::vector<std::byte>& bytes) {
+        constexpr std::size_t kAlignment = 256;
+        const std::size_t offset = (together_.size() + kAlignment - 1) / kAlignment * kAlignment;
+        together_.resize(offset, kGuardByte);
+        together_.insert(together_.end(), bytes.begin(), bytes.end());
+        return offset;
+    }
+
+    IpcMember& member_;
+    const std::vector<Shape>& shapes_;
+    std::vector<Buffers> buffers_;
+    std::vector<std::byte> together_;   // the bytes of the one allocation, as they are before the batch
+    std::vector<std::size_t> outputs_;  // the offsets of the guarded outputs in the one allocation
+    std::byte* memory_ = nullptr;       // the one allocation
+};
+
+void check_output(const IpcMember& member, const Case& one, const Shape& shape, const std::vector<std::byte>& found) {
     const std::uint64_t bytes = shape.segment.bytes();
-    const std::size_t before = kGuard + shape.shift;
-    std::vector<std::byte> found = member.get(buffers.output - before, before + bytes + kGuard);
-    const auto begin = found.begin() + static_cast<std::ptrdiff_t>(before);
+    const auto begin = found.begin() + static_cast<std::ptrdiff_t>(before_output(shape));
     const auto end = begin + static_cast<std::ptrdiff_t>(bytes);
     const auto is_guard = [](std::byte byte) { return byte == kGuardByte; };
     RUEDA_RANK_CHECK(std::all_of(found.begin(), begin, is_guard) && std::all_of(end, found.end(), is_guard));
@@ -161,22 +230,21 @@ void check_output(IpcMember& member, const Case& one, const Shape& shape, const 
 }
 
 void run_case(IpcMember& member, DeviceCommunicator& communicator, const Case& one) {
+    const BatchMemory memory(member, one.shapes);
     std::vector<Segment> segments;
-    std::vector<Buffers> buffers;
-    for (const Shape& shape : one.shapes) {
-        const Buffers made = put(member, shape, shape.input_of(member.number()));
-        Segment segment = shape.segment;
-        segment.input = made.input;
-        segment.output = made.output;
+    for (std::size_t i = 0; i < one.shapes.size(); ++i) {
+        Segment segment = one.shapes[i].segment;
+        segment.input = memory.of(i).input;
+        segment.output = memory.of(i).output;
         if (one.operation == Operation::reduce && member.number() != segment.root) {
             segment.output = nullptr;
         }
         segments.push_back(segment);
-        buffers.push_back(made);
     }
     member.run(communicator, one.operation, segments);
+    const std::vector<std::vector<std::byte>> outputs = memory.guarded_outputs();
     for (std::size_t i = 0; i < one.shapes.size(); ++i) {
-        check_output(member, one, one.shapes[i], buffers[i]);
+        check_output(member, one, one.shapes[i], outputs[i]);
     }
 }
 

@@ -31,6 +31,10 @@ void write_traceback(int /*number*/) {
     static_cast<void>(!::write(traceback_descriptor, kText.data(), kText.size()));
 }
 
+std::atomic<bool> was_requested{false};
+
+void look_for_request(int /*number*/) { was_requested.store(take_print_request()); }
+
 void (*handler_of(int number))(int) {
     struct sigaction found {};
     sigaction(number, nullptr, &found);
@@ -146,6 +150,18 @@ TEST_CASE("an interpreter's handler is called by ours, and its text is taken", "
     const Result<RawStack> again = capture();
     REQUIRE(again.is_ok());
     CHECK_FALSE(again.value().traceback.empty());
+    REQUIRE(adopt_traceback_handler(-1).is_ok());
+}
+
+/// A request leads to a capture, which empties the file of the traceback.
+TEST_CASE("a print is requested only when an interpreter's handler has written its text", "[stacks]") {
+    const InstalledHandler handler;
+    const base::UniqueFd file(memfd_create("traceback", MFD_CLOEXEC));
+    ::signal(SIGUSR2, &look_for_request);
+    REQUIRE(adopt_traceback_handler(file.value()).is_ok());
+    ::kill(::getpid(), SIGUSR2);  // the handler treats this signal as one of a user
+    CHECK_FALSE(was_requested.load());
+    CHECK(take_print_request());
     REQUIRE(adopt_traceback_handler(-1).is_ok());
 }
 
