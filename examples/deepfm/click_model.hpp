@@ -21,8 +21,9 @@ struct Click {
 
 /// The random process that makes the synthetic data. The true logit has the form that DeepFM can learn: an effect of
 /// each id, products of hidden vectors for each pair of categories, and waves over the numbers. The categories follow a
-/// power law: category c of a field has a probability of about 1 / ((c + 1) ln vocabulary). Nothing is stored: the
-/// effect of an id is a function of the seed and the id. Threads: any thread may call const members.
+/// power law: category c of a field has a probability of about 1 / ((c + 1) ln vocabulary). Rare categories have
+/// smaller effects. Nothing is stored: the effect of an id is a function of the seed and the id. Threads: any thread
+/// may call const members.
 class ClickModel {
 public:
     ClickModel(std::uint64_t seed, std::int64_t vocabulary);

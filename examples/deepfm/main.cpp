@@ -103,8 +103,9 @@ private:
         for (const auto& [name, value] : course_of(options_)) {
             const std::string& saved = restored->values[name];
             if (saved != value) {
-                std::string text = "checkpoint " + restored->folder.string();
-                text += " was trained with " + name + " '" + saved + "', but now it is '" + value;
+                std::string text = "checkpoint ";
+                text.append(restored->folder.string()).append(" was trained with ").append(name);
+                text.append(" '").append(saved).append("', but now it is '").append(value);
                 text += "'; continue with the same, or give another --checkpoint-dir";
                 throw rueda::InvalidArgument(text);
             }
