@@ -193,8 +193,14 @@ class Order(WithFiles):
             self.assertEqual([one + other for one, other in zip(*parts)], labels[taken:])
         with self.assertRaisesRegex(rueda.InvalidArgument, "seed"):
             self.pipeline(seed=4).load_state_dict(states[0])
+        pipeline = self.pipeline()
         with self.assertRaisesRegex(rueda.InvalidArgument, "is not what state_dict"):
-            self.pipeline().load_state_dict({"epoch": 1})
+            pipeline.load_state_dict({"epoch": 1})
+        self.assertEqual(pipeline.state_dict(), self.pipeline().state_dict())  # it stays as it is
+        with self.assertRaises(rueda.InvalidArgument):
+            pipeline.load_state_dict({"position": "nowhere"})
+        with self.assertRaisesRegex(rueda.InvalidArgument, "the pipeline was closed"):
+            pipeline.state_dict()
 
     def test_loops_are_epochs(self):
         pipeline = self.pipeline(drop_remainder=True)

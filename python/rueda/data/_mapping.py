@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Memory that processes share, without a file descriptor.
 
-mmap.mmap of Python keeps a copy of the descriptor for as long as the memory is mapped (until Python 3.13). A program that
-keeps many batches would then run out of descriptors, so this module calls the functions of the C library.
+mmap.mmap of Python keeps a copy of the descriptor for as long as the memory is mapped; only Python 3.13 and later can do
+without. A program that keeps many batches would run out of descriptors, so this module calls the functions of the C library.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 """Slots: pieces of shared memory that hold one batch each.
 
 A worker makes its slots as memfds and sends their descriptors, so no name in a file system exists that could be left
-behind, and the size of /dev/shm is no limit. Both sides close the descriptors when they have mapped the slot, so a batch that
-the consumer keeps costs memory and a mapping, and no descriptor. The kernel frees a slot when no process maps it any more.
+behind, and the size of /dev/shm is no limit. The worker closes a descriptor when it has sent it, and the consumer when it has
+mapped the slot. So a batch that the consumer keeps costs memory and a mapping, but no descriptor. The kernel frees a slot when no process maps it any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,13 @@ class Slot:
         self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
 
+class _Given(NamedTuple):
+    """The addresses of an array that empty() returned."""
+
+    begin: int
+    end: int
+
+
 class Packer:
     """Writes batches into slots (in the worker). A slot is free again when the consumer has released it."""
 
@@ -88,7 +95,7 @@ class Packer:
         self._recent: deque[int] = deque(maxlen=_RECENT)  # the sizes of the last batches
         self._open: Slot | None = None  # the slot of the next batch, if empty() was called
         self._used = 0  # bytes of the open slot
-        self._given: list[tuple[int, int]] = []  # begin and end, in the open slot, of each array that empty() returned
+        self._given: list[_Given] = []  # the arrays in the open slot
         # All memory of slots that still exists, also of slots that were given up but of which the generator keeps an array.
         self._mappings: weakref.WeakSet[SharedMapping] = weakref.WeakSet()
 
@@ -101,7 +108,8 @@ class Packer:
         if kind.hasobject or self._used + size > self._open.capacity:
             return np.empty(shape, kind)
         array = self._open.array(shape, kind, self._used)
-        self._given.append((self._used, self._used + size))
+        address = self._open.mapping.address + self._used
+        self._given.append(_Given(address, address + size))
         self._used += _aligned(size)
         return array
 
@@ -154,10 +162,10 @@ class Packer:
             if array.nbytes == 0:
                 continue  # it has no memory, so its address says nothing
             address = _address_of(array)
-            offset = address - (self._open.mapping.address if self._open is not None else 0)
-            if self._open is not None and any(begin <= offset < end for begin, end in self._given):
-                if array.flags.c_contiguous:
-                    places[name] = offset
+            given = next((one for one in self._given if one.begin <= address < one.end), None)
+            if self._open is not None and given is not None:
+                if array.flags.c_contiguous and address + array.nbytes <= given.end:  # otherwise it is copied
+                    places[name] = address - self._open.mapping.address
             elif any(0 <= address - mapping.address < mapping.size for mapping in self._mappings):
                 raise InvalidArgument(
                     f"handing over the array '{name}' of a batch: worker.empty() made it, and it was made for an earlier batch, "

@@ -370,7 +370,7 @@ def workers(
 
     The batches are dicts of NumPy arrays that this process may change. Their memory goes back to the worker when the last
     array of the batch, and the last view of one, has died. As long as the program keeps arrays, they stay valid, and the
-    worker uses more memory. torch.from_numpy() makes tensors of the arrays without a copy. A child that this process forks must
+    worker uses more memory, but no file descriptors. torch.from_numpy() makes tensors of the arrays without a copy. A child that this process forks must
     copy the arrays that it keeps.
 
     No process and no memory is left behind, even if this process is killed. There is one exception: if native code in a generator
@@ -394,7 +394,8 @@ def workers(
         InvalidArgument: an argument cannot be used, or pickle cannot send it.
         ResourceExhausted: the system refuses a process.
 
-        The loop raises WorkerFailed with the text of an exception of a generator, and WorkerDied for a dead process.
+        The loop raises WorkerFailed with the text of an exception of a generator, WorkerDied for a dead process, and
+        ResourceExhausted if the system refuses a file descriptor or memory for a batch.
 
     Example::
 
