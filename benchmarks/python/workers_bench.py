@@ -11,7 +11,8 @@ there are two measurements, each in a new process:
   time that the trainer waited for a batch, without the first --ahead batches of each worker (the first batch aside), and the
   time to read one number of each page of the batch afterwards.
 - rate: the trainer takes batches as fast as it can. The table has the delivered MB/s from the begin of the first producer to
-  the last batch, and its share of what the same producers make when nobody takes the batches from their process.
+  the last batch, and its share of what the same producers make when nobody takes the batches from their process. Producers
+  that fill worker.empty() allocate nothing, so they are compared with producers that fill one array again and again.
 
 Rounds take turns, so that other work on the machine hits all ways alike; the table has the medians of the rounds. Ways whose
 package is missing are left out, with a line that says so.
@@ -46,6 +47,16 @@ def batches_of(worker_index: int, worker_count: int, batches: int, make: float):
     for number in range(worker_index, batches, worker_count):
         time.sleep(make)
         image = np.empty(SHAPE, "float32")
+        fill(image, number)
+        yield {"image": image, "label": np.full(SHAPE[0], number), "began": began}
+
+
+def batches_in_one_array(worker_index: int, worker_count: int, batches: int, make: float):
+    """Makes the same batches in the same memory, as a producer does that need not allocate."""
+    began = np.array([time.monotonic()])
+    image = np.empty(SHAPE, "float32")
+    for number in range(worker_index, batches, worker_count):
+        time.sleep(make)
         fill(image, number)
         yield {"image": image, "label": np.full(SHAPE[0], number), "began": began}
 
@@ -211,9 +222,15 @@ def measure(arguments) -> dict[str, float]:
     return {"rate": len(times) * MEGABYTES / (times[-1][1] - min(began for *_, began in times))}
 
 
-def produce(index: int, count: int, batches: int, make: float, rates) -> None:
+#: Producers that run alone, in processes that drop their batches.
+ALONE = {"alone": batches_of, "alone-reused": batches_in_one_array}
+#: The way that is compared with another kind of producers than "alone".
+COMPARED_WITH = {"rueda-empty": "alone-reused"}
+
+
+def produce(one: str, index: int, count: int, batches: int, make: float, rates) -> None:
     began = time.monotonic()
-    number = sum(1 for _ in batches_of(index, count, batches, make))
+    number = sum(1 for _ in ALONE[one](index, count, batches, make))
     rates.put(number * MEGABYTES / (time.monotonic() - began))
 
 
@@ -222,7 +239,9 @@ def producers_alone(arguments) -> dict[str, float]:
     context = multiprocessing.get_context("spawn")
     rates = context.SimpleQueue()
     given = (arguments.workers, arguments.batches, arguments.make, rates)
-    processes = [context.Process(target=produce, args=(index, *given)) for index in range(arguments.workers)]
+    processes = [
+        context.Process(target=produce, args=(arguments.one, index, *given)) for index in range(arguments.workers)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -253,7 +272,7 @@ def main() -> None:
     parser.add_argument("--what", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(producers_alone(arguments) if arguments.one == "alone" else measure(arguments)))
+        print(json.dumps(producers_alone(arguments) if arguments.one in ALONE else measure(arguments)))
         return
     ways = []
     for name in arguments.ways.split(","):
@@ -263,19 +282,23 @@ def main() -> None:
         else:
             ways.append(name)
     results: dict[tuple[str, str], list[dict[str, float]]] = {}
-    jobs = [("alone", "rate")] + [(name, what) for what in ("full", "rate") for name in ways]
+    jobs = [(one, "rate") for one in ALONE] + [(name, what) for what in ("full", "rate") for name in ways]
     for turn in range(arguments.rounds):
         for job in jobs if turn % 2 == 0 else reversed(jobs):
             results.setdefault(job, []).append(run(arguments, *job))
-    alone = median(results[("alone", "rate")], "rate")
-    print(f"batches of {MEGABYTES:.1f} MB, {arguments.workers} producers, which alone make {alone:.0f} MB/s")
+    alone = {one: median(results[(one, "rate")], "rate") for one in ALONE}
+    print(
+        f"batches of {MEGABYTES:.1f} MB, {arguments.workers} producers, which alone make {alone['alone']:.0f} MB/s, and "
+        f"{alone['alone-reused']:.0f} MB/s if each fills one array again and again"
+    )
     print("| way | waiting for a batch, ms | longest, ms | reading its pages, ms | MB/s | of the producers' rate |")
     print("|---|---|---|---|---|---|")
     for name in ways:
         full, rate = results[(name, "full")], median(results[(name, "rate")], "rate")
+        share = rate / alone[COMPARED_WITH.get(name, "alone")]
         print(
             f"| {WAYS[name][0]} | {1e3 * median(full, 'wait'):.2f} | {1e3 * median(full, 'longest'):.2f} | "
-            f"{1e3 * median(full, 'read'):.2f} | {rate:.0f} | {100 * rate / alone:.0f} % |",
+            f"{1e3 * median(full, 'read'):.2f} | {rate:.0f} | {100 * share:.0f} % |",
             flush=True,
         )
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -66,7 +67,7 @@ DType dtype_in(const Json& object) {
         {{"float32", DType::float32}, {"float64", DType::float64}, {"int64", DType::int64}, {"uint8", DType::uint8}});
 }
 
-/// JSON has no NaN, so the text "nan" stands for it.
+/// JSON has no NaN and no infinity, so texts stand for them.
 std::optional<double> missing_in(const Json& object) {
     const Json* const value = find(object, "missing");
     if (value == nullptr || value->is_null()) {
@@ -75,8 +76,11 @@ std::optional<double> missing_in(const Json& object) {
     if (*value == "nan") {
         return std::numeric_limits<double>::quiet_NaN();
     }
+    if (*value == "inf" || *value == "-inf") {
+        return std::copysign(std::numeric_limits<double>::infinity(), *value == "inf" ? 1.0 : -1.0);
+    }
     if (!value->is_number()) {
-        throw Damage{"'missing' is neither a number nor \"nan\""};
+        throw Damage{"'missing' is neither a number nor \"nan\", \"inf\" or \"-inf\""};
     }
     return value->get<double>();
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <system_error>
@@ -105,8 +106,11 @@ Pipeline::~Pipeline() = default;
 bool Pipeline::wait_for(std::chrono::nanoseconds timeout) {
     Parts& parts = *parts_;
     note_begin(parts.begin);
+    // The standard library adds the timeout to the present time, which overflows for nanoseconds::max().
+    constexpr std::chrono::hours kLongest{1000};
     return parts.error != nullptr || parts.finished ||
-           parts.workers->wait_for(timeout, parts.statistics.consumer_waited);
+           parts.workers->wait_for(std::min<std::chrono::nanoseconds>(timeout, kLongest),
+                                   parts.statistics.consumer_waited);
 }
 
 bool Pipeline::next(Batch& batch) {

@@ -43,7 +43,8 @@ typedef struct rueda_data_column {
  * - "format": {"type": "examples", "features": [{"name": "…", "dtype": "float32", "length": 1, "missing": 0}, …],
  *   "check_data": true}, {"type": "libsvm", "one_based": …, "fields": …, "query_ids": …}, {"type": "csv", "columns":
  *   [{"name": "…", "dtype": "…", "missing": "nan"}, …], "separator": ",", "header": …, "quotes": …}, {"type":
- *   "tfrecords", "check_data": …} or {"type": "lines"}.
+ *   "tfrecords", "check_data": …} or {"type": "lines"}. The texts "nan", "inf" and "-inf" of "missing" stand for
+ * numbers that JSON does not have.
  * - "start": the text "position" of rueda_data_describe.
  *
  * The caller must pass `pipeline` to rueda_data_close.

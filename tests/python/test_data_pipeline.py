@@ -128,6 +128,22 @@ class Formats(WithFiles):
         np.testing.assert_array_equal(batch["age"], np.array([np.nan, 2.5]), strict=True)
         self.assertEqual(batch["name"].texts(), [b"a;b", b"c"])
 
+    def test_missing_numbers_may_be_infinite(self):
+        path = self.write("a.csv", "x,y,z\n,,\n")
+        inf = float("inf")
+        columns = [
+            data.CsvColumn("x", "float32", inf),
+            data.CsvColumn("y", "float64", -inf),
+            data.CsvColumn("z", missing=0.5),
+        ]
+        batch = self.one(path, data.Csv(columns))
+        self.assertEqual([batch[name].tolist() for name in "xyz"], [[inf], [-inf], [0.5]])
+
+    def test_integers_of_numpy(self):
+        path = self.write("a.txt", "one\ntwo\nthree\n")
+        pipeline = data.Pipeline(path, data.Lines(), np.int64(2), seed=np.uint64(2**63 + 1), epochs=np.int8(1))
+        self.assertEqual([len(batch["line"]) for batch in pipeline], [2, 1])
+
     def test_lines(self):
         self.assertEqual(self.one(self.write("a.txt", "one\n\ntwo"), data.Lines())["line"].texts(), [b"one", b"two"])
 
@@ -177,8 +193,14 @@ class Order(WithFiles):
             self.assertEqual([one + other for one, other in zip(*parts)], labels[taken:])
         with self.assertRaisesRegex(rueda.InvalidArgument, "seed"):
             self.pipeline(seed=4).load_state_dict(states[0])
+        pipeline = self.pipeline()
         with self.assertRaisesRegex(rueda.InvalidArgument, "is not what state_dict"):
-            self.pipeline().load_state_dict({"epoch": 1})
+            pipeline.load_state_dict({"epoch": 1})
+        self.assertEqual(pipeline.state_dict(), self.pipeline().state_dict())  # it stays as it is
+        with self.assertRaises(rueda.InvalidArgument):
+            pipeline.load_state_dict({"position": "nowhere"})
+        with self.assertRaisesRegex(rueda.InvalidArgument, "the pipeline was closed"):
+            pipeline.state_dict()
 
     def test_loops_are_epochs(self):
         pipeline = self.pipeline(drop_remainder=True)
@@ -255,9 +277,10 @@ class Errors(WithFiles):
             ({"source": self.folder / "no*"}, "no\\*"),
             ({"format": "csv"}, "format is 'csv'; expected Examples"),
             ({"batch": 0}, "batch"),
-            ({"batch": 2.5}, "'batch' is not a number"),
+            ({"batch": 2.5}, "batch is 2.5; expected a whole number"),
             ({"seed": -1}, "'seed' is not a number"),
-            ({"shuffle": object()}, "an argument has a wrong type"),
+            ({"shuffle": "10"}, "shuffle is '10'; expected a whole number"),
+            ({"drop_remainder": object()}, "an argument has a wrong type"),
             ({"rank": 2, "size": 2}, "rank"),
             ({"source": data.files(path, compression="rar")}, "'compression' is 'rar'"),
             ({"format": data.Csv([], separator=", ")}, "'separator' is not one byte"),

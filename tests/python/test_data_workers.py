@@ -2,29 +2,36 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Tests rueda.data.workers(): values, order, memory, deaths, errors, and that nothing is left behind."""
 
+import collections
 import contextlib
+import errno
 import functools
 import gc
 import inspect
 import io
+import itertools
+import multiprocessing
 import os
 import pathlib
 import random
 import re
+import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
+import types
 import unittest
 from unittest import mock
 
 import numpy as np
 import rueda
 import rueda.data
-from rueda.data import _process, _slots
+from rueda.data import _channel, _process, _slots, _worker, _workers
 
 # Most tests fork, because that is fast. Some use the default, spawn.
 fork = functools.partial(rueda.data.workers, start_method="fork")
@@ -135,6 +142,38 @@ def changing_sizes(worker, seed):
         yield {"number": np.array([number]), "values": array}
 
 
+def raising(worker, error):
+    yield {"number": np.zeros(1)}
+    raise error
+
+
+def long_traceback(worker):
+    raise ValueError("x" * 100_000 + " is the end")
+    yield
+
+
+def same_array_again(worker):
+    array = worker.empty(10)
+    for number in range(3):
+        array[...] = number
+        yield {"number": array}
+
+
+def use_of_memory(pid="self"):
+    """Returns the numbers of a process's mappings of batches and of its descriptors."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    return maps.count("memfd:rueda-batch"), len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def telling_its_memory(worker, total, sizes, in_place):
+    chance = random.Random(7)
+    for number in range(total):
+        size = chance.randint(*sizes)
+        array = worker.empty(size) if in_place else np.empty(size, "float32")
+        array[...] = number
+        yield {"values": array, "number": np.array([number]), "memory": np.array(use_of_memory())}
+
+
 class Values(unittest.TestCase):
     def test_the_order_is_fixed_and_every_batch_comes_once(self):
         for count, total in ((1, 5), (3, 10), (3, 2)):
@@ -202,8 +241,15 @@ class Values(unittest.TestCase):
         with fork(numbers, 2, args=(8,)) as batches:
             with self.assertRaisesRegex(rueda.InvalidArgument, "of 3 workers; this pipeline has 2"):
                 batches.load_state_dict(states[0])
-            with self.assertRaisesRegex(rueda.InvalidArgument, "is not what state_dict"):
-                batches.load_state_dict({"epoch": 1})
+            for state in (
+                {"epoch": 1},
+                {"epoch": -1, "taken": [0, 0], "turn": 0},
+                {"epoch": 0, "taken": [0, -1], "turn": 0},
+                {"epoch": 0, "taken": [0, 1.5], "turn": 0},
+            ):
+                with self.subTest(state=state), self.assertRaisesRegex(rueda.InvalidArgument, "is not what state_dict"):
+                    batches.load_state_dict(state)
+            self.assertEqual(numbers_of(batches), list(range(8)))
 
     def test_the_summary_names_the_slowest_part(self):
         with fork(slow, 2, args=(0.3,)) as batches:
@@ -229,6 +275,31 @@ class Values(unittest.TestCase):
                 time.sleep(0.05)
             self.assertGreater(batches.statistics().workers_waited, 0.1)
 
+    def test_the_wait_for_the_end_of_an_epoch_counts(self):
+        with fork(numbers, 2, args=(3,), epochs=2) as batches:
+            ticks = itertools.count()
+            clock = types.SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=time.monotonic)
+            with mock.patch.object(_workers, "time", clock):
+                self.assertEqual(numbers_of(batches) + numbers_of(batches), [0, 1, 2] * 2)
+            counts = batches.statistics()
+        # Each call asks for the time at its begin and at its end. There are six batches, of which the first does not count, and
+        # two ends of epochs.
+        self.assertEqual((counts.first_batch, counts.consumer_waited, counts.seconds), (1, 7, 14))
+
+    def test_a_default_timeout_of_sockets_changes_nothing(self):
+        before = socket.getdefaulttimeout()
+        socket.setdefaulttimeout(0.01)
+        try:
+            batches = fork(numbers, 1, args=(6,), prefetch=1)
+        finally:
+            socket.setdefaulttimeout(before)
+        with batches:
+            seen = []
+            for batch in batches:
+                time.sleep(0.1)  # the worker waits for longer than the timeout
+                seen.append(int(batch["number"][0]))
+        self.assertEqual(seen, list(range(6)))
+
 
 class Memory(unittest.TestCase):
     def test_arrays_stay_valid_as_long_as_they_live(self):
@@ -249,10 +320,92 @@ class Memory(unittest.TestCase):
             self.assertEqual([int(view[0]) for view in views], list(range(0, 40, 5)))
 
     def test_memory_is_used_again(self):
-        with fork(numbers, 1, args=(200, 1000)) as batches:
-            slots = max(len(batches._processes[0]._slots) for _ in batches)
-            # Two batches ahead, up to two that the trainer has, and three that are free.
-            self.assertLessEqual(slots, 8)
+        for sizes in ((1000, 1000), (1000, 200_000)):
+            for in_place in (False, True):
+                with (
+                    self.subTest(sizes=sizes, in_place=in_place),
+                    fork(telling_its_memory, 1, args=(300, sizes, in_place)) as batches,
+                ):
+                    mappings, files = use_of_memory()
+                    ours, theirs = [], []
+                    for number, batch in enumerate(batches):
+                        self.assertEqual(float(batch["values"][-1]), number)
+                        ours.append(use_of_memory())
+                        theirs.append(batch["memory"].tolist())
+                    # Two batches ahead, up to two that the trainer has, three that are free, and the one that is being made.
+                    self.assertLessEqual(max(one[0] for one in ours) - mappings, 9)
+                    self.assertLessEqual(max(one[0] for one in theirs) - mappings, 9)
+                    self.assertLessEqual(max(one[1] for one in ours) - files, 2)
+                    self.assertLessEqual(max(one[1] for one in theirs) - min(one[1] for one in theirs), 4)
+
+    def test_a_kept_batch_costs_no_descriptor(self):
+        gc.collect()
+        before = use_of_memory()
+        kept = []
+        with fork(telling_its_memory, 1, args=(100, (10, 10), False)) as batches:
+            for batch in batches:
+                kept.append(batch)
+            after = use_of_memory()
+        self.assertGreaterEqual(after[0] - before[0], 100)
+        self.assertLess(after[1] - before[1], 10)
+        self.assertGreaterEqual(int(kept[-1]["memory"][0]), 97)
+        self.assertLess(int(kept[-1]["memory"][1] - kept[0]["memory"][1]), 10)
+        self.assertEqual(numbers_of(kept), list(range(100)))
+        kept.clear()
+        del batch
+        gc.collect()
+        self.assertEqual(use_of_memory(), before)
+
+    def test_slots_fit_batches_of_different_sizes(self):
+        chance = random.Random(3)
+        packer = _slots.Packer()
+        held = collections.deque()
+        for _ in range(300):
+            held.append(packer.pack({"x": np.zeros(chance.randint(1000, 100_000), "int8")})[0].number)
+            if len(held) > 3:
+                packer.release(held.popleft(), 3)
+        self.assertLess(packer._next_number, 40)
+
+    def test_one_large_batch_does_not_stay_the_measure(self):
+        packer = _slots.Packer()
+        capacities = []
+        for number in range(60):
+            slot, _, _ = packer.pack({"x": np.zeros(1_000_000 if number == 5 else 1000, "int8")})
+            capacities.append(slot.capacity)
+            packer.release(slot.number, 3)
+        self.assertEqual(capacities[4], 4096)
+        self.assertGreater(capacities[5], 1_000_000)
+        self.assertEqual(set(capacities[30:]), {4096})
+        self.assertEqual([slot.capacity for slot in packer._free], [4096])
+
+    def test_an_array_of_an_earlier_batch_is_refused(self):
+        with (
+            fork(same_array_again, 1) as batches,
+            self.assertRaisesRegex(rueda.data.WorkerFailed, "array 'number' .* was made for an earlier batch"),
+        ):
+            list(batches)
+        packer = _slots.Packer()
+        packer.pack({"x": np.zeros(3000, "int8")})  # so that both arrays fit into the slot
+        first, second = packer.empty(1000, "int8"), packer.empty(1000, "int8")
+        slot = packer.pack({"x": first})[0]
+        for array in (first, first[5:], second, second[::2]):
+            with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
+                packer.pack({"x": array})
+        packer.empty(10, "int8")  # opens another slot
+        with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
+            packer.pack({"x": first})
+        packer.pack({})  # hands the other slot over
+        packer.release(slot.number, 3)
+        self.assertTrue(np.shares_memory(packer.empty(10, "int8"), first))  # the slot is open again, for another array
+        with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
+            packer.pack({"x": second})
+        packer.pack({"x": second.copy(), "y": second[:0]})
+        packer.drop()
+        for _ in range(20):
+            packer.release(packer.pack({"x": np.zeros(1_000_000, "int8")})[0].number, 3)
+        self.assertNotIn(slot, packer._free)  # it is too small now, and the array is all that is left of it
+        with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
+            packer.pack({"x": first})
 
     def test_a_batch_may_be_larger_than_the_one_before(self):
         for seed in range(3):
@@ -284,7 +437,7 @@ class Memory(unittest.TestCase):
         first, second = packer.empty(1000, "float64"), packer.empty((2, 5), "int8")
         first[...], second[...] = 1, 2
         slot, place, length = packer.pack({"x": first, "y": second, "z": np.full(3, 3)})
-        self.assertEqual((slot.offset_of(first), slot.offset_of(second)), (0, 8000))
+        self.assertTrue(np.shares_memory(slot.memory, first) and np.shares_memory(slot.memory, second))
         first[0] = 5  # visible to the consumer only if the array is the slot's memory
         released = []
         mapped = _slots.MappedSlot(7, os.dup(slot.descriptor), slot.capacity)
@@ -297,6 +450,64 @@ class Memory(unittest.TestCase):
         views.clear()
         self.assertEqual(released, [7])
         self.assertEqual(packer.release(slot.number, 2), [])
+
+    def test_parts_of_an_array_of_empty_are_not_copied(self):
+        packer = _slots.Packer()
+        packer.pack({"x": np.zeros(1000)})
+        whole = packer.empty((2, 10), "float64")
+        whole[...] = np.arange(20).reshape(2, 10)
+        slot, place, length = packer.pack({"first": whole[0], "second": whole[1], "column": whole[:, 3]})
+        whole[1, 4] = -1
+        mapped = _slots.MappedSlot(0, os.dup(slot.descriptor), slot.capacity)
+        views = mapped.views(place, length, mock.Mock())
+        self.assertEqual((views["first"].tolist(), views["column"].tolist()), (list(range(10)), [3, 13]))
+        self.assertEqual(views["second"].tolist(), [10, 11, 12, 13, -1, 15, 16, 17, 18, 19])
+
+    def test_a_forked_child_cannot_use_the_workers(self):
+        with fork(numbers, 1, args=(30,)) as batches:
+            state = batches.state_dict()
+            next(iter(batches))
+            for use in (lambda: batches.load_state_dict(state), lambda: next(iter(batches))):
+                child = os.fork()
+                if child == 0:
+                    try:
+                        use()
+                        os._exit(1)
+                    except rueda.InvalidArgument as error:
+                        os._exit(0 if "belong to the process that made them" in str(error) else 2)
+                    finally:
+                        os._exit(3)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+            self.assertEqual(numbers_of(batches), list(range(1, 30)))
+
+    def test_too_many_open_files(self):
+        with fork(numbers, 1, args=(30,)) as batches:
+            poll = select.poll()
+            poll.register(batches._processes[0].connection, select.POLLIN)
+            poll.poll()  # the first batch is there
+            free = os.open("/dev/null", os.O_RDONLY)
+            os.close(free)
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+            try:
+                with self.assertRaisesRegex(rueda.ResourceExhausted, "ulimit -n"):
+                    next(iter(batches))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            with self.assertRaisesRegex(rueda.ResourceExhausted, "ulimit -n"):
+                next(iter(batches))
+            self.assertEqual(batches._processes, [])
+
+    def test_a_slot_that_cannot_be_mapped(self):
+        with fork(numbers, 1, args=(30,)) as batches:
+            refused = mock.Mock(side_effect=OSError(errno.ENOMEM, "Cannot allocate memory"))
+            for _ in range(2):
+                with (
+                    mock.patch.object(_slots, "SharedMapping", refused),
+                    self.assertRaisesRegex(rueda.ResourceExhausted, "mapping 4096 bytes .* Cannot allocate memory"),
+                ):
+                    next(iter(batches))
+            self.assertEqual(refused.call_count, 1)
 
 
 class Failures(unittest.TestCase):
@@ -312,6 +523,43 @@ class Failures(unittest.TestCase):
         self.assertIn("in failing", text)
         with self.assertRaises(rueda.data.WorkerFailed):
             next(loop)
+
+    def test_a_broken_connection_of_the_generator_is_its_failure(self):
+        for error in (
+            ConnectionResetError("the database has gone"),
+            BrokenPipeError(errno.EPIPE, "the database has gone"),
+            TimeoutError("the database has gone"),
+        ):
+            with (
+                self.subTest(error=error),
+                fork(raising, 1, args=(error,)) as batches,
+                self.assertRaisesRegex(
+                    rueda.data.WorkerFailed, rf"(?s)failed: {type(error).__name__}: .*the database has gone.*in raising"
+                ),
+            ):
+                list(batches)
+
+    def test_errors_of_the_socket(self):
+        for number, expected in (
+            (errno.EPIPE, _worker.ConsumerGone),
+            (errno.ECONNRESET, _worker.ConsumerGone),
+            (errno.ETOOMANYREFS, OSError),
+        ):
+            connection = mock.Mock()
+            connection.sendmsg.side_effect = connection.recv.side_effect = OSError(number, "refused")
+            outlet = _worker._Outlet(connection, 1)
+            for use in (outlet.finish, lambda outlet=outlet: outlet._receive(True)):
+                with self.subTest(number=number), self.assertRaises(expected):
+                    use()
+
+    def test_a_long_traceback_keeps_its_end(self):
+        with fork(long_traceback, 1) as batches, self.assertRaises(rueda.data.WorkerFailed) as caught:
+            list(batches)
+        text = str(caught.exception)
+        self.assertIn("in long_traceback", text)
+        self.assertRegex(text, r"\n\[\.\.\.\]\nx+ is the end")
+        self.assertEqual(len(_channel._shortened(b"x" * 100_000)), 60_000)
+        self.assertEqual(_channel._shortened(b"x" * 60_000), b"x" * 60_000)
 
     def test_batches_that_cannot_be_handed_over(self):
         for kind, text in (
@@ -384,6 +632,91 @@ class Failures(unittest.TestCase):
             list(batches)
         self.assertEqual(len(logged.output), 3)
 
+    def test_a_replacement_that_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = (pathlib.Path(folder) / "died", False)
+            with fork(dying_once, 2, args=arguments, on_death="replace") as batches:
+                refused = mock.Mock(side_effect=rueda.ResourceExhausted("there are too many processes"))
+                seen = []
+                with (
+                    self.assertLogs("rueda.data", "WARNING"),
+                    mock.patch.object(_workers, "WorkerProcess", refused),
+                    self.assertRaisesRegex(
+                        rueda.data.WorkerDied, "signal 9 .*; replacing it failed: there are too many processes"
+                    ),
+                ):
+                    for batch in batches:
+                        seen.append(int(batch["number"][0]))
+                self.assertEqual(seen, [100 * index + number for number in range(6) for index in range(2)] + [6])
+                with self.assertRaises(rueda.data.WorkerDied):
+                    next(iter(batches))
+                self.assertEqual(refused.call_count, 1)
+
+    def test_a_replacement_that_is_interrupted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = (pathlib.Path(folder) / "died", False)
+            with fork(dying_once, 2, args=arguments, on_death="replace") as batches:
+                attempts = mock.Mock(wraps=_workers.WorkerProcess, side_effect=[KeyboardInterrupt, mock.DEFAULT])
+                seen, interrupts = [], 0
+                with self.assertLogs("rueda.data", "WARNING"), mock.patch.object(_workers, "WorkerProcess", attempts):
+                    while batches.state_dict()["epoch"] == 0:
+                        try:
+                            seen += numbers_of(itertools.islice(batches, 1))
+                        except KeyboardInterrupt:
+                            interrupts += 1
+                self.assertEqual(seen, [100 * index + number for number in range(10) for index in range(2)])
+                self.assertEqual((interrupts, attempts.call_count), (1, 2))
+
+    def test_the_exit_code_was_taken_by_another_part(self):
+        batches = fork(numbers, 2, args=(100,))
+        process = batches._processes[0]
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitpid(process.pid, 0)
+        with self.assertRaisesRegex(rueda.data.WorkerDied, "ended, and its exit code is not known"):
+            list(batches)
+        batches = fork(slow, 2, args=(1000,))
+        for process in batches._processes:
+            os.kill(process.pid, signal.SIGKILL)
+            os.waitpid(process.pid, 0)
+        batches.close()
+
+    def test_all_processes_are_ended_after_an_exception(self):
+        for error in (ValueError("broken"), KeyboardInterrupt()):
+            batches = fork(slow, 2, args=(1000,))
+            first, second = batches._processes
+            real = first.end_by
+
+            def end_by(deadline, real=real, error=error):
+                real(deadline)
+                raise error
+
+            with self.subTest(error=error), mock.patch.object(first, "end_by", end_by):
+                with self.assertRaises(type(error)):
+                    batches.close()
+                self.assertFalse(os.path.exists(f"/proc/{second.pid}"))
+                second.end_by(0)  # does nothing
+                batches.close()
+
+    def test_the_start_is_refused(self):
+        here = multiprocessing.current_process()
+        with (
+            mock.patch.object(here, "_inheriting", True, create=True),
+            self.assertRaisesRegex(rueda.InvalidArgument, 'imports the script.*if __name__ == "__main__":'),
+        ):
+            rueda.data.workers(numbers)
+        with (
+            mock.patch.dict(here._config, daemon=True),
+            self.assertRaisesRegex(
+                rueda.InvalidArgument, "0 failed: AssertionError: daemonic processes are not allowed"
+            ),
+        ):
+            rueda.data.workers(numbers)
+        with (
+            mock.patch.object(socket, "socketpair", side_effect=OSError(errno.EMFILE, "Too many open files")),
+            self.assertRaisesRegex(rueda.ResourceExhausted, "starting data worker 0 failed: .*Too many open files"),
+        ):
+            rueda.data.workers(numbers)
+
     def test_arguments(self):
         for arguments, text in (
             ({"count": 0}, "count is 0; expected a whole number of at least 1"),
@@ -405,8 +738,9 @@ class Failures(unittest.TestCase):
         kept = next(iter(batches))
         batches.close()
         batches.close()
-        with self.assertRaisesRegex(rueda.InvalidArgument, "were closed"):
-            next(iter(batches))
+        for use in (lambda: next(iter(batches)), lambda: batches.load_state_dict(batches.state_dict())):
+            with self.assertRaisesRegex(rueda.InvalidArgument, "were closed"):
+                use()
         self.assertEqual(kept["number"].tolist(), [0] * 5)
 
     def test_a_worker_is_no_rank(self):
@@ -461,7 +795,6 @@ def processes_of(session):
 
 class NothingIsLeft(unittest.TestCase):
     def run_consumer(self, *arguments):
-        shared = set(os.listdir("/dev/shm"))
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder) / "consumer.py"
             script.write_text(CONSUMER)
@@ -476,16 +809,19 @@ class NothingIsLeft(unittest.TestCase):
             consumer.wait(LIMIT)
             child, *workers = map(int, output.split())
             deadline = time.monotonic() + LIMIT
-            while (left := set(processes_of(consumer.pid)) - {child}) and time.monotonic() < deadline:
+            # The fork server of multiprocessing lives as long as the child, which has a copy of its pipe.
+            while (left := set(processes_of(consumer.pid)) & set(workers)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             if child > 0:
                 os.kill(child, signal.SIGKILL)
+            while not left and processes_of(consumer.pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            left |= set(processes_of(consumer.pid))
             errors = consumer.stderr.read()
             consumer.stdout.close()
             consumer.stderr.close()
         self.assertEqual(left, set(), errors)
         self.assertEqual(len(workers), 2)
-        self.assertEqual({name for name in os.listdir("/dev/shm") if "rueda" in name} - shared, set())
         return consumer.returncode, errors
 
     def test_the_consumer_is_killed(self):
@@ -494,7 +830,9 @@ class NothingIsLeft(unittest.TestCase):
                 self.assertEqual(self.run_consumer(method, busy, "kill")[0], -signal.SIGKILL)
 
     def test_the_consumer_is_killed_and_a_child_has_its_sockets(self):
-        self.assertEqual(self.run_consumer("fork", "ready", "forked")[0], -signal.SIGKILL)
+        for method, busy in (("fork", "ready"), ("forkserver", "busy")):
+            with self.subTest(method=method):
+                self.assertEqual(self.run_consumer(method, busy, "forked")[0], -signal.SIGKILL)
 
     def test_the_consumer_ends_without_close(self):
         self.assertEqual(self.run_consumer("fork", "ready", "exit"), (0, ""))

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import array
 import enum
+import os
 import socket
 import struct
 import threading
 from collections import deque
 from typing import NamedTuple
+
+from rueda.errors import ResourceExhausted
 
 
 class Kind(enum.IntEnum):
@@ -43,13 +46,23 @@ class Report(NamedTuple):
 _REPORT = struct.Struct("=IIQQQddd")
 #: The text of an exception is cut to this number of bytes, because the system limits the size of a message.
 _LONGEST_TEXT = 60_000
+#: The begin of a longer text. The rest is its end, because a traceback ends with the innermost function and the exception.
+_BEGIN_OF_TEXT = 5_000
+_OMISSION = b"\n[...]\n"
 #: An acknowledgement has at most this number of slots.
 _MOST_SLOTS = 256
 
 
+def _shortened(text: bytes) -> bytes:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    end = _LONGEST_TEXT - _BEGIN_OF_TEXT - len(_OMISSION)
+    return text[:_BEGIN_OF_TEXT] + _OMISSION + text[-end:]
+
+
 def send_report(connection: socket.socket, report: Report, descriptor: int | None = None, text: str = "") -> None:
     """Sends a report, and waits while the socket is full. The consumer wakes this process when it reads."""
-    data = _REPORT.pack(*report) + text.encode(errors="replace")[:_LONGEST_TEXT]
+    data = _REPORT.pack(*report) + _shortened(text.encode(errors="replace"))
     rights = []
     if descriptor is not None:
         rights.append((socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor])))
@@ -58,15 +71,22 @@ def send_report(connection: socket.socket, report: Report, descriptor: int | Non
 
 def receive_report(connection: socket.socket) -> tuple[Report, int | None, str] | None:
     """Returns a report, its file descriptor, and its text. Returns None if the other process has closed the socket.
-    Raises BlockingIOError if there is no report yet.
+    Raises BlockingIOError if there is no report yet, and ResourceExhausted if this process cannot have its descriptor.
     """
     room = socket.CMSG_SPACE(array.array("i", [0]).itemsize)
-    data, rights, _, _ = connection.recvmsg(_REPORT.size + _LONGEST_TEXT, room, socket.MSG_CMSG_CLOEXEC)
+    data, rights, flags, _ = connection.recvmsg(_REPORT.size + _LONGEST_TEXT, room, socket.MSG_CMSG_CLOEXEC)
     if not data:
         return None
     numbers = array.array("i")
     for _level, _kind, received in rights:
         numbers.frombytes(received)
+    if flags & socket.MSG_CTRUNC:
+        for number in numbers:
+            os.close(number)
+        raise ResourceExhausted(
+            "receiving a batch of a data worker: this process has too many open files, so the system dropped the descriptor of the "
+            "batch; close files, or raise the limit (ulimit -n)"
+        )
     kind, *fields = _REPORT.unpack_from(data)
     report = Report(Kind(kind), *fields)
     return report, numbers[0] if numbers else None, data[_REPORT.size :].decode(errors="replace")

@@ -60,7 +60,8 @@ def sagemaker_channel(channel: str, compression: str = "automatic") -> Source:
 
 
 def _missing(value: float | None) -> float | str | None:
-    return "nan" if value is not None and math.isnan(value) else value  # JSON has no NaN
+    # JSON has no NaN and no infinity, so texts stand for them.
+    return value if value is None or math.isfinite(value) else repr(float(value))
 
 
 @dataclasses.dataclass(frozen=True)

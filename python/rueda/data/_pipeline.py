@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -87,6 +88,14 @@ def _view(owner: object, address: int, size: int, dtype: npt.DTypeLike) -> npt.N
 _DTYPES = {kind.value: np.dtype(kind.name) for kind in (DType.float32, DType.float64, DType.int64, DType.uint8)}
 
 
+def _whole(name: str, number: Any) -> int:
+    """Returns the number as an int: JSON knows no integers of NumPy."""
+    try:
+        return operator.index(number)
+    except TypeError as error:
+        raise InvalidArgument(f"Pipeline: {name} is {number!r}; expected a whole number") from error
+
+
 class Pipeline:
     """Reads files, shuffles their samples, gives this rank its share, and hands out batches of NumPy arrays. Threads of the
     library read and parse ahead, without the GIL.
@@ -157,20 +166,23 @@ class Pipeline:
             source = files(*source)
         if not isinstance(format, Format):
             raise InvalidArgument(f"Pipeline: format is {format!r}; expected Examples, Libsvm, Csv, Tfrecords or Lines")
-        self._options: dict[str, Any] = {
-            "sources": [source.description],
-            "format": format._options(),
+        numbers = {
             "batch": batch,
             "rank": rank,
             "size": size,
             "shuffle": shuffle,
             "seed": seed,
             "epochs": epochs,
-            "drop_remainder": drop_remainder,
             "lanes": lanes,
             "malformed_limit": malformed_limit,
             "threads": threads,
             "prefetch": prefetch,
+        }
+        self._options: dict[str, Any] = {
+            "sources": [source.description],
+            "format": format._options(),
+            "drop_remainder": drop_remainder,
+            **{name: _whole(name, number) for name, number in numbers.items()},
         }
         self._owner = os.getpid()
         self._pipeline: object | None = None
@@ -238,8 +250,9 @@ class Pipeline:
         """Goes on at the place of a state_dict(), instead of where the pipeline stands. The source is opened anew.
 
         Raises:
-            InvalidArgument: an option that determines the order differs from those of the pipeline that the state is from, or
-                the state is no state. In the first case, the pipeline is closed.
+            InvalidArgument: the state is not a dict with a position, and the pipeline stays as it is; or an option that determines
+                the order differs from those of the pipeline that the state is from, the position cannot be used, or the source
+                cannot be opened any more. In these cases, the pipeline is closed.
 
         Example::
 

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+import multiprocessing.process
 import multiprocessing.util
 import os
+import pickle
 import select
 import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.context import BaseContext
 from typing import Any, NamedTuple
 
@@ -22,7 +25,7 @@ import numpy.typing as npt
 from rueda.data._channel import Acknowledgements, Kind, Report, receive_report
 from rueda.data._slots import MappedSlot
 from rueda.data._worker import GRACE, Batch, run_worker
-from rueda.errors import InvalidArgument, ResourceExhausted
+from rueda.errors import InvalidArgument, ResourceExhausted, RuedaError
 
 #: rueda.init() refuses to join a job in a process whose name begins with this text.
 NAME = "rueda-data-worker"
@@ -61,9 +64,17 @@ class WorkerProcess:
         self.batches = first_batch  # of this epoch that arrived, also from the process that this one replaces
         self.handed_over = 0  # batches of this process that arrived
         self.finished = False
+        self.ended = False  # the process has ended, and all its reports have arrived
+        self._how: tuple[str, int | None, int | None] | None = None  # it ended
+        self._reaped = False
         self._slots: dict[int, MappedSlot] = {}
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise _refusal(index, error) from error
+        # The program may have called socket.setdefaulttimeout().
         ours.setblocking(False)
+        theirs.settimeout(None)
         self.connection = ours
         # A process that multiprocessing forks gets a copy of the socket. If it kept it, the worker would not notice that the
         # consumer has ended.
@@ -78,21 +89,18 @@ class WorkerProcess:
             epoch,
             first_batch,
             task.ahead,
+            os.getpid(),
         )
         try:
             self._process = context.Process(  # type: ignore[attr-defined]
                 target=run_worker, args=arguments, name=f"{NAME}-{index}", daemon=False
             )
             self._process.start()
-        except OSError as error:
+        except BaseException as error:
             ours.close()
-            raise ResourceExhausted(f"starting data worker {index} failed: {error}") from error
-        except Exception as error:  # pickle raises many types
-            ours.close()
-            raise InvalidArgument(
-                f"starting data worker {index}: pickle cannot send make_generator or args to a new process: {error}; define "
-                "functions and classes at the top level of a module, or use start_method='fork'"
-            ) from error
+            if not isinstance(error, Exception):
+                raise
+            raise _refusal(index, error) from error
         finally:
             theirs.close()
         self.pid: int = self._process.pid
@@ -110,10 +118,10 @@ class WorkerProcess:
     def _end(self) -> int:
         return self._process.sentinel if self._death is None else self._death
 
-    def receive(self, into: deque[Arrived]) -> bool:
-        """Takes the reports that have arrived. Returns True if the process has ended and has sent no more."""
+    def receive(self, into: deque[Arrived]) -> None:
+        """Takes the reports that have arrived, and notes whether the process has ended."""
         if not self._open:
-            return False
+            return
         self.acknowledgements.flush()
         poll = select.poll()
         poll.register(self._end(), select.POLLIN)
@@ -130,8 +138,8 @@ class WorkerProcess:
                 break
             self._note(*received, into)
         if ended:
+            self.ended = True
             self._close_connection()
-        return ended
 
     def _note(self, report: Report, descriptor: int | None, text: str, into: deque[Arrived]) -> None:
         slot = None
@@ -153,7 +161,14 @@ class WorkerProcess:
 
     def how_it_ended(self) -> tuple[str, int | None, int | None]:
         """Returns a text, the signal and the exit code of a process that has ended."""
-        self._process.join(GRACE + 1)
+        if self._how is None:
+            self._how = self._find_how_it_ended()
+        return self._how
+
+    def _find_how_it_ended(self) -> tuple[str, int | None, int | None]:
+        self._wait_for_the_end(time.monotonic() + GRACE + 1)
+        if self._process.exitcode is None:
+            self._process.join(GRACE + 1)  # a fork server needs a moment to pass the code on
         code = self._process.exitcode
         if code is None:
             return "ended, and its exit code is not known", None, None
@@ -166,9 +181,6 @@ class WorkerProcess:
     def _close_connection(self) -> None:
         self._open = False
         self.connection.close()
-        if self._death is not None:
-            os.close(self._death)
-            self._death = None
 
     def shut(self) -> None:
         """Tells the process to end."""
@@ -180,12 +192,60 @@ class WorkerProcess:
             self._close_connection()
 
     def end_by(self, deadline: float) -> None:
-        """Waits until the process has ended, and kills it at the deadline."""
-        self._process.join(max(0.0, deadline - time.monotonic()))
-        if self._process.exitcode is None:
-            self._process.kill()
+        """Waits until the process has ended, and kills it at the deadline. If something interrupts the wait (Ctrl-C), kills it at
+        once. A second call does nothing.
+        """
+        if self._reaped:
+            return
+        try:
+            self._wait_for_the_end(deadline)
+        finally:
+            self._kill()
             self._process.join()
-        self._process.close()
+            self._reaped = True
+            if self._death is not None:
+                os.close(self._death)
+                self._death = None
+            # If another part of the program has collected the exit code, the process seems to run.
+            with contextlib.suppress(ValueError):
+                self._process.close()
+
+    def _wait_for_the_end(self, deadline: float) -> None:
+        left = max(0.0, deadline - time.monotonic())
+        if self._death is None:
+            self._process.join(left)
+        else:
+            poll = select.poll()
+            poll.register(self._death, select.POLLIN)
+            poll.poll(math.ceil(1000 * left))
+
+    def _kill(self) -> None:
+        """Kills the process, unless it has ended. The pidfd is safer than the pid: if another part of the program has waited for the
+        process, its pid may belong to a new process.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            if self._death is not None:
+                signal.pidfd_send_signal(self._death, signal.SIGKILL)
+            elif self._process.exitcode is None:
+                self._process.kill()
+
+
+def _refusal(index: int, error: Exception) -> RuedaError:
+    """Returns the error for a process that could not be started."""
+    starting = f"starting data worker {index}"
+    if isinstance(error, OSError):
+        return ResourceExhausted(f"{starting} failed: {error}")
+    if isinstance(error, RuntimeError) and getattr(multiprocessing.process.current_process(), "_inheriting", False):
+        return InvalidArgument(
+            f"{starting}: this process is itself starting, and imports the script. Put the part of the script that calls "
+            'rueda.data.workers() under `if __name__ == "__main__":`'
+        )
+    if isinstance(error, pickle.PicklingError | TypeError | AttributeError):
+        return InvalidArgument(
+            f"{starting}: pickle cannot send make_generator or args to a new process: {error}; define functions and classes at "
+            "the top level of a module, or use start_method='fork'"
+        )
+    return InvalidArgument(f"{starting} failed: {type(error).__name__}: {error}")
 
 
 def _forget_connection(process: WorkerProcess) -> None:
@@ -193,12 +253,27 @@ def _forget_connection(process: WorkerProcess) -> None:
 
 
 def end_all(processes: Sequence[WorkerProcess]) -> None:
-    """Ends the processes. They get a short time for the work that their generators do at the end."""
+    """Ends the processes. They get a short time for the work that their generators do at the end. All processes are ended, also
+    if an exception (for example of Ctrl-C) interrupts this; then they get no time, and the first exception is raised at the end.
+    """
+    failures: list[BaseException] = []
     for process in processes:
-        process.shut()
+        with _noting(failures):
+            process.shut()
     deadline = time.monotonic() + GRACE + 1
     for process in processes:
-        process.end_by(deadline)
+        with _noting(failures):
+            process.end_by(time.monotonic() if failures else deadline)
+    if failures:
+        raise failures[0]
+
+
+@contextlib.contextmanager
+def _noting(failures: list[BaseException]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        failures.append(error)
 
 
 def _death_descriptor(pid: int) -> int | None:

@@ -3,35 +3,46 @@
 """Slots: pieces of shared memory that hold one batch each.
 
 A worker makes its slots as memfds and sends their descriptors, so no name in a file system exists that could be left
-behind, and the size of /dev/shm is no limit. The kernel frees a slot when no process maps it any more.
+behind, and the size of /dev/shm is no limit. The worker closes a descriptor when it has sent it, and the consumer when it has
+mapped the slot. So a batch that the consumer keeps costs memory and a mapping, but no descriptor. The kernel frees a slot when no process maps it any more.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import mmap
 import os
+import weakref
+from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from rueda.data._mapping import SharedMapping
 from rueda.errors import InvalidArgument, ResourceExhausted
 
 #: Arrays begin at multiples of this number, as in the batches of the C++ pipeline: a cache line, and the widest vector.
 _ALIGNMENT = 64
 #: Large slots are a multiple of this size, which is a huge page of x86-64: the kernel then needs fewer page faults.
 _HUGE_PAGE = 2 << 20
+#: The usual size of a batch is that of the largest of this number of batches.
+_RECENT = 16
+#: A slot that is this many times as large as the usual batch is given up: one very large batch must not make all slots large.
+_TOO_LARGE = 4
 
 
 def _aligned(number: int, step: int = _ALIGNMENT) -> int:
     return -(-number // step) * step
 
 
-def _address_of(memory: mmap.mmap) -> int:
-    address: int = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
+def _capacity_for(size: int) -> int:
+    return _aligned(max(size, 1), _HUGE_PAGE if size >= _HUGE_PAGE else mmap.PAGESIZE)
+
+
+def _address_of(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
     return address
 
 
@@ -40,12 +51,19 @@ class Slot:
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
-        self.capacity = _aligned(max(size, 1), _HUGE_PAGE if size >= _HUGE_PAGE else mmap.PAGESIZE)
-        self.descriptor: int | None = os.memfd_create("rueda-batch", os.MFD_CLOEXEC)  # None: the consumer has it
-        os.ftruncate(self.descriptor, self.capacity)
-        self.memory = mmap.mmap(self.descriptor, self.capacity)
-        _prefer_huge_pages(self.memory)
-        self.address = _address_of(self.memory)
+        self.capacity = _capacity_for(size)
+        self.descriptor: int | None = None  # None: the consumer has it
+        try:
+            self.descriptor = os.memfd_create("rueda-batch", os.MFD_CLOEXEC)
+            os.ftruncate(self.descriptor, self.capacity)
+            self.mapping = SharedMapping(self.descriptor, self.capacity)
+        except OSError as error:
+            self.close_descriptor()
+            raise ResourceExhausted(
+                f"making {self.capacity} bytes of shared memory for a batch failed: {error}"
+            ) from error
+        self.mapping.prefer_huge_pages()
+        self.memory = self.mapping.array()
 
     def close_descriptor(self) -> None:
         if self.descriptor is not None:
@@ -56,17 +74,15 @@ class Slot:
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, self.memory, offset)
         return array
 
-    def offset_of(self, array: npt.NDArray[Any]) -> int | None:
-        """Returns where the array lies in this slot. Returns None if it does not, or is not contiguous."""
-        offset: int = array.__array_interface__["data"][0] - self.address
-        inside = offset >= 0 and offset + array.nbytes <= self.capacity
-        return offset if inside and array.flags.c_contiguous else None
+    def write(self, data: bytes, offset: int) -> None:
+        self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
 
-def _prefer_huge_pages(memory: mmap.mmap) -> None:
-    # A system without huge pages for shared memory uses small ones.
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+class _Given(NamedTuple):
+    """The addresses of an array that empty() returned."""
+
+    begin: int
+    end: int
 
 
 class Packer:
@@ -76,19 +92,24 @@ class Packer:
         self._free: list[Slot] = []
         self._handed_over: dict[int, Slot] = {}
         self._next_number = 0
-        self._usual_size = 0  # of the largest batch
+        self._recent: deque[int] = deque(maxlen=_RECENT)  # the sizes of the last batches
         self._open: Slot | None = None  # the slot of the next batch, if empty() was called
         self._used = 0  # bytes of the open slot
+        self._given: list[_Given] = []  # the arrays in the open slot
+        # All memory of slots that still exists, also of slots that were given up but of which the generator keeps an array.
+        self._mappings: weakref.WeakSet[SharedMapping] = weakref.WeakSet()
 
     def empty(self, shape: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Returns an array in the slot of the next batch; or, if it does not fit, in private memory."""
         kind = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         if self._open is None:
-            self._open, self._used = self._free_slot(max(size, self._usual_size)), 0
+            self._open = self._free_slot(max(size, self._usual_size()))
         if kind.hasobject or self._used + size > self._open.capacity:
             return np.empty(shape, kind)
         array = self._open.array(shape, kind, self._used)
+        address = self._open.mapping.address + self._used
+        self._given.append(_Given(address, address + size))
         self._used += _aligned(size)
         return array
 
@@ -97,7 +118,7 @@ class Packer:
         in the slot already are not copied.
         """
         arrays = {name: _array_of(name, value) for name, value in batch.items()}
-        slot, used, places = self._open, self._used, self._places(arrays, self._open)
+        slot, used, places = self._open, self._used, self._places(arrays)
         needed = used + sum(_aligned(arrays[name].nbytes) for name in arrays if name not in places)
         description = _describe(arrays, places, used)
         needed += len(description)
@@ -105,44 +126,74 @@ class Packer:
             used, places = 0, {}
             description = _describe(arrays, places, used)
             needed = sum(_aligned(array.nbytes) for array in arrays.values()) + len(description)
-            slot = self._free_slot(needed)
-        self._usual_size = max(self._usual_size, needed)
+            slot = self._free_slot(max(needed, self._usual_size()))
+        self._recent.append(needed)
         for name, array in arrays.items():
             if name not in places:
                 np.copyto(slot.array(array.shape, array.dtype, used), array, casting="no")
                 used += _aligned(array.nbytes)
-        slot.memory[used : used + len(description)] = description
-        if self._open is not None and self._open is not slot:
-            self._free.append(self._open)
-        self._open = None
+        slot.write(description, used)
+        if self._open is slot:
+            self._open = None
+        self.drop()
         self._handed_over[slot.number] = slot
         return slot, used, len(description)
 
-    @staticmethod
-    def _places(arrays: Mapping[str, npt.NDArray[Any]], slot: Slot | None) -> dict[str, int]:
+    def drop(self) -> None:
+        """Forgets the arrays of empty(): the batch for which they were made is not handed over, or lies in another slot."""
+        if self._open is not None:
+            # The consumer does not know a slot that still has its descriptor, so nobody has to be told that it is given up.
+            if self._open.descriptor is not None and self._open.capacity < self._usual_size():
+                self._open.close_descriptor()
+            else:
+                self._free.append(self._open)
+        self._open, self._used = None, 0
+        self._given.clear()
+
+    def _usual_size(self) -> int:
+        return max(self._recent, default=0)
+
+    def _places(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, int]:
+        """Returns where in the open slot the arrays lie that empty() made for this batch. Raises InvalidArgument for an array
+        of an earlier batch: the consumer may read and change that memory, and a later batch may be written to it.
+        """
         places: dict[str, int] = {}
-        if slot is not None:
-            for name, array in arrays.items():
-                place = slot.offset_of(array)
-                if place is not None:
-                    places[name] = place
+        for name, array in arrays.items():
+            if array.nbytes == 0:
+                continue  # it has no memory, so its address says nothing
+            address = _address_of(array)
+            given = next((one for one in self._given if one.begin <= address < one.end), None)
+            if self._open is not None and given is not None:
+                if array.flags.c_contiguous and address + array.nbytes <= given.end:  # otherwise it is copied
+                    places[name] = address - self._open.mapping.address
+            elif any(0 <= address - mapping.address < mapping.size for mapping in self._mappings):
+                raise InvalidArgument(
+                    f"handing over the array '{name}' of a batch: worker.empty() made it, and it was made for an earlier batch, "
+                    "which the trainer may still use; call worker.empty() for every batch, or yield a copy of the array"
+                )
         return places
 
     def _free_slot(self, size: int) -> Slot:
         for index, slot in enumerate(self._free):
             if slot.capacity >= size:
                 return self._free.pop(index)
+        slot = Slot(self._next_number, size)
         self._next_number += 1
-        return Slot(self._next_number - 1, size)
+        self._mappings.add(slot.mapping)
+        return slot
 
     def release(self, number: int, keep: int) -> list[int]:
         """Notes that the consumer has released a slot. Returns the numbers of slots that were given up, because more than
-        `keep` slots were free, or because they are too small for the batches.
+        `keep` slots were free, or because they are too small or much too large for the batches.
         """
         self._free.append(self._handed_over.pop(number))
-        too_small = [slot for slot in self._free if slot.capacity < self._usual_size]
-        useful = [slot for slot in self._free if slot.capacity >= self._usual_size]
-        self._free, given_up = useful[:keep], too_small + useful[keep:]
+        usual = self._usual_size()
+        kept: list[Slot] = []
+        given_up: list[Slot] = []
+        for slot in self._free:
+            fits = usual <= slot.capacity <= _TOO_LARGE * _capacity_for(usual)
+            (kept if fits and len(kept) < keep else given_up).append(slot)
+        self._free = kept
         for slot in given_up:
             slot.close_descriptor()
         return [slot.number for slot in given_up]
@@ -183,20 +234,19 @@ class MappedSlot:
         self.number = number
         try:
             # The pages exist already. Mapping all of them at once is cheaper than a page fault for each.
-            flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-            self.memory = mmap.mmap(descriptor, capacity, flags)
+            self.mapping = SharedMapping(descriptor, capacity, getattr(mmap, "MAP_POPULATE", 0))
         except OSError as error:
             raise ResourceExhausted(f"mapping {capacity} bytes of a data worker's batch failed: {error}") from error
         finally:
             os.close(descriptor)
-        self.address = _address_of(self.memory)
+        self.memory = self.mapping.array()
 
     def views(self, place: int, length: int, owner: Releases) -> dict[str, npt.NDArray[Any]]:
         """Returns the arrays of the batch in the slot, without a copy. When the last of them dies, `owner` is told."""
         whole = np.asarray(_Lease(self, owner))
         return {
             name: np.ndarray(tuple(shape), np.dtype(dtype), whole, offset)
-            for name, dtype, shape, offset in json.loads(self.memory[place : place + length])
+            for name, dtype, shape, offset in json.loads(self.memory[place : place + length].tobytes())
         }
 
 
@@ -209,12 +259,7 @@ class _Lease:
         self._slot = slot
         self._owner = owner
         self._process = os.getpid()
-        self.__array_interface__ = {
-            "data": (slot.address, False),
-            "shape": (len(slot.memory),),
-            "typestr": "|u1",
-            "version": 3,
-        }
+        self.__array_interface__ = slot.mapping.__array_interface__
 
     def __del__(self) -> None:
         # A forked child has copies of the arrays. Their end says nothing about those of the consumer.

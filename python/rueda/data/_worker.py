@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -26,8 +27,10 @@ Batch = Mapping[str, npt.ArrayLike]
 #: Seconds that the generator gets to end its work after the consumer has ended.
 GRACE = 1.0
 #: Seconds between two looks whether the consumer is alive, for the case that a process that the consumer forked keeps the
-#: consumer's end of the socket open.
+#: consumer's end of the socket open, and the system has no pidfd.
 _LOOK = 1.0
+#: The errors of a socket whose other end is closed.
+_OTHER_END_CLOSED = (errno.EPIPE, errno.ECONNRESET)
 
 
 class ConsumerGone(Exception):
@@ -74,7 +77,8 @@ class WorkerInfo:
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
         """Returns an array for the next batch, with undefined values. If the generator fills it and yields it, handing it over
-        needs no copy. After the yield, the array belongs to the trainer, and the generator must not change it any more.
+        needs no copy. After the yield, the array belongs to the trainer: the generator must not change it any more, and yielding it
+        again is an error. So call this function for every batch.
 
         Example::
 
@@ -112,12 +116,17 @@ class _Outlet:
         self._wait_until_allowed()
         self._send(Report(Kind.END_OF_EPOCH))
 
+    def finish(self) -> None:
+        self._send(Report(Kind.FINISHED))
+
     def _wait_until_allowed(self) -> float:
         """Waits until the consumer has taken enough batches, and returns the seconds. The consumer's acknowledgement, or the
         end of the socket, wakes this thread.
         """
         began = time.perf_counter()
-        while self._receive(wait=self._allowed == 0):
+        while self._allowed <= 0:
+            self._receive(wait=True)
+        while self._receive(wait=False):
             pass
         self._allowed -= 1
         return time.perf_counter() - began
@@ -125,11 +134,10 @@ class _Outlet:
     def _receive(self, wait: bool) -> bool:
         """Reads one message of the consumer. Returns False if there is none."""
         try:
-            message = receive_acknowledgement(self._connection, wait)
+            with _noticing_the_end():
+                message = receive_acknowledgement(self._connection, wait)
         except BlockingIOError:
             return False
-        except OSError as error:
-            raise ConsumerGone from error
         if message is None:
             raise ConsumerGone
         taken, slots = message
@@ -140,10 +148,19 @@ class _Outlet:
         return True
 
     def _send(self, report: Report, descriptor: int | None = None) -> None:
-        try:
+        with _noticing_the_end():
             send_report(self._connection, report, descriptor)
-        except OSError as error:
-            raise ConsumerGone from error
+
+
+@contextlib.contextmanager
+def _noticing_the_end() -> Iterator[None]:
+    """Turns the errors of a closed socket into ConsumerGone. The generator does not run inside: its own network may fail, too."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OTHER_END_CLOSED:
+            raise
+        raise ConsumerGone from error
 
 
 def run_worker(
@@ -156,12 +173,14 @@ def run_worker(
     first_epoch: int,
     first_batch: int,
     ahead: int,
+    consumer: int,
 ) -> None:
     """Runs in a worker process: makes the batches of all epochs, and hands them over."""
     # Ctrl-C reaches all processes of the terminal. The consumer decides what becomes of its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_the_consumer, args=(connection, os.getppid()), daemon=True).start()
+    connection.settimeout(None)  # the program may have called socket.setdefaulttimeout()
+    threading.Thread(target=_end_with_the_consumer, args=(connection, consumer, os.getppid()), daemon=True).start()
     outlet = _Outlet(connection, ahead)
     try:
         epoch = first_epoch
@@ -169,8 +188,8 @@ def run_worker(
             worker = WorkerInfo(index, count, epoch, first_batch if epoch == first_epoch else 0, outlet.packer)
             _run_epoch(worker, make_generator(worker, *args), outlet)
             epoch += 1
-        send_report(connection, Report(Kind.FINISHED))
-    except (ConsumerGone, BrokenPipeError, ConnectionResetError):
+        outlet.finish()
+    except ConsumerGone:
         pass
     except Exception:
         # If the consumer has gone, too, nobody needs the text.
@@ -195,6 +214,8 @@ def _run_epoch(worker: WorkerInfo, made: Iterable[Batch], outlet: _Outlet) -> No
                 )
             if number >= worker._to_drop():
                 outlet.hand_over(batch, making)
+            else:
+                outlet.packer.drop()
             number += 1
     finally:
         close = getattr(batches, "close", None)
@@ -203,13 +224,20 @@ def _run_epoch(worker: WorkerInfo, made: Iterable[Batch], outlet: _Outlet) -> No
     outlet.end_epoch()
 
 
-def _end_with_the_consumer(connection: socket.socket, parent: int) -> None:
+def _end_with_the_consumer(connection: socket.socket, consumer: int, parent: int) -> None:
     """Ends this process when the consumer has closed the socket or has died. The generator may be busy for long or wait for
-    something else, so this runs in a thread of its own.
+    something else, so this runs in a thread of its own. The parent is the consumer, or the fork server of multiprocessing.
     """
     poll = select.poll()
     poll.register(connection, 0)  # the end of the other side is always reported
-    while os.getppid() == parent and not poll.poll(_LOOK * 1000):
+    alive = True
+    try:
+        poll.register(os.pidfd_open(consumer), select.POLLIN)
+    except ProcessLookupError:
+        alive = False
+    except (AttributeError, OSError):  # a kernel before 5.3
+        pass
+    while alive and os.getppid() == parent and not poll.poll(_LOOK * 1000):
         pass
     time.sleep(GRACE)
     os._exit(0)

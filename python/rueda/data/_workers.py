@@ -8,13 +8,14 @@ import dataclasses
 import logging
 import multiprocessing
 import multiprocessing.util
+import operator
 import os
 import select
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy.typing as npt
 
@@ -43,8 +44,8 @@ class WorkersStatistics:
     batches: int = 0  #: that were taken
     bytes: int = 0  #: of their arrays
     first_batch: float = 0.0  #: the time that the trainer waited for the first batch
-    seconds: float = 0.0  #: from the first to the last batch
-    consumer_waited: float = 0.0  #: until a batch was ready
+    seconds: float = 0.0  #: from the first batch to the last batch, or to the end of its epoch
+    consumer_waited: float = 0.0  #: until a batch was ready, or the end of the epoch was known
     making: float = 0.0  #: in the generators
     copying: float = 0.0  #: from the generators' arrays into shared memory
     workers_waited: float = 0.0  #: until the trainer had taken earlier batches
@@ -103,38 +104,46 @@ class Workers:
         asked = time.perf_counter()
         if self._failure is not None:
             raise self._failure
-        if self._closed:
-            raise InvalidArgument(
-                "taking a batch: the data workers were closed; make new ones with rueda.data.workers()"
-            )
-        if os.getpid() != self._owner:
-            raise InvalidArgument(
-                "taking a batch: the data workers belong to the process that made them, not to its child"
-            )
+        self._check_usable("taking a batch")
         self._receive()
         while (found := self._next()) is None:
             if all(self._ended):
+                self._count_time(asked)
                 self._begin_epoch()
                 return None
             self._wait()
             self._receive()
         index, arrived = found
-        batch = arrived.arrays()
+        try:
+            batch = arrived.arrays()
+        except RuedaError as error:
+            self._fail(error)
         arrived.acknowledgements.take()
         self._taken[index] += 1
         self._count(arrived, batch, asked)
         return batch
 
+    def _check_usable(self, doing: str) -> None:
+        if self._closed:
+            raise InvalidArgument(f"{doing}: the data workers were closed; make new ones with rueda.data.workers()")
+        if os.getpid() != self._owner:
+            raise InvalidArgument(f"{doing}: the data workers belong to the process that made them, not to its child")
+
+    def _count_time(self, asked: float) -> None:
+        if self._first is not None:
+            now = time.perf_counter()
+            self._statistics.seconds = now - self._first
+            self._statistics.consumer_waited += now - asked
+
     def _count(self, arrived: Arrived, batch: dict[str, npt.NDArray[Any]], asked: float) -> None:
-        counts, report, now = self._statistics, arrived.report, time.perf_counter()
+        counts, report = self._statistics, arrived.report
         counts.batches += 1
         counts.bytes += sum(array.nbytes for array in batch.values())
         if self._first is None:
-            self._first = now
-            counts.first_batch = now - asked
+            self._first = time.perf_counter()
+            counts.first_batch = self._first - asked
             return
-        counts.seconds = now - self._first
-        counts.consumer_waited += now - asked
+        self._count_time(asked)
         counts.making += report.making
         counts.copying += report.copying
         counts.workers_waited += report.waiting
@@ -151,8 +160,8 @@ class Workers:
                         self._turn = (index + 1) % count
                         return index, arrived
                     self._note_end(index, arrived)
-                elif self._deaths[index] is not None:
-                    self._fail(self._deaths[index])
+                elif (death := self._deaths[index]) is not None:
+                    self._fail(death)
                 elif self._order == "fixed":
                     return None  # this worker's batch is the next one, even if others are ready
             self._turn = (index + 1) % count
@@ -172,8 +181,7 @@ class Workers:
         self._ended[index] = True
         arrived.acknowledgements.take()
 
-    def _fail(self, failure: RuedaError | None) -> None:
-        assert failure is not None
+    def _fail(self, failure: RuedaError) -> NoReturn:
         self._failure = failure
         self.close()
         raise failure
@@ -200,7 +208,12 @@ class Workers:
 
     def _receive(self) -> None:
         for index, process in enumerate(self._processes):
-            if process.receive(self._arrived[index]) and not process.finished:
+            try:
+                process.receive(self._arrived[index])
+            except RuedaError as error:  # a report is lost, so the pipeline cannot go on
+                self._fail(error)
+            # If Ctrl-C interrupts the replacement, the next call makes it.
+            if process.ended and not process.finished and self._deaths[index] is None:
                 self._replace_or_note(index, process)
 
     def _replace_or_note(self, index: int, process: WorkerProcess) -> None:
@@ -210,15 +223,20 @@ class Workers:
             f"{process.handed_over} batches"
         )
         self._in_vain[index] = 0 if process.handed_over else self._in_vain[index] + 1
-        replace = self._on_death == "replace"
-        if replace and self._in_vain[index] <= _REPLACEMENTS:
-            _logger.warning("%s. It is replaced", text)
-            process.end_by(time.monotonic())
-            self._processes[index] = WorkerProcess(self._context, self._task, index, process.epoch, process.batches)
-            self._statistics.replaced += 1
-            return
-        if replace:
-            text += f"; it is not replaced, because {_REPLACEMENTS} replacements in a row had handed over nothing"
+        if self._on_death == "replace":
+            if self._in_vain[index] <= _REPLACEMENTS:
+                _logger.warning("%s. It is replaced", text)
+                process.end_by(time.monotonic())
+                try:
+                    self._processes[index] = WorkerProcess(
+                        self._context, self._task, index, process.epoch, process.batches
+                    )
+                    self._statistics.replaced += 1
+                    return
+                except Exception as error:
+                    text += f"; replacing it failed: {error}"
+            else:
+                text += f"; it is not replaced, because {_REPLACEMENTS} replacements in a row had handed over nothing"
         self._deaths[index] = WorkerDied(
             f"{text}. Its messages on standard error may say why", index, process.pid, killed_by, exit_code
         )
@@ -241,7 +259,8 @@ class Workers:
         anew.
 
         Raises:
-            InvalidArgument: the state is that of another number of workers, or is no state.
+            InvalidArgument: the state is that of another number of workers, or is no state; or the workers were closed, or belong
+                to the parent of this process.
 
         Example::
 
@@ -250,18 +269,18 @@ class Workers:
             for batch in batches:  # begins with the second batch of worker 1
                 train(batch)
         """
+        self._check_usable("load_state_dict")
         try:
-            epoch, taken, turn = int(state["epoch"]), [int(number) for number in state["taken"]], int(state["turn"])
+            epoch, turn = operator.index(state["epoch"]), operator.index(state["turn"])
+            taken = [operator.index(number) for number in state["taken"]]
+            if min(epoch, *taken) < 0:
+                raise ValueError("a negative number")
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidArgument(f"load_state_dict: {state!r} is not what state_dict() returns") from error
         if len(taken) != self._task.count or not 0 <= turn < len(taken):
             raise InvalidArgument(
                 f"load_state_dict: the state is of {len(taken)} workers; this pipeline has {self._task.count}; set count to "
                 f"{len(taken)}"
-            )
-        if self._closed:
-            raise InvalidArgument(
-                "load_state_dict: the data workers were closed; make new ones with rueda.data.workers()"
             )
         end_all(self._processes)
         self._processes.clear()
@@ -318,8 +337,10 @@ class Workers:
             batches.close()
         """
         self._closed = True
-        self._finalizer()
-        self._processes.clear()
+        try:
+            self._finalizer()
+        finally:
+            self._processes.clear()
 
     def __enter__(self) -> Workers:
         return self
@@ -349,9 +370,11 @@ def workers(
 
     The batches are dicts of NumPy arrays that this process may change. Their memory goes back to the worker when the last
     array of the batch, and the last view of one, has died. As long as the program keeps arrays, they stay valid, and the
-    worker uses more memory. torch.from_numpy() makes tensors of the arrays without a copy.
+    worker uses more memory, but no file descriptors. torch.from_numpy() makes tensors of the arrays without a copy. A child that this process forks must
+    copy the arrays that it keeps.
 
-    No process and no memory is left behind, even if this process is killed.
+    No process and no memory is left behind, even if this process is killed. There is one exception: if native code in a generator
+    holds the GIL and never returns, its worker outlives a trainer that is killed. close() ends such a worker, too.
 
     Args:
         make_generator: returns an iterable of dicts of arrays. With ``start_method="spawn"`` it must be a function at the top
@@ -371,7 +394,8 @@ def workers(
         InvalidArgument: an argument cannot be used, or pickle cannot send it.
         ResourceExhausted: the system refuses a process.
 
-        The loop raises WorkerFailed with the text of an exception of a generator, and WorkerDied for a dead process.
+        The loop raises WorkerFailed with the text of an exception of a generator, WorkerDied for a dead process, and
+        ResourceExhausted if the system refuses a file descriptor or memory for a batch.
 
     Example::
 
