@@ -150,12 +150,12 @@ private:
 };
 
 /// The result of a rank's attempt to connect. The rank sends it to all other ranks.
-struct Outcome {
+struct MeetingOutcome {
     std::string could_not_connect;  ///< why this rank has no connection to its parent; empty if it has one
     std::string not_reached;        ///< which children did not connect; empty if all did
 };
 
-Bytes encode(const Outcome& outcome) {
+Bytes encode(const MeetingOutcome& outcome) {
     WireWriter writer;
     writer.text(base::shortened(outcome.could_not_connect, kLongestOutcome));
     writer.text(base::shortened(outcome.not_reached, kLongestOutcome));
@@ -198,7 +198,7 @@ public:
 
     /// Waits until this rank has its connections, or the time is over. The arrival of a connection or of bytes of the
     /// handshake ends each wait.
-    [[nodiscard]] Outcome run() {
+    [[nodiscard]] MeetingOutcome run() {
         if (!options_.cannot.empty()) {
             return {fmt::format("rank {}: {}", own_job_rank(), options_.cannot), ""};
         }
@@ -251,8 +251,8 @@ private:
         }
     }
 
-    [[nodiscard]] Outcome outcome() const {
-        Outcome outcome;
+    [[nodiscard]] MeetingOutcome outcome() const {
+        MeetingOutcome outcome;
         if (wanted_.parent && !parent_) {
             const std::string tried = race_->description();
             outcome.could_not_connect =

@@ -21,7 +21,7 @@
 namespace rueda::core {
 namespace {
 
-using Kind = base::LauncherNotification::Kind;
+using NotificationKind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
@@ -72,7 +72,7 @@ const base::LauncherNotification* cause_among(std::span<const HeardNotification>
             case Standing::running:
                 return true;
             case Standing::shutting_down:
-                return one.notification.kind == Kind::failed && age >= kShutdownPatience;
+                return one.notification.kind == NotificationKind::failed && age >= kShutdownPatience;
             case Standing::closed:
                 break;
         }
@@ -83,7 +83,7 @@ const base::LauncherNotification* cause_among(std::span<const HeardNotification>
 }
 
 std::string describe_cause(const base::LauncherNotification& notification, Standing standing) {
-    if (notification.kind != Kind::ended_well) {
+    if (notification.kind != NotificationKind::ended_well) {
         return notification.text;
     }
     return notification.text +
@@ -174,12 +174,12 @@ void LauncherLine::read(std::int64_t now_ns) {
         const Result<base::LauncherNotification> notification =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
         // The launcher has ended, or is not ruedarun. Its earlier notifications stay valid.
-        if (got <= 0 || !notification.is_ok() || notification.value().kind == Kind::aborted ||
+        if (got <= 0 || !notification.is_ok() || notification.value().kind == NotificationKind::aborted ||
             notification.value().rank >= ranks_ || heard_.size() == kMostWords) {
             socket_.reset();
             return;
         }
-        if (notification.value().kind != Kind::steps && notification.value().rank != rank_) {
+        if (notification.value().kind != NotificationKind::steps && notification.value().rank != rank_) {
             heard_.push_back({notification.value(), now_ns});
         }
     }
@@ -230,7 +230,8 @@ std::optional<std::string> LauncherLine::notification_about(int rank) {
 }
 
 std::optional<std::string> LauncherLine::notification_of_failure() {
-    return wait_for([](const base::LauncherNotification& notification) { return notification.kind == Kind::failed; });
+    return wait_for(
+        [](const base::LauncherNotification& notification) { return notification.kind == NotificationKind::failed; });
 }
 
 void LauncherLine::report_abort(std::string_view reason) {
@@ -240,7 +241,7 @@ void LauncherLine::report_abort(std::string_view reason) {
         return;
     }
     reported_.emplace_back(reason);
-    const std::string notification = base::encode({Kind::aborted, rank_, std::string(reason)});
+    const std::string notification = base::encode({NotificationKind::aborted, rank_, std::string(reason)});
     // If the launcher does not read the message, the launcher treats this rank's end like any other end.
     static_cast<void>(::send(socket_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
 }

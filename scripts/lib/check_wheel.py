@@ -83,9 +83,9 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
         base = "librueda_mpi"
     elif name == CUDA:
         base = "librueda_cuda"
-    # The wheel has this plugin only if pip built it on a machine with prometheus-cpp.
-    elif name.endswith("/librueda_prometheus.so"):
-        base = "librueda_prometheus"
+    # The wheel has these plugins only if pip built it on a machine with prometheus-cpp or UCX.
+    elif name.endswith(("/librueda_prometheus.so", "/librueda_ucx.so")):
+        base = pathlib.Path(name).stem
     else:
         base = "librueda" if name.startswith("rueda/lib/") else "_native"
     listed = listed_symbols(base)
