@@ -43,7 +43,7 @@ STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SEC
 STALL_STATUS = 79
 OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
 KILLED = 128 + signal.SIGKILL
-# What Open MPI leaves if its mpirun is killed, or if mpirun's message to a daemon is late. The names are Open MPI's.
+# What Open MPI may leave if mpirun's message to a daemon is late. The names are Open MPI's.
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
@@ -372,7 +372,7 @@ FAULTS = (
         (KILLED,),
         r"^ruedarun: mpirun \(pid \d+\) was killed by signal 9",
         launch=MPI,
-        leaves=OF_OPEN_MPI,
+        leaves=r"/dev/shm/vader_segment",  # ruedarun removes the folder of mpirun in /tmp
     ),
     Fault(
         "supervisor-killed",

@@ -31,8 +31,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77  # CTest reports this exit status as "skipped"
 LONGEST_RUN = START_SECONDS + 3 * HANG_SECONDS
 DESCRIPTION = """Injects faults into jobs, and checks what happens. On two cores with --jobs 2, one run of each fault takes
-about 3 minutes, and 20 runs of each take about 55 minutes. `scripts/test --long --stage faults --budget 120` makes 20
-runs of each fault in the first half of its time."""
+about 70 s, and 20 runs of each take about 25 minutes. `scripts/test --long --stage faults --budget 60` makes 20 runs of
+each fault in the first half of its time."""
 
 
 def parse(arguments):
