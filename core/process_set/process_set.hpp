@@ -166,7 +166,7 @@ public:
     /// nothing.
     void leave_other_hosts(const Status& reason) noexcept { hosts_.leave(reason); }
     /// Call this after an abort, before fail_all(). An operation whose error was decided before the abort ends with
-    /// that error, as on the other ranks.
+    /// that error, as on the other ranks, if this rank has completed the earlier operations of the log.
     void take_decided_errors() noexcept { runner_.take_decided_errors(); }
     /// Ends every pending operation with `reason`. Afterwards, submit() fails with `reason`.
     void fail_all(const Status& reason) noexcept;

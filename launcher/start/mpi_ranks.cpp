@@ -217,8 +217,8 @@ void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
     }
-    for (const Rank& rank : ranks_) {
-        has_lost_host_ = rank.link.expect_answers() || has_lost_host_;
+    for (Rank& rank : ranks_) {
+        has_lost_host_ = rank.link.close_when_silent() || has_lost_host_;
     }
 }
 

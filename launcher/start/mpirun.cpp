@@ -3,17 +3,15 @@
 #include "launcher/start/mpirun.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 
+#include "launcher/hosts/network.hpp"
 #include "launcher/processes/child_process.hpp"
+#include "launcher/start/session_folder.hpp"
 
 namespace rueda::launcher {
 
@@ -27,31 +25,6 @@ std::string temporary_folder_of_mpirun(const Environment& environment) {
         }
     }
     return "/tmp";
-}
-
-/// Whether the path is a folder of this user, and no link to one.
-bool is_own_folder(const std::filesystem::path& path) {
-    struct stat facts {};
-    return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid();
-}
-
-/// Removes the folder `ompi.HOST.USER/pid.PID` of an mpirun of Open MPI 4 that was killed. Such an mpirun cannot remove
-/// its files any more. Does nothing if there is no such folder of this user.
-void remove_session_folder(const std::string& temporary_folder, pid_t mpirun) {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    const std::string end = fmt::format(".{}", ::geteuid());
-    for (fs::directory_iterator entry(temporary_folder, error); !error && entry != fs::directory_iterator();
-         entry.increment(error)) {
-        const fs::path hosts_folder = entry->path();
-        const std::string name = hosts_folder.filename();
-        const fs::path session = hosts_folder / fmt::format("pid.{}", mpirun);
-        if (name.starts_with("ompi.") && name.ends_with(end) && is_own_folder(hosts_folder) && is_own_folder(session)) {
-            fs::remove_all(session, error);
-            fs::remove(hosts_folder, error);  // fails if another job of this user uses it
-            return;
-        }
-    }
 }
 
 }  // namespace
@@ -106,7 +79,7 @@ bool Mpirun::ended(pid_t pid, int wait_status) {
         read_errors();
     }
     if (WIFSIGNALED(wait_status)) {
-        remove_session_folder(temporary_folder_, pid);
+        remove_session_folder(temporary_folder_, host_name(), pid);
     }
     pid_ = 0;
     return true;

@@ -72,7 +72,7 @@ FrameLink::FrameLink(base::ProvenConnection connection) : FrameLink(std::move(co
     receiving_.emplace(connection.keys.receiving);
 }
 
-bool FrameLink::expect_answers() const {
+bool FrameLink::close_when_silent() {
     if (!is_open()) {
         return false;
     }

@@ -38,9 +38,9 @@ public:
     /// example the sender of a program's output.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
-    /// The time limit of expect_answers(). The kernel of the other host acknowledges data and answers probes, and not
-    /// the process there. So if the process is busy, this causes no delay. The limit allows one lost probe, or three
-    /// retransmissions.
+    /// The time limit of close_when_silent(). The kernel of the other host acknowledges data and answers probes, and
+    /// not the process there. So if the process is busy, this causes no delay. The limit allows one lost probe, or
+    /// three retransmissions.
     static constexpr std::chrono::milliseconds kAnswerTime{2500};
 
     FrameLink() = default;
@@ -55,10 +55,10 @@ public:
     /// Sends a frame of the kind `descriptors` together with open files. This works only over a Unix socket, and only
     /// before the first send().
     [[nodiscard]] Status send_descriptors(std::span<const int> fds);
-    /// After this call, the link is closed if the other host does not acknowledge data within kAnswerTime. The limit
+    /// From this call on, the link closes if the other host does not acknowledge data within kAnswerTime. The limit
     /// also applies to data that was sent before the call. If the other host has already been silent for this time, the
-    /// connection ends at once, and the function returns true. For a Unix socket, the call has no effect.
-    bool expect_answers() const;
+    /// function shuts the connection down at once, and returns true. For a Unix socket, the call has no effect.
+    bool close_when_silent();
     /// Sends as much of the queue as possible without blocking. If sending fails, all frames in the queue and all later
     /// frames are dropped. The link stays open, because frames from the other process may still arrive.
     void flush();

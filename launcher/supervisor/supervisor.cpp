@@ -353,7 +353,7 @@ private:
         send(FrameKind::ended, wait_status, encode_report(end));
         if (!end.abort_reason.empty()) {
             // the job is over, so this process must not wait long if ruedarun has become unreachable
-            link_.expect_answers();
+            link_.close_when_silent();
         }
     }
 

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -180,17 +181,32 @@ Pair connected_over_tcp() {
     return {FrameLink(std::move(own)), std::move(other)};
 }
 
-TEST_CASE("a host that sends nothing but whose kernel answers is not lost", "[unit]") {
-    const Pair pair = connected_over_tcp();
-    // No process answers in this time. The kernel answers the probes, one in each second.
+/// Makes the kernel drop every packet that arrives for the socket. So it answers nothing, like a host that is cut off.
+void cut_off(const base::UniqueFd& socket) {
+    sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
+    const sock_fprog program{1, &drop};
+    REQUIRE(::setsockopt(socket.value(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
+}
+
+TEST_CASE("a host is lost if its kernel does not answer, but not if only its process sends nothing", "[unit]") {
+    Pair quiet = connected_over_tcp();
+    Pair lost = connected_over_tcp();
+    cut_off(lost.other);
+    CHECK_FALSE(lost.link.close_when_silent());  // the host has not been silent for long enough
+    // No process answers in this time. The kernel answers the probes over the first connection, one in each second.
     std::this_thread::sleep_for(FrameLink::kAnswerTime + std::chrono::milliseconds(300));
-    CHECK_FALSE(pair.link.expect_answers());
-    CHECK(pair.link.is_open());
+    CHECK_FALSE(quiet.link.close_when_silent());
+    CHECK(quiet.link.receive().empty());
+    CHECK(quiet.link.is_open());
+    CHECK(lost.link.close_when_silent());
+    CHECK(lost.link.receive().empty());
+    CHECK_FALSE(lost.link.is_open());
+    CHECK_FALSE(lost.link.close_when_silent());  // nothing is left to close
 }
 
 TEST_CASE("a connection within the host is never silent", "[unit]") {
-    const Pair pair = connected();
-    CHECK_FALSE(pair.link.expect_answers());
+    Pair pair = connected();
+    CHECK_FALSE(pair.link.close_when_silent());
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A rank appends a log entry that no correct rank would append. The other rank must report this entry when it reads the
-// entry, and each pending operation must end exactly once. One thread plays both ranks.
+// entry, and each pending operation must end exactly once. Also tests which errors a rank takes from the log after an
+// abort. One thread plays both ranks.
 #include <unistd.h>
 
 #include <array>
@@ -36,10 +37,10 @@ core::NegotiationExtent extent_of_host() {
     return extent;
 }
 
-/// Submits an allreduce or an allgather of four floats.
+/// Submits an allreduce or an allgather of `count` floats, at most four.
 struct Operation {
-    explicit Operation(bool gathers = false) {
-        const std::array<std::int64_t, 1> shape = {4};
+    explicit Operation(bool gathers = false, std::int64_t count = 4) {
+        const std::array<std::int64_t, 1> shape = {count};
         const rueda_tensor tensor{values.data(), shape.data(), 1, RUEDA_FLOAT32};
         rueda_options storage{};
         const rueda_options* options = nullptr;
@@ -93,6 +94,21 @@ public:
         REQUIRE(second.completion.done());
         REQUIRE(first.completion.status().is_ok());
     }
+    /// Lets rank 1 work until its operation has ended. Rank 0 does nothing meanwhile.
+    void end_on_rank_1(const Operation& operation) {
+        for (int turn = 0; turn < 8 && !operation.completion.done(); ++turn) {
+            sets_[1]->step(true);
+        }
+        REQUIRE(operation.completion.done());
+    }
+    /// Rank 1 ends the job. Rank 0 fails its operations, as its engine does after an abort.
+    void abort() {
+        const Status reason(ErrorCode::aborted, "rank 1 has left");
+        REQUIRE(arenas_[1]->control().abort.raise(reason.code(), reason.message()));
+        sets_[0]->take_decided_errors();
+        sets_[0]->fail_all(reason);
+        CHECK(pending_[0].load() == 0);
+    }
     /// Lets rank 0 read the log until the job ends. Returns the reason of the abort.
     std::string ended_by_reading() {
         for (int turn = 0; turn < 4 && !arenas_[0]->blocks().abort().raised(); ++turn) {
@@ -116,6 +132,43 @@ private:
 };
 
 Log::Entry call_of(std::uint32_t slot) { return {EntryKind::call, slot}; }
+
+TEST_CASE("a rank gets an error that was decided before the abort, although it had not read the log", "[threads]") {
+    Host host;
+    host.do_it(false);
+    host.do_it(false);
+    Operation pending;
+    Operation other(false, 3);
+    Operation unread;
+    host.submit(0, pending);
+    host.submit(0, unread, "nobody else calls this");
+    host.submit(1, other);
+    host.end_on_rank_1(other);
+    REQUIRE_FALSE(pending.completion.done());
+    host.abort();
+    REQUIRE(pending.completion.done());
+    CHECK(pending.completion.status().code() == ErrorCode::mismatch);
+    CHECK(pending.completion.status().message() == other.completion.status().message());
+    CHECK(pending.completion.status().message().find("ranks disagree about the shape") != std::string::npos);
+    REQUIRE(unread.completion.done());
+    CHECK(unread.completion.status().code() == ErrorCode::aborted);
+}
+
+TEST_CASE("a rank that has not completed an earlier operation gets the reason of the abort", "[threads]") {
+    Host host;
+    host.do_it(false);
+    host.do_it(false);
+    Operation earlier;
+    Operation pending;
+    host.submit(0, earlier);
+    host.submit(0, pending, "later");
+    const std::uint64_t begin = host.next();
+    REQUIRE(host.log().append_batch(std::array{call_of(kSlot)}) == begin);
+    host.log().append({EntryKind::mismatch, kSlot + 1});
+    host.abort();
+    CHECK(earlier.completion.status().code() == ErrorCode::aborted);
+    CHECK(pending.completion.status().code() == ErrorCode::aborted);
+}
 
 TEST_CASE("a batch that calls a tensor twice ends the job, and the tensor once", "[threads]") {
     Host host;

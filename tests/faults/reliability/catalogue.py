@@ -30,8 +30,9 @@ from job import Launch
 ONE_HOST = "One host, without MPI"
 OPEN_MPI = "One host, over Open MPI"
 HOSTS = "Two hosts, over Open MPI"
+UCX = "Two hosts, data over UCX"
 GOES_ON = "Faults that do not end the job"
-SECTIONS = (ONE_HOST, OPEN_MPI, HOSTS, GOES_ON)
+SECTIONS = (ONE_HOST, OPEN_MPI, HOSTS, UCX, GOES_ON)
 
 MPI = Launch("Open MPI")
 TWO_HOSTS = Launch("hosts", (2, 2))
@@ -40,8 +41,9 @@ TWO_HOSTS_WITH_WIRE = Launch("hosts", (2, 2), wire=True)
 # A stalled rank ends the job only if the user has set a limit. The usual time of a stall report is a minute.
 STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "1.5"}
 STALL_STATUS = 79
+OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
 KILLED = 128 + signal.SIGKILL
-# What Open MPI leaves if its mpirun is killed, or if mpirun's message to a daemon is late. The names are Open MPI's.
+# What Open MPI may leave if mpirun's message to a daemon is late. The names are Open MPI's.
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
@@ -57,7 +59,7 @@ class Fault:
     injection: Injection
     statuses: tuple[int, ...] = (0,)  # the exit status of the launcher must be one of these
     sees: str = ""  # a pattern; the first line of the output that it finds is what the user sees
-    error: str = ""  # a pattern of the error that each survivor gets
+    error: str = ""  # a pattern of the error that each rank of `survivors` gets
     survivors: tuple[int, ...] | None = None  # the ranks that must have this error
     limit: float = 3  # seconds from the fault until no process of the job is left
     launch: Launch = Launch()
@@ -66,6 +68,10 @@ class Fault:
     trains_on: float = 0.3  # seconds for which such a job trains after the fault, at least
     notes: tuple[str, ...] = ()  # patterns of what ranks must have noted
     leaves: str = ""  # a pattern of things that may be left behind
+
+    def __post_init__(self):
+        if bool(self.error) != bool(self.survivors):
+            raise ValueError(f"{self.key}: `error` and `survivors` need each other")
 
 
 def was_killed(rank, where=""):
@@ -173,7 +179,7 @@ FAULTS = (
         InRank(1, "too much memory"),
         (1,),
         "ResourceExhausted: ",
-        "rank 1",
+        "rank 1 has ended the job: it ended with exit status 1",
         (0, 2),
     ),
     Fault(
@@ -334,7 +340,6 @@ FAULTS = (
         InRank(1, "MPI_Abort"),
         (7,),
         "^ruedarun: .*" + ended(1, 7),
-        "rank 1",
         launch=MPI,
     ),
     Fault(
@@ -367,7 +372,7 @@ FAULTS = (
         (KILLED,),
         r"^ruedarun: mpirun \(pid \d+\) was killed by signal 9",
         launch=MPI,
-        leaves=OF_OPEN_MPI,
+        leaves=r"/dev/shm/vader_segment",  # ruedarun removes the folder of mpirun in /tmp
     ),
     Fault(
         "supervisor-killed",
@@ -494,6 +499,47 @@ FAULTS = (
         launch=TWO_HOSTS,
         limit=5,
     ),
+    # On two hosts, with tensors over UCX. Every survivor must get an error, also the rank that exchanges data with the
+    # killed rank, because UCX reports a connection that breaks inside a message.
+    Fault(
+        "ucx-rank-killed",
+        "A rank is killed (SIGKILL)",
+        UCX,
+        SignalRank(3, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(3, r" on \S+"),
+        "rank 3",
+        (0, 1, 2),
+        launch=TWO_HOSTS,
+        limit=10,
+        settings=OVER_UCX,
+    ),
+    Fault(
+        "ucx-leader-killed",
+        "The leader of a host is killed (SIGKILL)",
+        UCX,
+        SignalRank(2, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(2, r" on \S+"),
+        "rank 2",
+        (0, 1, 3),
+        launch=TWO_HOSTS,
+        limit=10,
+        settings=OVER_UCX,
+    ),
+    Fault(
+        "ucx-cut",
+        "The cable of a host is pulled",
+        UCX,
+        Unplug(1),
+        (1,),
+        r"^ruedarun: .*host \S+ \(ranks 2, 3\) has not answered",
+        "has not answered",
+        (0, 1, 2, 3),
+        launch=TWO_HOSTS,
+        limit=5,
+        settings=OVER_UCX,
+    ),
     # Faults that the job survives
     Fault(
         "continued",
@@ -501,6 +547,7 @@ FAULTS = (
         GOES_ON,
         SignalRank(1, signal.SIGSTOP, signal.SIGCONT),
         goes_on=True,
+        notes=("a slow step",),
     ),
     Fault(
         "fork-and-exec",
@@ -552,7 +599,7 @@ FAULTS = (
     ),
     Fault(
         "full-shared-memory",
-        "/dev/shm is full",
+        "/dev/shm is full (`--no-mpi`)",
         GOES_ON,
         FullSharedMemory(),
         goes_on=True,

@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A small trainer, for reliability.py. One of its ranks may harm itself.
 //
-// fault_rank train FOLDER [RANK HARM]      Trains until FOLDER/finish exists. When FOLDER/harm exists, the rank RANK
-// does
-//                                          HARM to itself, or, for "stay away", before init.
-// fault_rank checkpoints FOLDER WHERE N    Trains for N steps, and saves a checkpoint in WHERE after every third step.
-// fault_rank attach PID                    Stops the process PID and its threads, as a debugger does, until it is
-// killed.
+// fault_rank train FOLDER [RANK HARM]
+//     Trains until FOLDER/finish exists. When FOLDER/harm exists, the rank RANK does HARM to itself. The harms "stay
+//     away" and "no descriptors at init" come before init.
+// fault_rank checkpoints FOLDER WHERE N
+//     Trains for N steps, and saves a checkpoint in WHERE after every third step.
+// fault_rank attach PID
+//     Stops the process PID and its threads, as a debugger does, until it is killed.
 //
 // Each rank appends lines to FOLDER/rank.N: "pid P", "running", "harm TIME", "note TEXT", "error TIME TEXT" and "end".
 // TIME is in seconds of CLOCK_MONOTONIC, which all processes of a host share.
@@ -16,14 +17,18 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +36,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -112,10 +118,18 @@ pid_t start_sleeper() {
     return child;
 }
 
-/// Tries to make each arena shorter, and to forbid writing to it. The seals of the arena must refuse both.
+/// Tries to change the size of each arena, and to forbid writing to it. The seals of the arena must refuse all of this.
 void attack_arena(const Report& report) {
     std::ifstream maps("/proc/self/maps");
     int attacks = 0;
+    bool refused = true;
+    const auto expect_refusal = [&](int result, const std::string& attack) {
+        ++attacks;
+        if (result == 0 || errno != EPERM) {
+            refused = false;
+            report.line("note the arena was " + attack + ", or this failed otherwise than by a seal");
+        }
+    };
     for (std::string line; std::getline(maps, line);) {
         if (line.find("memfd:rueda-arena") == std::string::npos) {
             continue;
@@ -126,16 +140,18 @@ void attack_arena(const Report& report) {
             report.line("note no access to the arena");
             return;
         }
-        ++attacks;
-        if (::ftruncate(fd, 0) == 0 || errno != EPERM) {
-            report.line("note the arena was truncated");
-        }
-        if (::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0 || errno != EPERM) {
-            report.line("note the arena was sealed");
-        }
+        struct stat facts {};
+        expect_refusal(::fstat(fd, &facts) == 0 ? ::ftruncate(fd, facts.st_size + 4096) : 0, "grown");
+        expect_refusal(::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), "sealed against later writing");
+        expect_refusal(::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), "sealed against writing");
+        expect_refusal(::ftruncate(fd, 0), "truncated");
         ::close(fd);
     }
-    report.line(attacks > 0 ? "note the arena refused" : "note no access to the arena");
+    if (attacks == 0) {
+        report.line("note no access to the arena");
+    } else if (refused) {
+        report.line("note the arena refused");
+    }
 }
 
 /// Calls MPI_Abort(MPI_COMM_WORLD, 7) of the Open MPI that Rueda has loaded. This program is not linked with MPI.

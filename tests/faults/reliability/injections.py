@@ -6,6 +6,7 @@ prepare() runs before the job starts, and may change how it starts. inject() run
 time of the fault. why_not() returns the reason why this machine cannot inject the fault, or None.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import time
 
 from job import START_SECONDS, Problem
+from namespaces import mount_over
 
 
 def shell(script, *words):
@@ -152,6 +154,7 @@ class MemoryLimit(InRank):
     """As InRank, in a control group with little memory."""
 
     BYTES = 192 << 20
+    EMPTY_SECONDS = 5  # processes that were killed have left their group after this time
     PLACES = (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -163,24 +166,39 @@ class MemoryLimit(InRank):
             group = pathlib.Path(parent) / f"rueda-faults-{time.monotonic_ns()}"
             try:
                 group.mkdir()
-                (group / name).write_text(str(self.BYTES))
-                return group
             except OSError:
-                if group.is_dir():
-                    group.rmdir()
+                continue
+            # The kernel makes the file of the limit. Without it, the parent is no control group of the memory
+            # controller, and writing would make an ordinary file that limits nothing.
+            if (group / name).is_file():
+                with contextlib.suppress(OSError):
+                    (group / name).write_text(str(self.BYTES))
+                    return group
+            self.remove_group(group)
         return None
+
+    def remove_group(self, group):
+        """Removes the control group when it has no process any more. A process that was killed is in it for a while."""
+        deadline = time.monotonic() + self.EMPTY_SECONDS
+        with contextlib.suppress(OSError):
+            while (group / "cgroup.procs").read_text() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        with contextlib.suppress(OSError):
+            group.rmdir()
 
     def why_not(self):
         group = self.make_group()
         if group is None:
             return "no control group with a memory limit can be made here"
-        group.rmdir()
+        self.remove_group(group)
         return None
 
     def prepare(self, job):
         super().prepare(job)
         group = self.make_group()
-        job.cleanups.append(group.rmdir)
+        if group is None:
+            raise Problem("no control group with a memory limit can be made any more")
+        job.cleanups.append(lambda: self.remove_group(group))
         job.before_launcher = shell('echo 0 > "$1" && shift && exec "$@"', str(group / "cgroup.procs"))
 
 
@@ -218,7 +236,7 @@ class FullSharedMemory(Injection):
     """Fills /dev/shm before the job starts."""
 
     def prepare(self, job):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", "/dev/shm"], check=True)
+        mount_over("/dev/shm", ["-t", "tmpfs", "-o", "size=64k", "tmpfs"], job.kept)
         fill(pathlib.Path("/dev/shm"))
 
     def inject(self, job):
@@ -294,20 +312,39 @@ class Checkpoints(Injection):
         return time.monotonic()
 
 
+def is_stopped(pid):
+    """Returns whether every thread of the process is stopped by a signal."""
+    with contextlib.suppress(OSError):  # a thread may end meanwhile
+        threads = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+        return all((thread / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for thread in threads)
+    return False
+
+
 class KillDuringCheckpoint(Checkpoints):
-    """Kills rank 0 while it writes its third checkpoint."""
+    """Kills rank 0 while it writes its third checkpoint, or a later one. First stops the rank, because the checkpoint
+    could be complete before the kill. If it is complete, continues the rank and tries the next checkpoint."""
 
     def inject(self, job):
         folder = job.folder / self.where
+        unfinished = pathlib.Path()
 
         def writes_the_third():
-            saves = sorted(path.name for path in folder.glob("save-*")) if folder.is_dir() else []
-            return len(saves) > 2 and any(folder.glob("*/*.partial"))
+            nonlocal unfinished
+            if len(list(folder.glob("save-*"))) > 2:
+                unfinished = next(folder.glob("*/*.partial"), unfinished)
+            return unfinished.name
 
-        job.wait_until(writes_the_third, START_SECONDS, "rank 0 writes its third checkpoint")
-        begin = time.monotonic()
-        os.kill(job.rank(0).pid, signal.SIGKILL)
-        return begin
+        while True:
+            unfinished = pathlib.Path()
+            job.wait_until(writes_the_third, START_SECONDS, "rank 0 writes its third checkpoint or a later one")
+            pid = job.rank(0).pid
+            os.kill(pid, signal.SIGSTOP)
+            job.wait_until(lambda pid=pid: is_stopped(pid), START_SECONDS, "rank 0 stops")
+            if unfinished.exists():
+                begin = time.monotonic()
+                os.kill(pid, signal.SIGKILL)
+                return begin
+            os.kill(pid, signal.SIGCONT)
 
 
 class Unplug(Injection):

@@ -10,13 +10,14 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+import namespaces
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support" / "hosts"))
 import hosts as test_hosts  # noqa: E402
@@ -85,8 +86,9 @@ class Problem(Exception):
 class Job:
     """One job. Threads: one, and a thread that reads the output."""
 
-    def __init__(self, launch, ruedarun, rank_program, folder):
+    def __init__(self, launch, ruedarun, rank_program, folder, kept=()):
         self.launch = launch
+        self.kept = [pathlib.Path(path) for path in kept]  # folders that stay visible if something hides /dev/shm
         self.ruedarun = ruedarun
         self.rank_program = rank_program
         self.folder = pathlib.Path(folder)  # for the files of the ranks
@@ -204,9 +206,12 @@ class Job:
         """Returns one line for each thing that the job has left."""
         left = [f"the process {line[:100]}" for line in processes.values()]
         for folder in ("/tmp", "/dev/shm", str(self.place)):
+            kept = namespaces.within(self.kept, folder)
             for parent, folders, files in os.walk(folder):
+                folders[:] = [name for name in folders if pathlib.Path(parent, name) not in kept]
                 left += [f"the file {parent}/{name}" for name in files]
-                if parent != folder and not folders and not files:
+                leads_to_kept = any(pathlib.Path(parent) in path.parents for path in kept)
+                if parent != folder and not folders and not files and not leads_to_kept:
                     left.append(f"the folder {parent}")
         networks = [os.getpid(), *(holder.pid for holder in self.hosts.holders)] if self.hosts else [os.getpid()]
         for process in networks:
@@ -229,7 +234,3 @@ class Job:
         for cleanup in self.cleanups:
             with contextlib.suppress(OSError):
                 cleanup()
-
-    def first_line(self, pattern):
-        """Returns the time and the text of the first line of the output that the pattern finds, or None."""
-        return next(((when, line) for when, line in self.lines if re.search(pattern, line)), None)

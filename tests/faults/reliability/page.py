@@ -78,12 +78,11 @@ def tables(faults, results, skipped):
         head += ["left behind", "runs"]
         text += ["", f"### {section}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
         for fault in (fault for fault in faults if fault.section == section):
-            if fault.key in skipped:
-                text.append(
-                    "| " + " | ".join([fault.name, f"not run: {skipped[fault.key]}"]) + " |" + " |" * (len(head) - 2)
-                )
+            if runs := results.get(fault.key):
+                text.append(row(fault, runs))
             else:
-                text.append(row(fault, results[fault.key]))
+                why = f"not run: {skipped[fault.key]}" if fault.key in skipped else "not run"
+                text.append("| " + " | ".join([fault.name, why, *["—"] * (len(head) - 3), "0"]) + " |")
     return "\n".join([*text, "", END])
 
 

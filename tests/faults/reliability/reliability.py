@@ -3,7 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Injects each fault of catalogue.py several times into a job, and checks what happens. See --help.
 
-Exit status: 0 all runs were as expected; 1 a run was not; 77 this machine can inject no fault.
+Exit status: 0 all runs were as expected; 1 a run was not, or a fault was not injected although --random is not given;
+77 this machine can inject none of the chosen faults.
 """
 
 import argparse
@@ -11,10 +12,12 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -22,17 +25,23 @@ import namespaces  # noqa: E402
 import page  # noqa: E402
 from catalogue import FAULTS  # noqa: E402
 from job import HANG_SECONDS, START_SECONDS, test_hosts  # noqa: E402
+from judge import failed, judged  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77  # CTest reports this exit status as "skipped"
 LONGEST_RUN = START_SECONDS + 3 * HANG_SECONDS
+DESCRIPTION = """Injects faults into jobs, and checks what happens. On two cores with --jobs 2, one run of each fault takes
+about 70 s, and 20 runs of each take about 25 minutes. `scripts/test --long --stage faults --budget 60` makes 20 runs of
+each fault in the first half of its time."""
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description="Injects faults into jobs, and checks what happens.")
+    parser = argparse.ArgumentParser(description=DESCRIPTION)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder with the programs")
     parser.add_argument("--times", type=int, default=1, help="how often each fault is injected (default 1)")
     parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no new run after this time")
+    parser.add_argument("--random", action="store_true", help="draw a fault at random for each run, --within SECONDS")
+    parser.add_argument("--seed", type=int, help="the seed of --random; without it, the program chooses and prints one")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs at the same time (default 1)")
     parser.add_argument("--only", metavar="KEY,…", help="only these faults; --list shows the keys")
     parser.add_argument("--patience", type=float, default=1, help="multiplies all limits of time, for busy machines")
@@ -53,12 +62,18 @@ def parse(arguments):
     options.keys = options.only.split(",") if options.only else keys
     if unknown := [key for key in options.keys if key not in keys]:
         parser.error(f"there is no fault {unknown[0]!r}; there are: {', '.join(keys)}")
+    if options.random and options.within is None:
+        parser.error("--random needs --within SECONDS")
+    if options.seed is not None and not options.random:
+        parser.error("--seed needs --random")
+    if options.random and options.page:
+        parser.error("--page needs runs of all faults, which --random does not promise")
     if options.page and options.only and not options.earlier:
         parser.error("--page needs the runs of all faults; take the others --with the results of an earlier call")
     return options
 
 
-def why_not(fault):
+def why_not(fault, build):
     """Returns the reason why this machine cannot inject the fault, or None."""
     if fault.launch.way != "no MPI" and shutil.which("mpirun") is None:
         return "there is no mpirun"
@@ -66,6 +81,8 @@ def why_not(fault):
         return "mpirun is not that of Open MPI"
     if fault.launch.way == "hosts" and (reason := test_hosts.why_not()):
         return reason
+    if fault.settings.get("RUEDA_TRANSPORT") == "ucx" and not (build / "lib" / "librueda_ucx.so").exists():
+        return "Rueda was built without UCX (Debian: libucx-dev)"
     return fault.injection.why_not()
 
 
@@ -77,8 +94,7 @@ def run_once(fault, options, work):
     """Runs one_run.py in new namespaces. Returns its result."""
     programs = options.build / "tests" / "faults" / "reliability"
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{fault.key}-", dir=work))
-    words = [sys.executable, "-B", HERE / "one_run.py", fault.key, folder, options.build / "bin" / "ruedarun"]
-    words += [programs / "fault_rank", str(options.patience)]
+    words = [sys.executable, "-B", HERE / "one_run.py", fault.key, folder, options.build, options.patience]
     try:
         done = subprocess.run(
             namespaces.command(list(map(str, words))),
@@ -91,16 +107,7 @@ def run_once(fault, options, work):
         )
         return json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, json.JSONDecodeError, IndexError) as error:
-        text = f"one_run.py failed: {error!r}\n{done.stderr if 'done' in locals() else ''}"
-        return {
-            "problems": [text],
-            "status": None,
-            "line": None,
-            "noticed": None,
-            "over": None,
-            "left": [],
-            "output": "",
-        }
+        return failed(f"one_run.py failed: {error!r}\n{done.stderr if 'done' in locals() else ''}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -112,27 +119,67 @@ def say(fault, number, result):
     for problem in result["problems"]:
         print(f"  {problem}", flush=True)
     if result["problems"]:
-        print("  output:\n    " + result["output"].replace("\n", "\n    "), flush=True)
+        output = [line for _, line in result["lines"]] if "lines" in result else result.get("output", "").split("\n")
+        print("  output:\n    " + "\n    ".join(output), flush=True)
 
 
-def run_all(options, faults, work):
-    """Runs the faults in turn, so that all of them have nearly the same number of runs when the time is over."""
-    begin = time.monotonic()
-    results = json.loads(options.earlier.read_text()) if options.earlier else {}
-    results |= {fault.key: [] for fault in faults}
+class Runs:
+    """Runs faults, and collects the results. Threads: several may call run()."""
 
-    def run(fault, number):
-        if options.within is None or time.monotonic() - begin < options.within:
-            results[fault.key].append(run_once(fault, options, work))
-            say(fault, number, results[fault.key][-1])
-            if options.json:
-                options.json.write_text(json.dumps(results, indent=1))
+    def __init__(self, options, work):
+        self.options = options
+        self.work = work
+        self.begin = time.monotonic()
+        self.results = json.loads(options.earlier.read_text()) if options.earlier else {}
+        self.lock = threading.Lock()
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = [pool.submit(run, fault, number) for number in range(1, options.times + 1) for fault in faults]
-        for one in runs:
-            one.result()
-    return results
+    def is_over(self):
+        return self.options.within is not None and time.monotonic() - self.begin >= self.options.within
+
+    def run(self, fault):
+        result = run_once(fault, self.options, self.work)
+        with self.lock:
+            self.results[fault.key].append(result)
+            say(fault, len(self.results[fault.key]), result)
+            if self.options.json:
+                self.options.json.write_text(json.dumps(self.results))
+
+    def run_all(self, faults):
+        """Runs the faults in turn, so that all of them have nearly the same number of runs when the time is over. With
+        --random, draws faults until the time is over."""
+        self.results |= {fault.key: [] for fault in faults}
+        sequence = drawn(faults, self.options.seed) if self.options.random else iter(faults * self.options.times)
+
+        def work():
+            while not self.is_over():
+                with self.lock:
+                    fault = next(sequence, None)
+                if fault is None:
+                    return
+                self.run(fault)
+
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            for worker in [pool.submit(work) for _ in range(self.options.jobs)]:
+                worker.result()
+
+
+def drawn(faults, seed):
+    """Draws faults for ever."""
+    numbers = random.Random(seed)
+    while True:
+        yield numbers.choice(faults)
+
+
+def count_runs(options, faults, results):
+    """Prints how many runs there were. Returns whether each fault has a run, or need not have one."""
+    counts = [len(results[fault.key]) for fault in faults]
+    planned = "at random" if options.random else str(len(faults) * options.times)
+    print(f"planned {planned}, run {sum(counts)}, fewest runs of a fault {min(counts)}")
+    if min(counts) == 0 and not options.random:
+        missing = [fault.key for fault, count in zip(faults, counts, strict=True) if count == 0]
+        print(f"the time of --within was over before these faults were injected: {', '.join(missing)}")
+        return False
+    return True
 
 
 def main():
@@ -148,19 +195,30 @@ def main():
         print(f"skipped: {reason}")
         return 1 if wrong else SKIPPED
     chosen = [fault for fault in FAULTS if fault.key in options.keys]
-    skipped = {fault.key: reason for fault in chosen if (reason := why_not(fault))}
+    skipped = {fault.key: reason for fault in chosen if (reason := why_not(fault, options.build))}
     for key, reason in skipped.items():
         print(f"{key}: skipped: {reason}")
+    faults = [fault for fault in chosen if fault.key not in skipped]
+    if not faults:
+        print("skipped: this machine can inject none of these faults")
+        return 1 if wrong else SKIPPED
+    if options.random and options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 31)
+    if options.random:
+        print(f"faults at random; --seed {options.seed} draws them again", flush=True)
     work = pathlib.Path(tempfile.mkdtemp(prefix="reliability-", dir=options.build))
+    runs = Runs(options, work)
     try:
-        results = run_all(options, [fault for fault in chosen if fault.key not in skipped], work)
+        runs.run_all(faults)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    failed = sum(bool(result["problems"]) for runs in results.values() for result in runs)
-    print(f"{sum(map(len, results.values()))} runs, {failed} of them not as expected, {len(skipped)} faults skipped")
+    results = {fault.key: [judged(fault, run) for run in runs.results.get(fault.key, [])] for fault in FAULTS}
+    bad = sum(bool(run["problems"]) for of_fault in results.values() for run in of_fault)
+    complete = count_runs(options, faults, results)
+    print(f"{sum(map(len, results.values()))} runs, {bad} of them not as expected, {len(skipped)} faults skipped")
     if options.page:
         page.write(options.page, FAULTS, results, skipped)
-    return 1 if failed or wrong else 0
+    return 1 if bad or wrong or not complete else 0
 
 
 if __name__ == "__main__":
