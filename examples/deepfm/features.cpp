@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "rueda/error.hpp"
 
@@ -71,12 +72,31 @@ void check_examples(const Batch& batch, std::int64_t features) {
     check_values(batch, batch.values<float>("numbers"), kNumbers);
 }
 
+constexpr std::string_view kEpochPlace = "{epoch}";
+
+/// Refuses a FIFO that several epochs would read. The end of an epoch is the end of the FIFO. If the writer opens the
+/// FIFO again before the reader has seen its end, two epochs become one, and the reader then waits for a writer
+/// forever.
+void check_fifo(const std::string& path, std::int64_t epochs) {
+    if (epochs > 1 && path.find(kEpochPlace) == std::string::npos) {
+        throw InvalidArgument("--fifo with --epochs " + std::to_string(epochs) + " needs a FIFO for each epoch, but '" +
+                              path +
+                              "' has no {epoch}, which stands for the number of the epoch; add it, or set "
+                              "--epochs 1");
+    }
+}
+
 }  // namespace
 
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features) {
     namespace data = rueda::data;
     if (input.fifos) {
+        if (input.lanes != 1) {
+            throw InvalidArgument("--lanes is " + std::to_string(input.lanes) +
+                                  ", but with --fifo each FIFO is a lane; leave --lanes out");
+        }
         for (const std::string& path : input.paths) {
+            check_fifo(path, options.epochs);
             options.sources.push_back(data::fifo(path).front());
         }
         options.lanes = static_cast<std::int64_t>(input.paths.size());
@@ -87,6 +107,7 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
         }
     } else {
         options.sources = data::files(input.paths);
+        options.lanes = input.lanes;
     }
     const bool tfrecord =
         input.format == "tfrecord" ||
@@ -100,6 +121,22 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
         options.format = data::Libsvm{.one_based = true};
         options.maps.emplace_back([features](Batch& batch) { check_libsvm(batch, features); });
     }
+}
+
+std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch) {
+    // A rank reads neighbouring lanes, and each FIFO is a lane.
+    const std::size_t each = input.fifos ? input.paths.size() / static_cast<std::size_t>(size) : input.paths.size();
+    const std::size_t first = input.fifos ? each * static_cast<std::size_t>(rank) : 0;
+    std::string text = input.fifos ? "the FIFOs" : "the files";
+    for (std::size_t i = first; i < first + each; ++i) {
+        std::string path = input.paths[i];
+        const std::size_t place = path.find(kEpochPlace);
+        if (input.fifos && place != std::string::npos) {
+            path.replace(place, kEpochPlace.size(), std::to_string(epoch));
+        }
+        text += (i == first ? " '" : ", '") + path + "'";
+    }
+    return text;
 }
 
 void copy_samples(const rueda::data::Batch& batch, Samples& samples) {

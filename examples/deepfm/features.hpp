@@ -30,14 +30,19 @@ struct Samples {
 struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;
+    std::int64_t lanes = 1;  ///< of files; each FIFO is a lane
     std::string format =
         "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
 };
 
 /// Sets the sources, the format, the lanes and the checks of a pipeline for this input. Samples have kFields fields
 /// with ids below `features`. With FIFOs, each rank reads its own FIFOs, because only one process can read a FIFO.
-/// Throws InvalidArgument if there are no such files, or if the FIFOs cannot be dealt out evenly.
+/// Throws InvalidArgument if there are no such files, if the FIFOs cannot be dealt out evenly, or if a FIFO would be
+/// read in several epochs. `options` must already have the rank, the size and the number of epochs.
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features);
+
+/// Returns a text that names what a rank reads in an epoch: its FIFOs, or the patterns of the files.
+std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch);
 
 /// Copies the samples of a batch that such a pipeline has read.
 void copy_samples(const rueda::data::Batch& batch, Samples& samples);

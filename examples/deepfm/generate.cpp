@@ -14,8 +14,10 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "click_model.hpp"
@@ -104,15 +106,20 @@ private:
     rueda::data::ExampleBuilder builder_;
 };
 
+/// Returns the name of a file without its end.
+std::string stem_of(const std::string& part, int number) {
+    std::array<char, 16> suffix{};
+    std::snprintf(suffix.data(), suffix.size(), "-%03d", number);
+    return part + suffix.data();
+}
+
 /// Writes one part of the data, "train" or "test", and returns the true logits and the labels of its samples. Each file
 /// has its own stream of random numbers.
 std::vector<Weighted> write_part(const Options& options, const ClickModel& model, const std::string& part,
                                  std::int64_t rows, int files, std::uint64_t first_stream, bool keep) {
     std::vector<Weighted> samples;
     for (int number = 0; number < files; ++number) {
-        std::array<char, 16> suffix{};
-        std::snprintf(suffix.data(), suffix.size(), "-%03d", number);
-        const std::string stem = (options.folder / (part + suffix.data())).string();
+        const std::string stem = (options.folder / stem_of(part, number)).string();
         std::optional<TfrecordFile> records;
         std::optional<LibsvmFile> lines;
         if (options.format != "libsvm") {
@@ -154,8 +161,36 @@ void make_folder(const std::filesystem::path& folder) {
     }
 }
 
+/// Refuses a folder with files of another run that this run would not replace. A pattern like train-* would mix the
+/// samples of both runs, and the AUC that this program prints would not be that of the test files.
+void check_folder(const Options& options) {
+    std::set<std::string> written;
+    for (const auto& [part, files] : {std::pair{"train", options.files}, std::pair{"test", options.test_files}}) {
+        for (int number = 0; number < files; ++number) {
+            for (const char* format : {"libsvm", "tfrecord"}) {
+                if (options.format == "both" || options.format == format) {
+                    written.insert(stem_of(part, number) + "." + format);
+                }
+            }
+        }
+    }
+    std::set<std::string> others;
+    for (const auto& entry : std::filesystem::directory_iterator(options.folder)) {
+        const std::string name = entry.path().filename().string();
+        if ((name.rfind("train-", 0) == 0 || name.rfind("test-", 0) == 0) && written.count(name) == 0) {
+            others.insert(name);
+        }
+    }
+    if (!others.empty()) {
+        throw rueda::InvalidArgument("--folder " + options.folder.string() + " has '" + *others.begin() +
+                                     "', which this run would not replace, so its samples would be mixed with the new "
+                                     "ones; remove the files train-* and test-*, or name another folder");
+    }
+}
+
 void generate(const Options& options) {
     make_folder(options.folder);
+    check_folder(options);
     const ClickModel model(options.seed, options.vocabulary);
     constexpr std::uint64_t kTestStreams = 1U << 20U;  // there are fewer training files
     write_part(options, model, "train", options.rows, options.files, 0, false);

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "curve.hpp"
 #include "features.hpp"
 #include "model.hpp"
 #include "options.hpp"
@@ -76,7 +76,11 @@ public:
     void run() {
         const data::Position start = restore();
         training::run_on_every_rank([&] { open_input(start); });
-        training::run_on_root([this] { open_curve(); });
+        training::run_on_root([this] {
+            if (!options_.curve.empty()) {
+                curve_.open(options_.curve, step_);
+            }
+        });
         for (std::int64_t epoch = start.epoch; epoch < options_.epochs; ++epoch) {
             train_epoch(epoch);
         }
@@ -130,19 +134,8 @@ private:
         options.start = start;
         set_input(options, options_.train, options_.features);
         input_.emplace(std::move(options));
-    }
-
-    void open_curve() {
-        if (!options_.curve.empty()) {
-            curve_.open(options_.curve);
-            curve_ << "step,epoch,loss\n";
-            check_curve();
-        }
-    }
-    void check_curve() {
-        if (!curve_) {
-            throw rueda::InvalidArgument("--curve " + options_.curve.string() +
-                                         " cannot be written; name a file in a folder that this user may write to");
+        for (const std::string& warning : input_->warnings()) {
+            progress_.line("warning: " + warning);
         }
     }
 
@@ -158,17 +151,15 @@ private:
             loss += sums_[kLoss];
             rows += sums_[kRows];
             samples_ += static_cast<std::int64_t>(sums_[kRows]);
-            if (curve_.is_open()) {
-                char text[80];
-                std::snprintf(text, sizeof text, "%lld,%lld,%.17g\n", static_cast<long long>(step_),
-                              static_cast<long long>(epoch), mean);
-                curve_ << text;
-            }
+            curve_.add(step_, epoch, mean);
             progress_.step(epoch, step_, mean, samples_);
             ++step_;
             // If the ranks read FIFOs of different lengths, their positions differ as soon as a rank has ended the
             // epoch.
             if (checkpoints_ && sums_[kEnded] == 0.0) {
+                if (step_ % options_.checkpoint_every == 0) {
+                    curve_.flush();  // before the checkpoint, so that the curve has no gap if the job is then killed
+                }
                 checkpoints_->save_when_due(snapshot(std::nullopt));
             }
         }
@@ -183,6 +174,7 @@ private:
                       loss / std::max(rows, 1.0), test_loss_, auc_, rows / seconds.count());
         progress_.line(text);
         if (checkpoints_) {
+            curve_.flush();
             checkpoints_->wait();  // save() would otherwise skip this checkpoint if the last one is not complete
             checkpoints_->save(snapshot(auc_));
         }
@@ -226,6 +218,7 @@ private:
             return;
         }
         try {
+            wait_for_samples();
             epoch_ended_ = !input_->next(batch_);
             if (epoch_ended_) {
                 sums_[kEnded] = 1.0;
@@ -235,6 +228,25 @@ private:
         } catch (...) {
             failure_ = std::current_exception();
             sums_[kFailed] = 1.0;
+        }
+    }
+
+    /// Waits until the next batch is there. If this takes long, because a writer of a FIFO does not write, the rank
+    /// says so, and a stall report of the other ranks says it, too.
+    void wait_for_samples() {
+        if (input_->wait_for(std::chrono::seconds(0))) {
+            return;
+        }
+        const rueda::Busy busy("waiting for samples");
+        constexpr std::chrono::seconds kPart{10};
+        for (bool told = false; !input_->wait_for(kPart); told = true) {
+            if (!told) {
+                const std::int64_t epoch = input_->position().epoch;
+                std::fprintf(stderr, "deepfm: rank %d has waited %lld s for samples of epoch %lld/%lld from %s\n",
+                             rueda::rank(), static_cast<long long>(kPart.count()), static_cast<long long>(epoch) + 1,
+                             static_cast<long long>(options_.epochs),
+                             sources_of(options_.train, rueda::rank(), rueda::size(), epoch).c_str());
+            }
         }
     }
 
@@ -313,12 +325,6 @@ private:
     }
 
     void conclude() {
-        training::run_on_root([this] {
-            if (curve_.is_open()) {
-                curve_.close();
-                check_curve();
-            }
-        });
         if (input_) {
             progress_.line(input_->summary());
         }
@@ -326,6 +332,9 @@ private:
         std::snprintf(text, sizeof text, "AUC %.6f after %lld steps with %d %s", auc_, static_cast<long long>(step_),
                       rueda::size(), rueda::size() == 1 ? "process" : "processes");
         progress_.line(text);
+        training::run_on_root([this] {  // at the end, because the result above does not depend on the curve
+            curve_.close();
+        });
     }
 
     const Options& options_;
@@ -341,7 +350,7 @@ private:
     std::vector<double, rueda::Allocator<double>> sums_;
     rueda::TensorSlot sums_slot_;
     Progress progress_;
-    std::ofstream curve_;  ///< only rank 0 writes it
+    Curve curve_;  ///< only rank 0 writes it
     std::exception_ptr failure_;
     bool epoch_ended_ = false;  ///< on this rank
     std::int64_t step_ = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   ruedarun -np 2 deepfm --train 'clicks/train-*.libsvm' --test 'clicks/test-*.libsvm'
-  ruedarun -np 2 deepfm --train a.fifo b.fifo --fifo --format libsvm --test 'clicks/test-*.libsvm'
+  ruedarun -np 2 deepfm --train 'a_{epoch}' 'b_{epoch}' --fifo --format libsvm --test 'clicks/test-*.libsvm'
   ruedarun -np 2 deepfm … --checkpoint-dir run        the same command continues a run that was killed)";
 
 void describe(CLI::App& app, Options& options) {
@@ -29,7 +29,9 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--test", options.test.paths, "files of test samples (patterns)")
         ->required()
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_flag("--fifo", options.train.fifos, "the paths of --train are FIFOs, one or more for each process");
+    app.add_flag("--fifo", options.train.fifos,
+                 "the paths of --train are FIFOs, one or more for each process; {epoch} stands for the number of the "
+                 "epoch, from 0");
     app.add_option("--format", options.train.format,
                    "tfrecord, libsvm, or auto: TFRecord if the first file's name contains .tfrecord, otherwise LibSVM")
         ->check(CLI::IsMember({"auto", "tfrecord", "libsvm"}));
@@ -48,12 +50,18 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--lr", options.learning_rate, "learning rate of Adagrad")->check(CLI::PositiveNumber);
     app.add_option("--shuffle", options.shuffle, "samples that are permuted together; 0: the order of the files")
         ->check(CLI::Range(std::int64_t{0}, kMost));
+    app.add_option(
+           "--lanes", options.train.lanes,
+           "sequences into which the training files are dealt out; with a multiple of the processes, each process "
+           "reads only its own files")
+        ->check(CLI::Range(kOne, std::int64_t{65536}));
     app.add_option("--seed", options.seed, "of the initial parameters and the order of the samples");
     app.add_option("--checkpoint-dir", options.checkpoint_dir,
                    "folder for checkpoints; if it has one, the run continues from the newest");
     app.add_option("--checkpoint-every", options.checkpoint_every, "steps between two checkpoints")
         ->check(CLI::Range(kOne, kMost));
-    app.add_option("--curve", options.curve, "CSV file for the loss of each step of this run");
+    app.add_option("--curve", options.curve,
+                   "CSV file for the loss of each step; a run that continues keeps the rows of the steps before");
     app.add_option("--threads", options.threads, "threads of each process that parse the input")
         ->check(CLI::Range(1, 64));
     app.footer(kExamples);

@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import threading
 import unittest
 
 DEEPFM = os.environ["DEEPFM"]
@@ -24,9 +25,9 @@ ENVIRONMENT = {
 }
 
 
-def run(command) -> subprocess.CompletedProcess:
+def run(command, timeout=TIMEOUT) -> subprocess.CompletedProcess:
     words = [str(word) for word in command]
-    return subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT)
+    return subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
 
 
 class DeepFmTest(unittest.TestCase):
@@ -69,6 +70,23 @@ class DeepFmTest(unittest.TestCase):
             self.assertEqual(int(area.group(2)), steps[-1][0] + 1)
         return float(area.group(1)), steps
 
+    def feed(self, name: str, *parts, epochs=1, begin=None):
+        """Makes a FIFO for each epoch, and threads that write the files into them, after the event `begin`. Returns the
+        pattern of the FIFOs' names."""
+        for epoch in range(epochs):
+            path = self.folder / f"{name}_{epoch}"
+            os.mkfifo(path)
+            # If the job fails, nobody opens the FIFO, and the thread waits until the test's process ends.
+            threading.Thread(target=self.write, args=(path, parts, begin), daemon=True).start()
+        return self.folder / f"{name}_{{epoch}}"
+
+    def write(self, fifo, parts, begin):
+        if begin is not None:
+            begin.wait()
+        with open(fifo, "wb") as file:
+            for part in parts:
+                file.write((self.clicks / part).read_bytes())
+
     @staticmethod
     def curve(path) -> list[tuple[int, float]]:
         rows = [line.split(",") for line in pathlib.Path(path).read_text().splitlines()]
@@ -80,7 +98,9 @@ class DeepFmTest(unittest.TestCase):
         lines."""
         done = run(command)
         self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
-        lines = [line for line in done.stderr.splitlines() if re.search(r"deepfm(_data)?: ", line)]
+        lines = [
+            line for line in done.stderr.splitlines() if re.search(r"deepfm(_data)?: (?!rank \d+ has waited)", line)
+        ]
         self.assertEqual(len(lines), 1, done.stderr)
         for word in words:
             self.assertIn(word, lines[0])

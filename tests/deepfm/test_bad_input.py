@@ -54,6 +54,9 @@ class WrongOptions(DeepFmTest):
             (("--format", "csv"), ("csv", "tfrecord")),
             (("--no-such-option",), ("--no-such-option",)),
             (("--fifo",), ("FIFO", "multiple")),
+            (("--fifo", "--epochs", 2), ("--epochs 2", "{epoch}")),
+            (("--fifo", "--lanes", 2), ("--lanes", "each FIFO is a lane")),
+            (("--lanes", 5), ("lanes is 5", "4 sources")),
             (("--curve", "/proc/none/curve"), ("--curve", "/proc/none/curve")),
         ):
             with self.subTest(options=options):

@@ -53,6 +53,15 @@ class Files(DeepFmTest):
         names = sorted(path.name for path in self.folder.iterdir())
         self.assertEqual(names, ["test-000.libsvm", "test-001.libsvm"] + [f"train-00{i}.libsvm" for i in range(3)])
         self.refused([DEEPFM_DATA, "--rows", 0], "--rows")
+
+    def test_files_of_another_run_are_not_mixed_with_new_ones(self):
+        self.refused(self.generator(self.clicks, "--files", 3, "--seed", 2), "'train-003.libsvm'", "would not replace")
+        self.refused(self.generator(self.clicks, "--format", "libsvm", "--seed", 2), "'test-000.tfrecord'")
+        before = (self.clicks / "test-000.libsvm").read_bytes()
+        self.assertEqual(run(self.generator(self.clicks)).returncode, 0)
+        self.assertEqual((self.clicks / "test-000.libsvm").read_bytes(), before)
+
+    def test_a_folder_that_cannot_be_made(self):
         self.refused([DEEPFM_DATA, "--folder", "/proc/none"], "--folder /proc/none cannot be made")
 
 

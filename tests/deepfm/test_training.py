@@ -3,8 +3,6 @@
 """Tests what deepfm promises: the result does not depend on the number of ranks, on the format or on FIFOs, comes close
 to the best AUC, and a job that stopped continues exactly."""
 
-import os
-import threading
 import unittest
 
 from deepfm_job import DeepFmTest, run
@@ -39,23 +37,15 @@ class Agreement(DeepFmTest):
         # The order of the shuffled files depends on their names' order, which is equal.
         self.assertEqual(records, lines)
 
+    def test_lanes_let_each_rank_read_its_own_files(self):
+        one = self.train("one", 1, "--lanes", 2)
+        self.check_close(self.train("two", 2, "--lanes", 2)[1], one[1])
+        warning = "warning: 2 ranks share 1 lane"
+        self.assertIn(warning, run(self.job(2)).stdout)
+        self.assertNotIn("warning", run(self.job(2, "--lanes", 2)).stdout)
+
 
 class Fifos(DeepFmTest):
-    def feed(self, name: str, *parts, epochs=1):
-        """Makes a FIFO for each epoch, and threads that write the files into them. Returns the pattern of the FIFOs'
-        names."""
-        for epoch in range(epochs):
-            path = self.folder / f"{name}_{epoch}"
-            os.mkfifo(path)
-            # If the job fails, nobody opens the FIFO, and the thread waits until the test's process ends.
-            threading.Thread(target=self.write, args=(path, parts), daemon=True).start()
-        return self.folder / f"{name}_{{epoch}}"
-
-    def write(self, fifo, parts):
-        with open(fifo, "wb") as file:
-            for part in parts:
-                file.write((self.clicks / part).read_bytes())
-
     def test_a_fifo_is_read_like_a_file(self):
         fifo = self.feed("a", "train-000.tfrecord", epochs=2)
         options = ("--format", "tfrecord", "--epochs", 2, "--shuffle", 300)
@@ -73,6 +63,22 @@ class Fifos(DeepFmTest):
         self.assertEqual(len(curve), 150)
         self.assertGreater(area, self.best[1] - 0.06)
 
+    def test_uneven_fifos_in_two_epochs(self):
+        long = self.feed("long", *(f"train-00{i}.libsvm" for i in range(3)), epochs=2)
+        short = self.feed("short", "train-003.libsvm", epochs=2)
+        area, curve = self.train("fifos", 2, "--fifo", "--format", "libsvm", "--epochs", 2, train=[long, short],
+                                 test=self.clicks / "test-*.libsvm")  # fmt: skip
+        self.assertEqual([step for step, _ in curve], list(range(300)))
+        self.assertGreater(area, self.best[1] - 0.05)
+
+
+class Curves(DeepFmTest):
+    def test_a_full_disk_does_not_hide_the_result(self):
+        done = run(self.job(2, "--curve", "/dev/full"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"AUC [01]\.\d{6} after 100 steps")
+        self.assertRegex(done.stderr, "(?i)deepfm: .*exhausted.*--curve /dev/full.*No space left on device")
+
 
 class Resuming(DeepFmTest):
     def test_a_job_that_stopped_continues_exactly(self):
@@ -87,9 +93,16 @@ class Resuming(DeepFmTest):
         right = files[2].read_bytes()
         files[2].write_bytes(right[: len(right) // 2] + b" x:y " + right[len(right) // 2 :])
         saving = ("--checkpoint-dir", self.folder / "run", "--checkpoint-every", 3)
-        done = run([*self.job(2, *options, *saving, **paths)])
+        curve = self.folder / "run.csv"
+        done = run([*self.job(2, *options, *saving, "--curve", curve, **paths)])
         self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
         files[2].write_bytes(right)
+        with open(curve, "a", encoding="ascii") as file:
+            file.write("99,0,0.")  # as a job that is killed leaves a row
+        other = self.folder / "other.csv"
+        other.write_text("epoch,time\n0,1\n")
+        self.refused(self.job(2, *options, *saving, "--curve", other, **paths), "other.csv", "'step,epoch,loss'")
+        self.assertEqual(other.read_text(), "epoch,time\n0,1\n")
         for ranks, name in ((1, "copy"), (2, "run")):
             with self.subTest(ranks=ranks):
                 if name == "copy":
@@ -97,11 +110,12 @@ class Resuming(DeepFmTest):
                 saving = ("--checkpoint-dir", self.folder / name)
                 continued_area, rest = self.train(name, ranks, *options, *saving, **paths)
                 first = rest[0][0]
-                self.assertGreater(first, 0)
-                self.assertLess(first, 100)
-                self.assertEqual(len(rest), 200 - first)
-                if ranks == 2:
-                    self.assertEqual((continued_area, rest), (area, whole[first:]))
+                self.assertEqual([step for step, _ in rest], list(range(first, 200)))
+                if ranks == 2:  # the curve has the rows of both runs
+                    self.assertEqual((continued_area, rest), (area, whole))
+                else:
+                    self.assertGreater(first, 0)
+                    self.assertLess(first, 100)
                 for (step, loss), (_, wanted) in zip(rest, whole[first:], strict=True):
                     self.assertLess(abs(loss - wanted), 1e-2 * wanted, f"step {step}")
 
