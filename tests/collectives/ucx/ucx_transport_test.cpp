@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -382,8 +384,10 @@ TEST_CASE("UCX takes no signals of the program", "[threads]") {
         CHECK_FALSE(blocks(mask, SIGSEGV));
     }
     // UCX has replaced the handler of SIGHUP when it was loaded.
-    if (std::getenv("UCX_HANDLE_ERRORS") == nullptr && std::getenv("UCX_ERROR_SIGNALS") == nullptr &&
-        std::getenv("UCX_DEBUG_SIGNO") == nullptr) {
+    const std::array<const char*, 3> variables{"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"};
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
+    const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+    if (std::none_of(variables.begin(), variables.end(), is_set)) {
         struct sigaction action {};
         REQUIRE(::sigaction(SIGHUP, nullptr, &action) == 0);
         CHECK((action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN));

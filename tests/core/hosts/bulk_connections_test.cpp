@@ -74,7 +74,7 @@ private:
 
 class DiaryPlane final : public collectives::ControlPlane {
 public:
-    explicit DiaryPlane(Diary& diary) : diary_(diary) {}
+    explicit DiaryPlane(Diary& diary) : messages(diary), diary_(diary) {}
     [[nodiscard]] int rank() const override { return 0; }
     [[nodiscard]] int size() const override { return 2; }
     [[nodiscard]] std::string description() const override { return "diary"; }
@@ -91,7 +91,7 @@ public:
 
     Status of_barrier;
     std::chrono::milliseconds limit{-1};
-    DiaryTransport messages{diary_};
+    DiaryTransport messages;
 
 private:
     Diary& diary_;
