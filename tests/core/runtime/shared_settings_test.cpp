@@ -63,7 +63,9 @@ struct Other {
     }
     void operator()(const base::SwitchSetting& kind) const { config.*kind.member = !(config.*kind.member); }
     void operator()(const base::TextSetting& kind) const { config.*kind.member += "other"; }
-    void operator()(const base::ChoiceSetting& /*kind*/) const {}
+    void operator()(const base::ChoiceSetting& kind) const {
+        kind.store(config, (kind.load(config) + 1) % kind.words.size());
+    }
 };
 
 }  // namespace
