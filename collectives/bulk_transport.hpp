@@ -16,7 +16,7 @@ namespace rueda::collectives {
 /// A transport that does not belong to a control plane. It only needs the addresses of all ranks, which any control
 /// plane can exchange (docs/design/0025-ucx.md).
 ///
-/// After abandon(), close(true) frees the memory of messages in progress, unless the transport cannot be closed.
+/// After abandon(), close() frees the memory of messages in progress, unless the transport cannot be closed.
 ///
 /// Threads: as Transport says.
 class BulkTransport : public Transport {
@@ -41,7 +41,8 @@ public:
     [[nodiscard]] virtual Status finish(const Wait& wait) = 0;
     /// Ends all messages in progress and all connections. Waits for no other rank. If this rank did not fail, call it
     /// after all ranks have returned from finish(): it may destroy messages that a rank has not read.
-    virtual void close() = 0;
+    /// In a forked child, it does nothing.
+    virtual void close() noexcept = 0;
 };
 
 }  // namespace rueda::collectives

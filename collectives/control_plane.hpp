@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -38,6 +39,8 @@ public:
     /// Returns on every rank the bytes that rank `root` passed. Only the root's `mine` is read.
     virtual Result<Bytes> broadcast(std::span<const std::byte> mine, int root) = 0;
     virtual Status barrier() = 0;
+    /// Like barrier(), but this rank waits for at most `limit`. A plane without such a limit waits as barrier() does.
+    virtual Status barrier_within(std::chrono::milliseconds /*limit*/) { return barrier(); }
     /// Whether an MPI communicator consists of exactly the ranks of this plane, in the same order. `communicator` holds
     /// the bytes of an MPI_Comm handle. Unlike all other calls, this call is not collective, and it waits for no other
     /// rank. Fails with InvalidArgument if the bytes are not a communicator.

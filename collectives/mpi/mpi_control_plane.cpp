@@ -20,7 +20,7 @@
 #include "collectives/mpi/keep_for_mpi.hpp"
 #include "collectives/mpi/mpi_rendezvous.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
-#include "collectives/mpi/polling_pause.hpp"
+#include "collectives/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
 namespace rueda::collectives {
@@ -152,12 +152,15 @@ public:
         }
         return guarded<Bytes>("broadcast", [&] { return broadcast_in_chunks(mine, root); });
     }
-    Status barrier() override {
-        return guarded<Bytes>("barrier",
-                              [&]() -> Result<Bytes> {
-                                  RUEDA_RETURN_IF_FAILED(wait(mpi_->ibarrier(communicator_)));
-                                  return Bytes();
-                              })
+    Status barrier() override { return barrier_within(options_.operation_timeout); }
+    Status barrier_within(std::chrono::milliseconds limit) override {
+        return guarded<Bytes>(
+                   "barrier",
+                   [&]() -> Result<Bytes> {
+                       RUEDA_RETURN_IF_FAILED(wait(mpi_->ibarrier(communicator_)));
+                       return Bytes();
+                   },
+                   std::min(limit, options_.operation_timeout))
             .status();
     }
 
@@ -297,7 +300,7 @@ private:
     /// Runs the body of an operation. Returns a failure instead if an earlier operation failed or MPI was finalised.
     /// Throws nothing.
     template <class T, class Body>
-    Result<T> guarded(const char* operation, Body body) {
+    Result<T> guarded(const char* operation, Body body, std::optional<std::chrono::milliseconds> limit = {}) {
         if (life_->finalized.load()) {
             return failure(
                 ErrorCode::not_initialized,
@@ -308,7 +311,8 @@ private:
             return failed_;
         }
         operation_ = operation;
-        deadline_ = Clock::now() + options_.operation_timeout;
+        limit_ = limit.value_or(options_.operation_timeout);
+        deadline_ = Clock::now() + limit_;
         auto buffers = std::make_unique<Buffers>();
         buffers_ = buffers.get();
         Result<T> result = Status();
@@ -333,7 +337,8 @@ private:
     Status end_messages() {
         operation_ = "shutdown";
         const Clock::time_point begin = Clock::now();
-        deadline_ = begin + options_.operation_timeout;
+        limit_ = options_.operation_timeout;
+        deadline_ = begin + limit_;
         warn_at_ = begin + kClosingWarning;
         // The counts are on the heap, because MPI may still use them after this function has returned with a failure.
         auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
@@ -502,7 +507,7 @@ private:
             }
             if (now >= deadline_) {
                 return failure(ErrorCode::timeout, "{}: not all ranks came within {} s", operation_,
-                               std::chrono::duration<double>(options_.operation_timeout).count());
+                               std::chrono::duration<double>(limit_).count());
             }
             pause.wait();
         }
@@ -522,6 +527,7 @@ private:
     int key_ = MPI_KEYVAL_INVALID;
     std::string description_;
     const char* operation_ = "";
+    std::chrono::milliseconds limit_{};  ///< how long the operation in progress may wait, until `deadline_`
     Clock::time_point deadline_;
     Clock::time_point warn_at_ = Clock::time_point::max();  ///< the time at which to warn that the shutdown takes long
     Clock::time_point next_question_;

@@ -15,7 +15,7 @@
 #include "collectives/interruption.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/mpi/keep_for_mpi.hpp"
-#include "collectives/mpi/polling_pause.hpp"
+#include "collectives/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
 // The protocol of a rendezvous: the lowest member sends a question to every other member. Each member answers with its

@@ -28,19 +28,16 @@ int tag_of(Transport::Port port) {
     return 1 + static_cast<int>(kChannels * port.set + static_cast<std::uint32_t>(port.channel));
 }
 
-Transport::Ticket ticket_of(std::uint32_t place, std::uint32_t generation) {
-    return (Transport::Ticket{generation} << 32U) | place;
-}
-
 }  // namespace
 
 MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator,
-                           int rank, int size)
+                           int rank, int size, std::uint32_t first_generation)
     : mpi_(std::move(mpi)),
       life_(std::move(life)),
       communicator_(communicator),
       rank_(rank),
       size_(size),
+      first_generation_(first_generation),
       sent_to_(static_cast<std::size_t>(size), 0),
       abandoned_(failure(ErrorCode::aborted, "the job has ended: rank {} sends and receives no more messages", rank)) {}
 
@@ -92,7 +89,7 @@ Result<bool> MpiTransport::cancel(Ticket ticket) {
 std::uint32_t MpiTransport::place_of(Ticket ticket) const {
     const auto place = static_cast<std::uint32_t>(ticket);
     RUEDA_ASSERT(place < places_.size() && !places_[place].is_free &&
-                 ticket == ticket_of(place, places_[place].generation));
+                 ticket == make_ticket(place, places_[place].generation));
     return place;
 }
 
@@ -215,12 +212,13 @@ Result<Transport::Ticket> MpiTransport::keep(Result<MPI_Request> started, bool i
     if (free_.empty()) {
         place = static_cast<std::uint32_t>(places_.size());
         places_.push_back({});
+        places_.back().generation = first_generation_;
     } else {
         place = free_.back();
         free_.pop_back();
     }
-    places_[place] = {started.value(), bytes, rank, places_[place].generation + 1, is_send, false};
-    return ticket_of(place, places_[place].generation);
+    places_[place] = {started.value(), bytes, rank, next_generation(places_[place].generation), is_send, false};
+    return make_ticket(place, places_[place].generation);
 }
 
 /// Returns the length of the message at `place` if the message was sent or received, otherwise nothing.

@@ -30,8 +30,9 @@ struct MpiLife {
 /// the process ends. Threads: any thread, but only one at a time.
 class MpiTransport final : public Transport {
 public:
+    /// `first_generation` is for tests: the number of uses with which every place begins.
     MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator, int rank,
-                 int size);
+                 int size, std::uint32_t first_generation = 0);
     ~MpiTransport() override;
     MpiTransport(const MpiTransport&) = delete;
     MpiTransport& operator=(const MpiTransport&) = delete;
@@ -64,7 +65,8 @@ private:
         MPI_Request request;
         std::size_t bytes;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank;
-        std::uint32_t generation;  ///< how often this place in the list was used; an old ticket has a lower number
+        std::uint32_t
+            generation;  ///< counts the uses of this place in the list, with 31 bits; an old ticket has another number
         bool is_send;
         bool is_free;
     };
@@ -84,6 +86,7 @@ private:
     const MPI_Comm communicator_;
     const int rank_;
     const int size_;
+    const std::uint32_t first_generation_;
     std::vector<UnderWay> places_;  ///< a ticket consists of an index in this list and the generation
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> sent_to_;

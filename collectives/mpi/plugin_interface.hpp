@@ -17,7 +17,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its MPI plugins. Increase it when you change a part of the
 /// plugins that librueda.so uses, or a part of librueda.so that the plugins use, for example the class ControlPlane.
-inline constexpr std::uint32_t kMpiPluginInterface = 9;
+inline constexpr std::uint32_t kMpiPluginInterface = 10;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
 /// A plugin is built for one ABI, and works with all MPIs that have this ABI. Intel MPI and MVAPICH have the ABI of

@@ -11,9 +11,14 @@ namespace rueda::collectives {
 
 namespace {
 
-/// Tickets with this bit belong to this transport. The inner transport counts its tickets from zero and never gets
-/// this far.
-constexpr Transport::Ticket kOverTcp = Transport::Ticket{1} << 63U;
+/// Tickets with this bit belong to this transport. Transports that wrap no other transport leave it 0.
+constexpr Transport::Ticket kOverTcp = Transport::kTicketOfWrapper;
+
+/// Returns what the inner transport has returned for a send or a receive.
+Result<Transport::Ticket> checked_inner(Result<Transport::Ticket> ticket) {
+    RUEDA_ASSERT(!ticket.is_ok() || (ticket.value() & kOverTcp) == 0);
+    return ticket;
+}
 
 /// How many bytes of arrived messages may wait for a receive. A leader has at most one message to its parent in flight
 /// for each set, and always has a receive posted, so a correct job stays far below this.
@@ -114,7 +119,7 @@ Transport::Ticket LeaderTransport::keep(const UnderWay& message) {
 
 Result<Transport::Ticket> LeaderTransport::send(int rank, Port port, std::span<const std::byte> bytes) {
     if (!goes_over_tcp(port)) {
-        return inner_.send(rank, port, bytes);
+        return checked_inner(inner_.send(rank, port, bytes));
     }
     RUEDA_RETURN_IF_FAILED(check_open());
     Line& line = line_to(rank);
@@ -131,7 +136,7 @@ Result<Transport::Ticket> LeaderTransport::send(int rank, Port port, std::span<c
 
 Result<Transport::Ticket> LeaderTransport::receive(int rank, Port port, std::span<std::byte> room) {
     if (!goes_over_tcp(port)) {
-        return inner_.receive(rank, port, room);
+        return checked_inner(inner_.receive(rank, port, room));
     }
     RUEDA_RETURN_IF_FAILED(check_open());
     UnderWay message;

@@ -73,7 +73,7 @@ Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOpt
     std::unique_ptr<BulkTransport> transport = std::move(made).value();
     Status status = transport->connect(std::move(addresses));
     if (status.is_ok()) {
-        status = transport->barrier({options.time});
+        status = transport->barrier({options.time, options.meanwhile});
     }
     Result<std::string> reason = first_reason(allgather, status.is_ok() ? "" : status.message());
     RUEDA_RETURN_IF_FAILED(reason.status());

@@ -23,6 +23,8 @@ struct UcxMeetingOptions {
     /// How long a rank tries to exchange messages with others. A network that drops packets makes init this much
     /// longer.
     std::chrono::milliseconds time{10'000};
+    /// Called repeatedly during this time. A failure ends the attempt. It may be empty.
+    std::function<Status()> meanwhile = {};
     /// Makes the transport of this rank.
     std::function<Result<std::unique_ptr<BulkTransport>>(int rank, int size)> create;
 };

@@ -12,7 +12,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its UCX plugin. Increase it when you change this file, or one
 /// of the classes that it uses.
-inline constexpr std::uint32_t kUcxPluginInterface = 1;
+inline constexpr std::uint32_t kUcxPluginInterface = 2;
 inline constexpr const char* kUcxPluginEntry = "rueda_ucx_plugin_open";
 
 /// The functions of the plugin. The object lies in the plugin's library, which is never unloaded.

@@ -3,13 +3,13 @@
 #include "collectives/ucx/ucx_transport.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "collectives/polling_pause.hpp"
 #include "collectives/ucx/ucx_tag.hpp"
 
 namespace rueda::collectives {
@@ -17,6 +17,15 @@ namespace {
 
 /// How long close() waits for UCX to end the connections. This needs no other rank.
 constexpr std::chrono::milliseconds kDisconnecting{2000};
+
+/// Whether a failed message says that its peer has gone or cannot be reached. UCX cancels the messages of a connection
+/// that it closes.
+bool is_of_connection(ucs_status_t status) {
+    constexpr std::array kOthers{UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_IO_ERROR,   UCS_ERR_NOT_CONNECTED,
+                                 UCS_ERR_REJECTED, UCS_ERR_TIMED_OUT,        UCS_ERR_UNREACHABLE};
+    return UCS_IS_LINK_ERROR(status) || UCS_IS_ENDPOINT_ERROR(status) ||
+           std::find(kOthers.begin(), kOthers.end(), status) != kOthers.end();
+}
 
 }  // namespace
 
@@ -32,21 +41,24 @@ public:
     Waiting(UcxTransport& transport, const Wait& wait)
         : transport_(transport), wait_(wait), deadline_(Clock::now() + wait.limit) {}
 
-    /// Takes one turn. `what` says what the rank waits for.
-    [[nodiscard]] Status turn(const std::string& what) {
+    /// Takes one turn. `what` and, unless it is negative, `rank` say what this rank waits for.
+    [[nodiscard]] Status turn(const char* what, int rank = -1) {
         const bool moved = transport_.worker_->progress();
         if (transport_.takes_strays_) {
-            RUEDA_RETURN_IF_FAILED(transport_.take_strays());
+            transport_.take_strays();
         }
         if (wait_.meanwhile) {
             RUEDA_RETURN_IF_FAILED(wait_.meanwhile());
         }
         if (Clock::now() >= deadline_) {
-            return failure(ErrorCode::timeout, "rank {} waited {} s for {} over UCX", transport_.rank_,
-                           std::chrono::duration<double>(wait_.limit).count(), what);
+            return failure(ErrorCode::timeout, "rank {} waited {} s for {}{} over UCX", transport_.rank_,
+                           std::chrono::duration<double>(wait_.limit).count(), what,
+                           rank < 0 ? "" : fmt::format(" {}", rank));
         }
-        if (!moved) {
-            ::sched_yield();
+        if (moved) {
+            pause_ = {};
+        } else {
+            pause_.wait();
         }
         return {};
     }
@@ -55,12 +67,14 @@ private:
     UcxTransport& transport_;
     const Wait& wait_;
     const Clock::time_point deadline_;
+    PollingPause pause_;
 };
 
-UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, int size)
+UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, int size, std::uint32_t first_generation)
     : worker_(std::move(worker)),
       rank_(rank),
       size_(size),
+      first_generation_(first_generation),
       abandoned_(failure(ErrorCode::aborted, "the job has ended: rank {} sends and receives no more messages", rank)) {}
 
 UcxTransport::~UcxTransport() { close(); }
@@ -114,7 +128,11 @@ Result<std::optional<std::size_t>> UcxTransport::end_of(std::uint32_t place) {
         return sticky(failure(ErrorCode::aborted, "rank {} sent more than the {} bytes that rank {} has room for",
                               message.rank, message.bytes, rank_));
     }
-    if (request.is_done) {
+    if (request.is_done && !worker_->loss_of(message.rank)) {
+        if (!is_of_connection(request.status)) {
+            return sticky(failure(ErrorCode::aborted, "a message {} rank {} over UCX: {}",
+                                  message.is_send ? "to" : "from", message.rank, ucs_status_string(request.status)));
+        }
         worker_->note_loss(message.rank, request.status);
     }
     RUEDA_RETURN_IF_FAILED(check_loss(message.rank));
@@ -154,7 +172,7 @@ Status UcxTransport::lost(int rank) const {
         ErrorCode::aborted,
         "the connection of rank {} to rank {} over UCX has ended: the process has ended, or its host cannot be "
         "reached ({})",
-        rank_, rank, ucs_status_string(worker_->loss_of(rank)->status));
+        rank_, rank, describe_ucx_status(worker_->loss_of(rank)->status, worker_->loss_of(rank)->line));
 }
 
 Result<bool> UcxTransport::cancel(Ticket ticket) {
@@ -217,7 +235,7 @@ Status UcxTransport::exchange_with(int to, int from, Waiting& waiting) {
     worker_->receive(barrier_tag(from), own_.received, own_.receiving);
     worker_->send(to, barrier_tag(rank_), own_.sent, own_.sending);
     while (!own_.sending.is_done || !own_.receiving.is_done) {
-        RUEDA_RETURN_IF_FAILED(waiting.turn(fmt::format("rank {}", own_.sending.is_done ? from : to)));
+        RUEDA_RETURN_IF_FAILED(waiting.turn("rank", own_.sending.is_done ? from : to));
         RUEDA_RETURN_IF_FAILED(look_for_losses());
     }
     for (auto* const request : {&own_.sending, &own_.receiving}) {
@@ -259,22 +277,39 @@ bool UcxTransport::have_sends_ended() const {
 }
 
 /// Receives and drops messages for which no receive was started.
-Status UcxTransport::take_strays() {
+void UcxTransport::take_strays() {
     strays_.remove_if([](Stray& stray) {
         if (stray.request.is_done) {
             UcxWorker::release(stray.request);
         }
         return stray.request.is_done;
     });
-    while (const auto found = worker_->find(0, kOwnMessages, /*takes=*/true)) {
-        Stray& stray = strays_.emplace_back();
+    // A message that was taken must be received, so the memory of its Stray is allocated before.
+    while (has_next_stray()) {
+        const auto found = worker_->find(0, kOwnMessages, /*takes=*/true);
+        if (!found) {
+            return;
+        }
+        strays_.splice(strays_.end(), next_stray_);
+        Stray& stray = strays_.back();
         const bool is_valid = check_arrival(*found).is_ok();
         stray.room.reset(is_valid ? new (std::nothrow) std::byte[found->bytes] : nullptr);
         // A message that this rank cannot or must not take is received into no memory, so UCX drops it.
         const std::size_t room = stray.room == nullptr ? 0 : found->bytes;
         worker_->receive_found(*found, {stray.room.get(), room}, stray.request);
     }
-    return {};
+}
+
+/// Prepares the object for the next stray message. Returns false if there is no memory for it now.
+bool UcxTransport::has_next_stray() noexcept {
+    try {
+        if (next_stray_.empty()) {
+            next_stray_.emplace_back();
+        }
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
 }
 
 void UcxTransport::cancel_receives() {
@@ -310,8 +345,8 @@ bool UcxTransport::release_requests() {
     return all_ended;
 }
 
-void UcxTransport::close() {
-    if (std::exchange(is_closed_, true)) {
+void UcxTransport::close() noexcept {
+    if (!worker_ || !worker_->is_of_this_process() || std::exchange(is_closed_, true)) {
         return;
     }
     fail(abandoned_);
@@ -339,12 +374,12 @@ Result<std::uint32_t> UcxTransport::take_place(int rank, std::size_t bytes, bool
     std::uint32_t place = 0;
     if (free_.empty()) {
         place = static_cast<std::uint32_t>(places_.size());
-        places_.emplace_back();
+        places_.emplace_back().generation = first_generation_;
     } else {
         place = free_.back();
         free_.pop_back();
     }
-    const std::uint32_t generation = places_[place].generation + 1;
+    const std::uint32_t generation = next_generation(places_[place].generation);
     places_[place] = {.request = {},
                       .bytes = bytes,
                       .rank = rank,
@@ -356,7 +391,7 @@ Result<std::uint32_t> UcxTransport::take_place(int rank, std::size_t bytes, bool
 }
 
 Transport::Ticket UcxTransport::ticket_of(std::uint32_t place) const {
-    return (Ticket{places_[place].generation} << 32U) | place;
+    return make_ticket(place, places_[place].generation);
 }
 
 std::uint32_t UcxTransport::place_of(Ticket ticket) const {

@@ -28,7 +28,8 @@ class UcxTransport final : public BulkTransport {
 public:
     static constexpr std::chrono::milliseconds kLossPatience{1000};
 
-    UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, int size);
+    /// `first_generation` is for tests: the number of uses with which every place begins.
+    UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, int size, std::uint32_t first_generation = 0);
     ~UcxTransport() override;
     UcxTransport(const UcxTransport&) = delete;
     UcxTransport& operator=(const UcxTransport&) = delete;
@@ -38,7 +39,7 @@ public:
     Status connect(std::vector<Bytes> addresses) override;
     Status barrier(const Wait& wait) override;
     Status finish(const Wait& wait) override;
-    void close() override;
+    void close() noexcept override;
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
@@ -55,7 +56,8 @@ private:
         UcxRequest request;
         std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank = 0;
-        std::uint32_t generation = 0;  ///< how often this place was used; an old ticket has a lower number
+        std::uint32_t generation =
+            0;  ///< counts the uses of this place, with 31 bits; an old ticket has another number
         bool is_send = false;
         bool is_free = true;
         bool was_started = false;  ///< false: the peer was lost before, so UCX does not know of the message
@@ -88,7 +90,8 @@ private:
     [[nodiscard]] Status pass_barrier(Waiting& waiting);
     [[nodiscard]] Status exchange_with(int to, int from, Waiting& waiting);
     [[nodiscard]] Status end_messages(Waiting& waiting);
-    [[nodiscard]] Status take_strays();
+    void take_strays();
+    [[nodiscard]] bool has_next_stray() noexcept;
     [[nodiscard]] bool have_sends_ended() const;
     [[nodiscard]] bool release_requests();
     void cancel_receives();
@@ -98,9 +101,11 @@ private:
     std::unique_ptr<UcxWorker> worker_;
     const int rank_;
     const int size_;
+    const std::uint32_t first_generation_;
     std::deque<UnderWay> places_;  ///< a deque, because UCX has the addresses of its elements
     std::vector<std::uint32_t> free_;
     std::list<Stray> strays_;
+    std::list<Stray> next_stray_;  ///< at most one element, for the next stray message
     OwnMessages own_;
     bool takes_strays_ = false;
     bool is_closed_ = false;

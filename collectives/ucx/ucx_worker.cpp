@@ -2,9 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/ucx/ucx_worker.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdarg>
 #include <cstdio>
@@ -12,6 +16,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/system/thread_signals.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -33,8 +38,8 @@ constexpr std::array kUcxDefaults{
     UcxDefault{"RNDV_THRESH", "UCX_RNDV_THRESH", "256K"},
 };
 
-/// What UCX has logged last inside a UcxCall of this thread. UCX truncates longer lines.
-thread_local std::array<char, 256> last_log_line{};
+/// What UCX has logged last inside a UcxCall of this thread.
+thread_local UcxLine last_log_line{};
 /// Whether this thread is inside a UcxCall.
 thread_local bool is_in_ucx_call = false;
 
@@ -72,10 +77,42 @@ void keep_log_lines_from_now_on() {
     static_cast<void>(is_installed);
 }
 
+/// Whether the signal's handler is a function of UCX.
+bool has_handler_of_ucx(int signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
+        return false;
+    }
+    Dl_info of_handler{};
+    Dl_info of_ucx{};
+    return ::dladdr(reinterpret_cast<void*>(action.sa_handler), &of_handler) != 0 &&
+           ::dladdr(reinterpret_cast<void*>(ucs_debug_disable_signal), &of_ucx) != 0 &&
+           of_handler.dli_fbase == of_ucx.dli_fbase;
+}
+
+/// Gives the program back the signals whose handlers UCX replaced when it was loaded: those of faults, and SIGHUP,
+/// which would not end the process any more. UCX keeps them if the user has set one of its variables for signals, and
+/// a handler that was installed after UCX's stays.
+void give_back_signals() {
+    constexpr std::array kVariables{"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"};
+    static const bool are_given_back = [&] {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): UCX reads the environment in the same way
+        const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
+        if (std::any_of(kVariables.begin(), kVariables.end(), is_set)) {
+            return false;
+        }
+        for (int signal = 1; signal < NSIG; ++signal) {
+            if (has_handler_of_ucx(signal)) {
+                ucs_debug_disable_signal(signal);
+            }
+        }
+        return true;
+    }();
+    static_cast<void>(are_given_back);
+}
+
 Status ucx_failure(const char* call, ucs_status_t status) {
-    const bool has_logged = last_log_line[0] != '\0';
-    return failure(ErrorCode::unsupported, "{}: {}{}{}", call, ucs_status_string(status), has_logged ? ": " : "",
-                   last_log_line.data());
+    return failure(ErrorCode::unsupported, "{}: {}", call, describe_ucx_status(status, last_log_line));
 }
 
 Result<ucp_config_t*> read_ucx_config() {
@@ -139,6 +176,10 @@ void keep_started(ucs_status_ptr_t started, UcxRequest& request) {
 
 }  // namespace
 
+std::string describe_ucx_status(ucs_status_t status, const UcxLine& line) {
+    return fmt::format("{}{}{}", ucs_status_string(status), line[0] == '\0' ? "" : ": ", line.data());
+}
+
 Result<std::unique_ptr<UcxWorker>> UcxWorker::create(int ranks) {
     std::unique_ptr<UcxWorker> worker(new UcxWorker(ranks));
     RUEDA_RETURN_IF_FAILED(worker->open());
@@ -147,6 +188,8 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::create(int ranks) {
 
 Status UcxWorker::open() {
     keep_log_lines_from_now_on();
+    give_back_signals();
+    const base::ProgramSignalsBlocked blocked;  // UCX starts a thread, which inherits this
     const UcxCall call;
     last_log_line[0] = '\0';
     const Result<ucp_config_t*> config = read_ucx_config();
@@ -175,11 +218,12 @@ Status UcxWorker::open() {
     const auto* const bytes = reinterpret_cast<const std::byte*>(address);
     address_.assign(bytes, bytes + length);
     ucp_worker_release_address(worker_, address);
+    last_log_line[0] = '\0';  // a warning of the start says nothing about a later failure
     return {};
 }
 
 UcxWorker::~UcxWorker() {
-    if (is_leaked_ || process_ != ::getpid()) {
+    if (is_leaked_ || !is_of_this_process()) {
         return;
     }
     const UcxCall call;
@@ -205,6 +249,7 @@ Status UcxWorker::reach(int rank) {
         return {};
     }
     const UcxCall call;
+    last_log_line[0] = '\0';
     ucp_ep_params_t parameters{};
     parameters.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -214,7 +259,7 @@ Status UcxWorker::reach(int rank) {
     if (const ucs_status_t status = ucp_ep_create(worker_, &parameters, &reached.endpoint); status != UCS_OK) {
         reached.endpoint = nullptr;
         return failure(ErrorCode::aborted, "a connection to rank {} over UCX could not be made: {}", rank,
-                       ucs_status_string(status));
+                       describe_ucx_status(status, last_log_line));
     }
     return {};
 }
@@ -222,7 +267,9 @@ Status UcxWorker::reach(int rank) {
 void UcxWorker::note_peer_error(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t status) {
     auto& lost = *static_cast<Peer*>(peer);
     if (!lost.loss) {
-        lost.loss = Loss{status, Clock::now()};
+        // UCX logs the line before this call, but maybe during an earlier call of Rueda's.
+        lost.loss = Loss{status, Clock::now(), last_log_line};
+        last_log_line[0] = '\0';
     }
 }
 
@@ -284,9 +331,7 @@ void UcxWorker::flush(UcxRequest& request) {
     keep_started(ucp_worker_flush_nbx(worker_, &parameters), request);
 }
 
-bool UcxWorker::disconnect(std::chrono::milliseconds limit) {
-    std::vector<void*> closing;
-    closing.reserve(peers_.size());
+bool UcxWorker::disconnect(std::chrono::milliseconds limit) noexcept {
     for (Peer& one : peers_) {
         if (one.endpoint == nullptr) {
             continue;
@@ -295,23 +340,24 @@ bool UcxWorker::disconnect(std::chrono::milliseconds limit) {
         ucp_request_param_t parameters{};
         parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
-        if (const ucs_status_ptr_t close = ucp_ep_close_nbx(one.endpoint, &parameters); UCS_PTR_IS_PTR(close)) {
-            closing.push_back(close);
-        }
+        const ucs_status_ptr_t close = ucp_ep_close_nbx(one.endpoint, &parameters);
+        one.closing = UCS_PTR_IS_PTR(close) ? close : nullptr;
         one.endpoint = nullptr;
     }
+    const auto has_closed = [](Peer& one) {
+        if (one.closing != nullptr && ucp_request_check_status(one.closing) != UCS_INPROGRESS) {
+            ucp_request_free(std::exchange(one.closing, nullptr));
+        }
+        return one.closing == nullptr;
+    };
     const Clock::time_point deadline = Clock::now() + limit;
-    while (!closing.empty() && Clock::now() < deadline) {
+    while (!std::all_of(peers_.begin(), peers_.end(), has_closed)) {
+        if (Clock::now() >= deadline) {
+            return false;
+        }
         progress();
-        std::erase_if(closing, [](void* close) {
-            const bool has_ended = ucp_request_check_status(close) != UCS_INPROGRESS;
-            if (has_ended) {
-                ucp_request_free(close);
-            }
-            return has_ended;
-        });
     }
-    return closing.empty();
+    return true;
 }
 
 }  // namespace rueda::collectives

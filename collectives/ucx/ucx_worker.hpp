@@ -5,6 +5,7 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -35,6 +36,12 @@ struct UcxArrival {
     std::size_t bytes = 0;
 };
 
+/// A line that UCX has logged, with a zero at its end. UCX truncates longer lines.
+using UcxLine = std::array<char, 256>;
+
+/// Returns UCX's text for the status, and the line if it is not empty.
+[[nodiscard]] std::string describe_ucx_status(ucs_status_t status, const UcxLine& line);
+
 /// The calls of UCX that Rueda makes: a worker, and an endpoint for each rank with which this rank exchanges messages.
 /// Only this class calls UCX.
 ///
@@ -60,6 +67,7 @@ public:
     struct Loss {
         ucs_status_t status = UCS_OK;
         std::chrono::steady_clock::time_point noticed{};
+        UcxLine line{};  ///< what UCX logged about it; it may be empty
     };
     [[nodiscard]] const std::optional<Loss>& loss_of(int rank) const;
     void note_loss(int rank, ucs_status_t status);
@@ -80,9 +88,11 @@ public:
     bool progress();
     /// Starts to wait until UCX holds no message any more.
     void flush(UcxRequest& request);
-    /// Ends all connections, and all sends with UCS_ERR_CANCELED. Takes at most `limit`. Returns whether everything has
-    /// ended.
-    [[nodiscard]] bool disconnect(std::chrono::milliseconds limit);
+    /// Ends all connections, and all sends with UCS_ERR_CANCELED. Takes at most `limit`, and needs no memory. Returns
+    /// whether everything has ended.
+    [[nodiscard]] bool disconnect(std::chrono::milliseconds limit) noexcept;
+    /// Returns false in a forked child, which must leave UCX alone.
+    [[nodiscard]] bool is_of_this_process() const { return process_ == ::getpid(); }
     /// From now on, the destructor leaves UCX alone: it may still use memory that is never freed.
     void leak() { is_leaked_ = true; }
 
@@ -90,6 +100,7 @@ private:
     struct Peer {
         ucp_ep_h endpoint = nullptr;
         std::optional<Loss> loss;
+        ucs_status_ptr_t closing = nullptr;  ///< the request that closes the endpoint, while disconnect() waits for it
     };
 
     explicit UcxWorker(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}

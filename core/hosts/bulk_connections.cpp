@@ -2,10 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/hosts/bulk_connections.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <new>
 #include <span>
 #include <utility>
 
+#include "base/system/clock.hpp"
 #include "collectives/selection/control_plane_candidate.hpp"
 #include "collectives/ucx/load_plugin.hpp"
 #include "collectives/ucx/meet_over_ucx.hpp"
@@ -22,10 +25,67 @@ using Clock = std::chrono::steady_clock;
 /// How long a rank waits at the end before it logs that it waits for other ranks.
 constexpr std::chrono::seconds kEndWarning{10};
 
+/// How often a wait reads the launcher's notifications. Each time costs a few system calls.
+constexpr std::chrono::milliseconds kLauncherInterval{100};
+
+/// How long the ranks try UCX if MPI takes over afterwards.
+constexpr std::chrono::milliseconds kTryTime{10'000};
+
+/// Looks for reasons to end a wait early.
+class EarlyEndWatch {
+public:
+    /// `standing`: what this rank is doing while it waits.
+    EarlyEndWatch(const EarlyEnds& ends, Standing standing) : ends_(ends), standing_(standing) {}
+
+    [[nodiscard]] Status look() {
+        if (ends_.control != nullptr && ends_.control->abort.raised()) {
+            return ends_.control->abort.reason();
+        }
+        if (ends_.launcher == nullptr || Clock::now() < next_notifications_) {
+            return {};
+        }
+        next_notifications_ = Clock::now() + kLauncherInterval;
+        const auto cause = ends_.launcher->cause([this] { return standing_; }, base::monotonic_ns());
+        return cause ? Status(ErrorCode::aborted, *cause) : Status();
+    }
+
+private:
+    const EarlyEnds ends_;
+    const Standing standing_;
+    Clock::time_point next_notifications_{};
+};
+
+/// Waits for all ranks at the end of the job. No rank closes its connections while another one still reads from them.
+Status wait_for_all(const base::Config& config, const base::Logger& logger, ControlPlane& control_plane,
+                    BulkTransport& bulk, const EarlyEnds& ends) {
+    const Clock::time_point begin = Clock::now();
+    const Clock::time_point deadline = begin + collectives::start_timeout(config);
+    Clock::time_point warn_at = begin + kEndWarning;
+    EarlyEndWatch watch(ends, Standing::shutting_down);
+    const auto warn_and_look = [&] {
+        if (Clock::now() >= warn_at) {
+            warn_at = Clock::time_point::max();
+            logger.warning(
+                "shutdown: this rank has left the job, and has waited for {} s for a rank that has not; it waits "
+                "for {} s (RUEDA_START_TIMEOUT) at most: look for a process of the job that was stopped or cut off",
+                kEndWarning.count(), config.start_timeout_seconds);
+        }
+        return watch.look();
+    };
+    RUEDA_RETURN_IF_FAILED(bulk.finish({collectives::start_timeout(config), warn_and_look}));
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    return control_plane.barrier_within(std::max(left, std::chrono::milliseconds(0)));
+}
+
 }  // namespace
 
+std::chrono::milliseconds meeting_time(const base::Config& config) {
+    const std::chrono::milliseconds half = collectives::start_timeout(config) / 2;
+    return config.transport == base::TransportKind::ucx ? half : std::min(kTryTime, half);
+}
+
 Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& control_plane,
-                                     const collectives::LocalGroup& group) {
+                                     const collectives::LocalGroup& group, LauncherLine* launcher) {
     BulkConnections connections;
     if (group.host_count == 1 || config.transport == base::TransportKind::mpi) {
         return connections;
@@ -33,6 +93,9 @@ Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& c
     collectives::UcxMeetingOptions options;
     options.rank = group.rank;
     options.size = group.size;
+    options.time = meeting_time(config);
+    EarlyEndWatch watch({nullptr, launcher}, Standing::joining);
+    options.meanwhile = [&watch] { return watch.look(); };
     options.create = [&](int rank, int size) -> Result<std::unique_ptr<BulkTransport>> {
         const auto plugin = collectives::load_ucx_plugin(config.ucx_library);
         RUEDA_RETURN_IF_FAILED(plugin.status());
@@ -52,35 +115,35 @@ Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& c
     return connections;
 }
 
-Status pass_last_messages(const base::Config& config, ControlPlane& control_plane, BulkTransport& bulk) {
-    return bulk.barrier({collectives::start_timeout(config), [&] {
+Status pass_last_messages(const base::Config& config, ControlPlane& control_plane, BulkTransport& bulk,
+                          const EarlyEnds& ends) {
+    EarlyEndWatch watch(ends, Standing::joining);
+    return bulk.barrier({collectives::start_timeout(config), [&]() -> Status {
+                             RUEDA_RETURN_IF_FAILED(watch.look());
                              collectives::Transport* const of_plane = control_plane.transport();
                              return of_plane == nullptr ? Status() : of_plane->progress();
                          }});
 }
 
-void end_bulk_transport(const base::Config& config, const base::Logger& logger, ControlPlane& control_plane,
-                        BulkTransport& bulk, bool after_failure) {
+bool end_bulk_transport(const base::Config& config, const base::Logger& logger, ControlPlane& control_plane,
+                        BulkTransport& bulk, bool after_failure, const EarlyEnds& ends) noexcept {
+    bool has_ended_cleanly = !after_failure;
     if (!after_failure) {
-        Clock::time_point warn_at = Clock::now() + kEndWarning;
-        const auto warn_if_late = [&] {
-            if (Clock::now() >= warn_at) {
-                warn_at = Clock::time_point::max();
+        try {
+            const Status ended = wait_for_all(config, logger, control_plane, bulk, ends);
+            has_ended_cleanly = ended.is_ok();
+            if (!ended.is_ok()) {
                 logger.warning(
-                    "shutdown: this rank has left the job, and has waited for {} s for a rank that has not; it waits "
-                    "for {} s (RUEDA_START_TIMEOUT) at most: look for a process of the job that was stopped or cut off",
-                    kEndWarning.count(), config.start_timeout_seconds);
+                    "shutdown: {}; every rank had its results, but MPI is not finalised on this one, so mpirun may "
+                    "report the job as failed: look for a process of the job that was stopped or cut off as it ended",
+                    ended.message());
             }
-            return Status();
-        };
-        if (const Status ended = bulk.finish({collectives::start_timeout(config), warn_if_late}); !ended.is_ok()) {
-            logger.warning("shutdown: {}; every rank had its results", ended.message());
+        } catch (const std::bad_alloc&) {
+            has_ended_cleanly = false;
         }
-        // No rank closes its connections while another one still reads from them. A failure is one of the control
-        // plane, which then closes without its other ranks.
-        static_cast<void>(control_plane.barrier().is_ok());
     }
     bulk.close();
+    return has_ended_cleanly;
 }
 
 }  // namespace rueda::core

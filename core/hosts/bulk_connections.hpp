@@ -2,15 +2,18 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 #include "base/settings/config.hpp"
+#include "base/shared_memory/control_block.hpp"
 #include "base/status.hpp"
 #include "base/system/logging.hpp"
 #include "collectives/bulk_transport.hpp"
 #include "collectives/control_plane.hpp"
 #include "collectives/local_group.hpp"
+#include "core/diagnostics/launcher_line.hpp"
 
 namespace rueda::core {
 
@@ -21,19 +24,34 @@ struct BulkConnections {
     std::string why_not;
 };
 
+/// What ends a wait for other ranks over UCX before its deadline. Both pointers may be null.
+struct EarlyEnds {
+    const base::ControlBlock* control = nullptr;  ///< with the abort word
+    LauncherLine* launcher = nullptr;             ///< with the launcher's notifications, read every 100 ms
+};
+
+/// How long the ranks try to exchange messages over UCX before they give it up. After this time, enough of
+/// RUEDA_START_TIMEOUT must be left for the ranks to tell each other. With RUEDA_TRANSPORT=auto the time is short,
+/// because MPI takes over.
+[[nodiscard]] std::chrono::milliseconds meeting_time(const base::Config& config);
+
 /// Connects all ranks of a job on several hosts over UCX, if the settings ask for it. Collective. A failure ends init.
 [[nodiscard]] Result<BulkConnections> connect_bulk(const base::Config& config, collectives::ControlPlane& control_plane,
-                                                   const collectives::LocalGroup& group);
+                                                   const collectives::LocalGroup& group, LauncherLine* launcher);
 
 /// Lets the control plane send what it still holds, until all ranks have got it. A rank that waits for another one in
 /// the control plane would otherwise wait for ever, because no rank calls the control plane's MPI afterwards.
 /// Collective.
 [[nodiscard]] Status pass_last_messages(const base::Config& config, collectives::ControlPlane& control_plane,
-                                        collectives::BulkTransport& bulk);
+                                        collectives::BulkTransport& bulk, const EarlyEnds& ends);
 
-/// Ends the transport at the end of the job. Collective, unless `after_failure`. If messages were lost, logs a warning:
-/// all ranks have their results already.
-void end_bulk_transport(const base::Config& config, const base::Logger& logger,
-                        collectives::ControlPlane& control_plane, collectives::BulkTransport& bulk, bool after_failure);
+/// Ends the transport at the end of the job, and closes it. Collective, unless `after_failure`. The ranks wait for each
+/// other for at most RUEDA_START_TIMEOUT in total.
+///
+/// Returns false if this rank could not wait for all other ranks, and logs a warning: all ranks have their results
+/// already. The control plane must then be closed as after a failure, because another rank may have died.
+[[nodiscard]] bool end_bulk_transport(const base::Config& config, const base::Logger& logger,
+                                      collectives::ControlPlane& control_plane, collectives::BulkTransport& bulk,
+                                      bool after_failure, const EarlyEnds& ends) noexcept;
 
 }  // namespace rueda::core

@@ -97,6 +97,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       process_sets_({config_, group_, arena_, transport(), leaders_.get(), *world_, engine_, pending_, first_set_id}),
       timeline_(arena_, timeline_header(group_, clock), logger_),
       scopes_(recorder_),
+      launcher_(launcher),
       pid_(getpid()) {}
 
 Runtime::~Runtime() { static_cast<void>(shutdown()); }
@@ -113,7 +114,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
     if (status.is_ok() && runtime.value()->bulk_ != nullptr) {
         // From now on, nothing calls the plane's MPI, which may still hold its last messages.
-        status = pass_last_messages(config, plane, *runtime.value()->bulk_);
+        status = pass_last_messages(config, plane, *runtime.value()->bulk_, {&runtime.value()->control(), launcher});
     }
     if (status.is_ok()) {
         status = runtime.value()->start_threads();
@@ -181,7 +182,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!first_set_id.is_ok()) {
         return refuse(first_set_id.status());
     }
-    Result<BulkConnections> bulk = connect_bulk(config, *control_plane, group.value());
+    Result<BulkConnections> bulk = connect_bulk(config, *control_plane, group.value(), launcher);
     if (!bulk.is_ok()) {
         return refuse(bulk.status());
     }
@@ -611,10 +612,13 @@ Status Runtime::leave_job() {
     const bool has_timeline_ended = timeline_.end();
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
     heap_.end();
+    bool has_ended_cleanly = !after_failure;
     if (bulk_ != nullptr) {
-        end_bulk_transport(config_, logger_, *control_plane_, *bulk_, after_failure);
+        has_ended_cleanly =
+            end_bulk_transport(config_, logger_, *control_plane_, *bulk_, after_failure, {&control(), launcher_});
     }
-    control_plane_->close(after_failure);
+    // If another rank may have died as it ended, MPI is not called any more.
+    control_plane_->close(/*after_failure=*/!has_ended_cleanly);
     if (leaders_ != nullptr) {
         // the connections are closed this late, because another host may have needed an answer of this rank
         leaders_->close(/*says_farewell=*/!after_failure);
@@ -624,8 +628,9 @@ Status Runtime::leave_job() {
         const std::lock_guard lock(metrics_mutex_);
         has_metrics_ = false;
     }
-    if (!after_failure && has_timeline_ended) {
+    if (has_ended_cleanly && has_timeline_ended) {
         // After an abort the memory is not released, because another rank may still use this rank's memory in a batch.
+        // The same holds for memory that MPI or UCX may still use.
         engine_.release_memory();
         {
             const std::lock_guard lock(recorder_mutex_);

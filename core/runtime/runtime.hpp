@@ -234,6 +234,7 @@ private:
     ProcessSets process_sets_;
     HostTimeline timeline_;
     ProgramScopes scopes_;
+    LauncherLine* launcher_;  // may be null
     int pid_;
 
     std::mutex recorder_mutex_;  // a thread that holds this mutex locks no other mutex except the heap's

@@ -112,7 +112,7 @@ private:
         const std::optional<PluginProbe>& plugin = facts_.plugins->ucx;
         const bool is_required = variable("RUEDA_TRANSPORT") == "ucx";
         if (plugin && plugin->problem.empty()) {
-            fine("UCX", fmt::format("{} can be loaded{}", plugin->file,
+            fine("UCX", fmt::format("{} works{}", plugin->file,
                                     is_required ? "" : "; RUEDA_TRANSPORT=ucx sends data between hosts over it"));
         } else if (is_required) {
             fail("UCX", plugin ? fmt::format("{}: {}", plugin->file, plugin->problem) : "there is no plugin for it",
@@ -120,7 +120,7 @@ private:
                  "RUEDA_TRANSPORT");
         } else {
             fine("UCX", fmt::format("{}; data between hosts goes over MPI",
-                                    plugin ? fmt::format("{} cannot be loaded: {}", plugin->file, plugin->problem)
+                                    plugin ? fmt::format("{} cannot be used: {}", plugin->file, plugin->problem)
                                            : "there is no plugin for it"));
         }
     }

@@ -37,6 +37,16 @@ constexpr char kMpich = 'm';
 constexpr char kUcx = 'u';
 constexpr char kFailed = 'f';
 
+/// Lets the plugin make a worker: UCX can be loaded also where it finds no network that it could use.
+std::string answer_of_ucx(void* library) {
+    void* const check = ::dlsym(library, "rueda_ucx_plugin_check");
+    if (check == nullptr) {
+        return fmt::format("{}it is no UCX plugin of Rueda", kFailed);
+    }
+    const char* const problem = reinterpret_cast<const char* (*)()>(check)();
+    return problem == nullptr ? std::string(1, kUcx) : fmt::format("{}{}", kFailed, problem);
+}
+
 std::string answer_of_loading(const std::string& file, PluginKind kind) {
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
@@ -44,9 +54,7 @@ std::string answer_of_loading(const std::string& file, PluginKind kind) {
         return fmt::format("{}{}", kFailed, text == nullptr ? "no reason given" : text);
     }
     if (kind == PluginKind::ucx) {
-        return ::dlsym(library, "rueda_ucx_plugin_open") == nullptr
-                   ? fmt::format("{}it is no UCX plugin of Rueda", kFailed)
-                   : std::string(1, kUcx);
+        return answer_of_ucx(library);
     }
     if (::dlsym(library, "rueda_mpi_plugin_open") == nullptr) {
         return fmt::format("{}it is no MPI plugin of Rueda", kFailed);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 
 #include "launcher/doctor/look_for_plugins.hpp"
@@ -152,12 +153,12 @@ TEST_CASE("UCX is an error only if the job needs it and cannot have it", "[unit]
     };
     CHECK(severity("there is no plugin for it; data between hosts goes over MPI") == Severity::fine);
     facts.plugins->ucx = PluginProbe{"/usr/lib/librueda_ucx.so", "libucp.so.0: no such file", true};
-    CHECK(severity("librueda_ucx.so cannot be loaded: libucp.so.0: no such file") == Severity::fine);
+    CHECK(severity("librueda_ucx.so cannot be used: libucp.so.0: no such file") == Severity::fine);
     facts.environment["RUEDA_TRANSPORT"] = "ucx";
     CHECK(severity("libucp.so.0: no such file") == Severity::error);
     CHECK(severity("libucx-dev") == Severity::error);
     facts.plugins->ucx->problem.clear();
-    CHECK(severity("/usr/lib/librueda_ucx.so can be loaded") == Severity::fine);
+    CHECK(severity("/usr/lib/librueda_ucx.so works") == Severity::fine);
     facts.plugins->ucx.reset();
     CHECK(severity("there is no plugin for it") == Severity::error);
 }
@@ -172,6 +173,17 @@ TEST_CASE("a plugin that crashes, hangs or is not a plugin harms only its child 
     CHECK(probe_plugin(RUEDA_HANGING_PLUGIN, 300ms).problem == "loading it takes more than 0.3 s");
     CHECK(std::chrono::steady_clock::now() - begin < 8s);
 }
+
+#if defined(RUEDA_UCX_PLUGIN_FILE)
+TEST_CASE("the plugin for UCX is tried, not only loaded", "[unit]") {
+    using namespace std::chrono_literals;
+    CHECK(probe_plugin(RUEDA_UCX_PLUGIN_FILE, 60s, PluginKind::ucx).problem.empty());
+    REQUIRE(::setenv("UCX_TLS", "none_such", 1) == 0);
+    const std::string problem = probe_plugin(RUEDA_UCX_PLUGIN_FILE, 60s, PluginKind::ucx).problem;
+    REQUIRE(::unsetenv("UCX_TLS") == 0);
+    CHECK(problem.find("ucp_") == 0);
+}
+#endif
 
 TEST_CASE("the finding about huge pages is the kernel's setting", "[unit]") {
     DoctorFacts facts = healthy();

@@ -82,6 +82,16 @@ TEST_CASE("places are used again, tickets are not", "[unit]") {
     CHECK(pair.a.mpi->requests() == 0);
 }
 
+TEST_CASE("a ticket leaves bit 63 to wrapping transports, however often its place was used", "[unit]") {
+    const Pair pair;
+    MpiTransport worn(pair.a.mpi, std::make_shared<MpiLife>(), MPI_COMM_WORLD, 0, 2, 0x7fff'fffe);
+    for (const std::uint64_t generation : {0x7fff'ffffU, 0U, 1U}) {
+        const auto ticket = worn.send(1, Channel::data, {}).value();
+        CHECK(ticket == generation << 32U);
+        CHECK(worn.test(ticket).value() == 0U);
+    }
+}
+
 TEST_CASE("a message longer than its room ends the job, with both lengths where MPI knows them", "[unit]") {
     const auto [hides_length, text] = GENERATE(
         table<bool, std::string>({{false, "Aborted: rank 0 sent 11 bytes where rank 1 has room for 10"},

@@ -3,14 +3,24 @@
 // Tests the transport over UCX. Each rank has its own worker in this process.
 #include "collectives/ucx/ucx_transport.hpp"
 
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collectives/tcp/leader_transport.hpp"
 #include "collectives/ucx/meet_over_ucx.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/transport_checks.hpp"
@@ -25,6 +35,8 @@ using collectives::Bytes;
 using collectives::ControlPlane;
 using collectives::Transport;
 using collectives::UcxMeeting;
+using collectives::UcxTransport;
+using collectives::UcxWorker;
 using Channel = Transport::Channel;
 using Clock = std::chrono::steady_clock;
 
@@ -48,7 +60,7 @@ std::vector<std::string> all_ok(int size) { return std::vector<std::string>(stat
 Result<UcxMeeting> meet(ControlPlane& plane, decltype(collectives::UcxMeetingOptions::create) create,
                         std::chrono::milliseconds time = kLimit) {
     return collectives::meet_over_ucx([&](std::span<const std::byte> mine) { return plane.allgather(mine); },
-                                      {plane.rank(), plane.size(), time, std::move(create)});
+                                      {plane.rank(), plane.size(), time, {}, std::move(create)});
 }
 
 /// Lets all ranks meet, calls `body`, and ends the transports together.
@@ -72,7 +84,11 @@ std::vector<std::string> run_over_ucx(int size, const std::function<std::string(
 
 /// Two ranks in one thread.
 struct TwoRanks {
-    TwoRanks() : a(collectives::make_ucx_transport(0, 2).value()), b(collectives::make_ucx_transport(1, 2).value()) {
+    explicit TwoRanks(std::uint32_t first_generation = 0) {
+        std::unique_ptr<UcxWorker> worker = UcxWorker::create(2).value();
+        worker_of_a = worker.get();
+        a = std::make_unique<UcxTransport>(std::move(worker), 0, 2, first_generation);
+        b = std::make_unique<UcxTransport>(UcxWorker::create(2).value(), 1, 2, first_generation);
         REQUIRE(a->connect({a->address(), b->address()}).is_ok());
         REQUIRE(b->connect({a->address(), b->address()}).is_ok());
     }
@@ -105,6 +121,7 @@ struct TwoRanks {
         return failure;
     }
 
+    UcxWorker* worker_of_a = nullptr;  ///< valid until `a` is closed
     std::unique_ptr<BulkTransport> a;
     std::unique_ptr<BulkTransport> b;
 };
@@ -119,7 +136,7 @@ public:
     Status connect(std::vector<Bytes> addresses) override { return inner_->connect(std::move(addresses)); }
     Status barrier(const Wait& wait) override { return inner_->barrier(wait); }
     Status finish(const Wait& wait) override { return inner_->finish(wait); }
-    void close() override { inner_->close(); }
+    void close() noexcept override { inner_->close(); }
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override {
         return inner_->send(rank, port, bytes);
     }
@@ -276,12 +293,105 @@ TEST_CASE("a peer over UCX that has gone becomes an error that names it", "[thre
 TEST_CASE("a send to a peer over UCX that has gone fails too, and a long one in progress", "[threads]") {
     TwoRanks two;
     const Bytes sent = pattern(5'000'000, 1);
-    const auto in_progress = two.a->send(1, Channel::data, sent).value();
-    two.until([&] { return two.b->probe().is_ok() && two.a->progress().is_ok(); });
+    const auto in_progress = two.a->send(1, Channel::messages, sent).value();
+    two.until([&] { return two.b->probe().value().has_value(); });
     two.b->close();
-    const std::string text = outcome(two.failure_of(*two.a, in_progress));
+    two.until([&] { return two.worker_of_a->loss_of(1).has_value(); });
+    const auto noticed = two.worker_of_a->loss_of(1)->noticed;
+    // UCX does not learn of this send any more. The receive could still get a message that came before.
+    Bytes room(10);
+    const std::vector<Transport::Ticket> tickets{in_progress, two.a->send(1, Channel::data, sent).value(),
+                                                 two.a->receive(1, Channel::data, room).value()};
+    std::string text;
+    two.until([&] {
+        for (const Transport::Ticket ticket : tickets) {
+            const auto done = two.a->test(ticket);
+            CHECK((done.is_ok() || Clock::now() - noticed >= UcxTransport::kLossPatience));
+            CHECK((!done.is_ok() || !done.value().has_value()));
+            text = outcome(done.status());
+        }
+        return text != "ok";
+    });
     CHECK(text.rfind("Aborted: the connection of rank 0 to rank 1 over UCX has ended: ", 0) == 0);
     two.a->close();
+}
+
+TEST_CASE("a ticket over UCX leaves bit 63 to wrapping transports, however often its place was used", "[threads]") {
+    TwoRanks two(0x7fff'fffe);
+    const auto leader = collectives::LeaderTransport::create(*two.a, 5s, 1000).value();
+    const Bytes sent = pattern(6, 1);
+    for (const std::uint64_t generation : {0x7fff'ffffU, 0U, 1U}) {
+        Bytes room(10);
+        const auto coming = two.b->receive(0, Channel::data, room).value();
+        const auto going = leader->send(1, Channel::data, sent).value();
+        CHECK(going == generation << 32U);
+        two.until([&] { return leader->test(going).value() == 6U; });
+        CHECK(two.end_of(*two.b, coming) == 6U);
+    }
+}
+
+TEST_CASE("a forked child leaves the connections over UCX to its parent", "[threads]") {
+    TwoRanks two;
+    Bytes room(10);
+    const Bytes sent = pattern(6, 1);
+    const auto first = two.a->receive(1, Channel::data, room).value();
+    static_cast<void>(two.b->send(0, Channel::data, sent).value());
+    CHECK(two.end_of(*two.a, first) == 6);
+    const auto second = two.a->receive(1, Channel::data, room).value();
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        two.a->close();
+        two.a.reset();
+        ::_exit(0);
+    }
+    int wait_status = 0;
+    REQUIRE(::waitpid(child, &wait_status, 0) == child);
+    CHECK(wait_status == 0);
+    static_cast<void>(two.b->send(0, Channel::data, sent).value());
+    CHECK(two.end_of(*two.a, second) == 6);
+}
+
+/// Returns the signals that UCX's threads of this process block. Each element is the mask of a thread.
+std::vector<std::uint64_t> masks_of_ucx_threads() {
+    std::vector<std::uint64_t> masks;
+    DIR* const tasks = ::opendir("/proc/self/task");
+    REQUIRE(tasks != nullptr);
+    while (const dirent* const task = ::readdir(tasks)) {  // NOLINT(concurrency-mt-unsafe): no other thread reads it
+        std::ifstream status("/proc/self/task/" + std::string(task->d_name) + "/status");
+        std::string line;
+        if (!std::getline(status, line) || line != "Name:\tasync") {
+            continue;
+        }
+        while (std::getline(status, line)) {
+            if (line.rfind("SigBlk:", 0) == 0) {
+                masks.push_back(std::stoull(line.substr(7), nullptr, 16));
+            }
+        }
+    }
+    ::closedir(tasks);
+    return masks;
+}
+
+TEST_CASE("UCX takes no signals of the program", "[threads]") {
+    const TwoRanks two;
+    const std::vector<std::uint64_t> masks = masks_of_ucx_threads();
+    CHECK_FALSE(masks.empty());
+    const auto blocks = [](std::uint64_t mask, int signal) { return ((mask >> (signal - 1)) & 1U) != 0; };
+    for (const std::uint64_t mask : masks) {
+        CHECK(blocks(mask, SIGTERM));
+        CHECK(blocks(mask, SIGHUP));
+        CHECK_FALSE(blocks(mask, SIGSEGV));
+    }
+    // UCX has replaced the handler of SIGHUP when it was loaded.
+    const std::array<const char*, 3> variables{"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"};
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
+    const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+    if (std::none_of(variables.begin(), variables.end(), is_set)) {
+        struct sigaction action {};
+        REQUIRE(::sigaction(SIGHUP, nullptr, &action) == 0);
+        CHECK((action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN));
+    }
 }
 
 TEST_CASE("after abandon() nothing goes over UCX any more", "[threads]") {
@@ -329,7 +439,11 @@ TEST_CASE("ranks that do not reach each other over UCX learn it in time", "[thre
             RUEDA_RETURN_IF_FAILED(inner.status());
             return std::unique_ptr<BulkTransport>(new SilentTransport(std::move(inner).value(), nobody));
         };
+        const auto begin = Clock::now();
         auto meeting = meet(*planes[static_cast<std::size_t>(rank)], create, 2s);
+        if (Clock::now() - begin > 20s) {
+            return std::string("too late");
+        }
         return meeting.value().transport == nullptr ? meeting.value().why_not : "a transport";
     });
     CHECK(results[0] == results[1]);

@@ -10,9 +10,10 @@
 
 namespace rueda::collectives {
 
-/// The pauses of one wait for MPI. MPI has no function with which a thread could sleep until an event, so the thread
-/// has to poll. A rank that is late is usually late by milliseconds, so the pauses soon grow to 1 ms. Polling without
-/// pauses could take the core away from the late rank. Threads: only one thread may use an object.
+/// The pauses of one wait for MPI or UCX. MPI has no function with which a thread could sleep until an event, so the
+/// thread has to poll; Rueda does not use the event that UCX has. A rank that is late is usually late by milliseconds,
+/// so the pauses soon grow to 1 ms. Polling without pauses could take the core away from the late rank. Threads: only
+/// one thread may use an object.
 class PollingPause {
 public:
     void wait() {
