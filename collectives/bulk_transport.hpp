@@ -16,12 +16,13 @@ namespace rueda::collectives {
 /// A transport that does not belong to a control plane. It only needs the addresses of all ranks, which any control
 /// plane can exchange (docs/design/0025-ucx.md).
 ///
-/// After abandon(), close(true) frees the memory of messages in progress, unless the transport cannot be closed.
+/// After abandon(), close() gives back the memory of messages in progress, unless the connections cannot be closed.
 ///
 /// Threads: as Transport says.
 class BulkTransport : public Transport {
 public:
-    /// How long the functions wait for other ranks, and what they do meanwhile. A failure of `meanwhile` ends the wait.
+    /// Says how long a function waits for other ranks. The function calls `meanwhile` again and again while it waits.
+    /// If `meanwhile` fails, the function stops waiting and returns this failure.
     struct Wait {
         std::chrono::milliseconds limit;
         std::function<Status()> meanwhile = {};
@@ -29,7 +30,7 @@ public:
 
     /// A description for log lines, for example "ucx 1.13.1".
     [[nodiscard]] virtual std::string description() const = 0;
-    /// What other ranks need to send messages to this rank.
+    /// Returns the bytes that other ranks need to send messages to this rank.
     [[nodiscard]] virtual Bytes address() const = 0;
     /// Gives this rank the addresses of all ranks, indexed by rank. Call it once, before the first message. It does
     /// not wait for other ranks.
@@ -39,8 +40,8 @@ public:
     /// Waits until the messages of all ranks have been sent and received. Collective: no rank sends a message
     /// afterwards.
     [[nodiscard]] virtual Status finish(const Wait& wait) = 0;
-    /// Ends all messages in progress and all connections. Waits for no other rank. If this rank did not fail, call it
-    /// after all ranks have returned from finish(): it may destroy messages that a rank has not read.
+    /// Ends all messages in progress and all connections. Waits for no other rank. It may destroy messages that another
+    /// rank has not read. So if the job has not failed, call it only after all ranks have returned from finish().
     virtual void close() = 0;
 };
 

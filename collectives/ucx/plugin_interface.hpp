@@ -10,8 +10,8 @@
 
 namespace rueda::collectives {
 
-/// The version of the interface between librueda.so and its UCX plugin. Increase it when you change this file, or one
-/// of the classes that it uses.
+/// The version of the interface between librueda.so and its UCX plugin. Increase it when you change this file, or a
+/// class that this file uses.
 inline constexpr std::uint32_t kUcxPluginInterface = 1;
 inline constexpr const char* kUcxPluginEntry = "rueda_ucx_plugin_open";
 

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a rank waits at the end before it logs that it waits for other ranks.
+/// How long a rank waits for other ranks at the end of the job before it logs a warning.
 constexpr std::chrono::seconds kEndWarning{10};
 
 }  // namespace
@@ -76,8 +76,8 @@ void end_bulk_transport(const base::Config& config, const base::Logger& logger, 
         if (const Status ended = bulk.finish({collectives::start_timeout(config), warn_if_late}); !ended.is_ok()) {
             logger.warning("shutdown: {}; every rank had its results", ended.message());
         }
-        // No rank closes its connections while another one still reads from them. A failure is one of the control
-        // plane, which then closes without its other ranks.
+        // The barrier ensures that no rank closes its connections while another rank still reads from them. If the
+        // barrier fails, the control plane has failed, and later closes without waiting for the other ranks.
         static_cast<void>(control_plane.barrier().is_ok());
     }
     bulk.close();
