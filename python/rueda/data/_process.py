@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A worker process as the consumer sees it."""
+"""Starts and watches a worker process, in the consumer (the process that takes the batches)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME = "rueda-data-worker"
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What all workers of a pipeline do."""
+    """The task of all workers of a pipeline."""
 
     make_generator: Callable[..., Iterable[Batch]]
     args: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Task:
 
 
 class Arrived(NamedTuple):
-    """A report that the trainer has not taken yet."""
+    """A report of a worker that the consumer has received, and that the program has not taken yet."""
 
     report: Report
     slot: MappedSlot | None
@@ -57,16 +57,17 @@ class WorkerProcess:
 
     def __init__(self, context: BaseContext, task: Task, index: int, epoch: int, first_batch: int) -> None:
         self.index = index
-        self.epoch = epoch  # of the next batch that arrives
-        self.batches = first_batch  # of this epoch that arrived, also from the process that this one replaces
-        self.handed_over = 0  # batches of this process that arrived
+        self.epoch = epoch  # the epoch of the next batch that arrives
+        # The batches of this epoch that arrived, with those of the process that this one replaces.
+        self.batches = first_batch
+        self.handed_over = 0  # the batches of this process that arrived
         self.finished = False
         self._slots: dict[int, MappedSlot] = {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         self.connection = ours
-        # A process that multiprocessing forks gets a copy of the socket. If it kept it, the worker would not notice that the
-        # consumer has ended.
+        # A process that multiprocessing forks gets a copy of this socket, and closes it here. If it kept the copy
+        # open, the worker would not notice the end of the consumer.
         multiprocessing.util.register_after_fork(self, _forget_connection)
         arguments = (
             theirs,
@@ -111,22 +112,25 @@ class WorkerProcess:
         return self._process.sentinel if self._death is None else self._death
 
     def receive(self, into: deque[Arrived]) -> bool:
-        """Takes the reports that have arrived. Returns True if the process has ended and has sent no more."""
+        """Appends the reports that have arrived to `into`. Returns True if the process has ended and all of its
+        reports have been received.
+        """
         if not self._open:
             return False
         self.acknowledgements.flush()
         poll = select.poll()
         poll.register(self._end(), select.POLLIN)
-        ended = bool(poll.poll(0))  # asked before reading, so that nothing is read too early
+        # This is asked before reading: if the process has ended, the loop below reads all of its reports.
+        ended = bool(poll.poll(0))
         while True:
             try:
                 received = receive_report(self.connection)
             except BlockingIOError:
                 break
             except ConnectionResetError:
-                continue  # the process ended with unread messages; its last reports are still there
+                continue  # the process ended before it read all messages; its own last reports can still be received
             if received is None:
-                ended = True  # the process has closed its end, which it does only when it ends
+                ended = True  # the process has closed its socket, which it does only when it ends
                 break
             self._note(*received, into)
         if ended:
@@ -152,7 +156,7 @@ class WorkerProcess:
             into.append(Arrived(report, slot, text, self.acknowledgements))
 
     def how_it_ended(self) -> tuple[str, int | None, int | None]:
-        """Returns a text, the signal and the exit code of a process that has ended."""
+        """Returns how the process ended: a text, the number of the signal or None, and the exit code or None."""
         self._process.join(GRACE + 1)
         code = self._process.exitcode
         if code is None:
@@ -173,14 +177,14 @@ class WorkerProcess:
     def shut(self) -> None:
         """Tells the process to end."""
         if self._open:
-            # A process that was forked from this one may have a copy of the socket. So closing it would not be enough. The
-            # call fails if the worker has ended.
+            # A process that was forked from this one may have a copy of the socket. So closing the socket would not
+            # be enough. shutdown() fails if the worker has ended.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
             self._close_connection()
 
     def end_by(self, deadline: float) -> None:
-        """Waits until the process has ended, and kills it at the deadline."""
+        """Waits until the process has ended. Kills the process if it has not ended at the deadline."""
         self._process.join(max(0.0, deadline - time.monotonic()))
         if self._process.exitcode is None:
             self._process.kill()
@@ -193,7 +197,7 @@ def _forget_connection(process: WorkerProcess) -> None:
 
 
 def end_all(processes: Sequence[WorkerProcess]) -> None:
-    """Ends the processes. They get a short time for the work that their generators do at the end."""
+    """Ends the processes. Each process has GRACE + 1 seconds to end by itself, so that its generator can clean up."""
     for process in processes:
         process.shut()
     deadline = time.monotonic() + GRACE + 1
@@ -202,8 +206,9 @@ def end_all(processes: Sequence[WorkerProcess]) -> None:
 
 
 def _death_descriptor(pid: int) -> int | None:
-    """Returns a descriptor that can be read when the process has ended; None if the system has none. The descriptor of the
-    module multiprocessing is not enough: it is a pipe, and children of the worker can keep it open.
+    """Returns a descriptor that becomes readable when the process has ended; None if the system has no such
+    descriptors. The descriptor of the module multiprocessing is not enough: it is a pipe, and children of the worker
+    can keep the pipe open.
     """
     try:
         return os.pidfd_open(pid)

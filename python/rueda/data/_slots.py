@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Slots: pieces of shared memory that hold one batch each.
 
-A worker makes its slots as memfds and sends their descriptors, so no name in a file system exists that could be left
-behind, and the size of /dev/shm is no limit. The kernel frees a slot when no process maps it any more.
+A worker creates each slot as a memfd and sends its descriptor to the consumer, the process that takes the batches. So
+no file with a name can be left behind, and the size of /dev/shm is no limit. The kernel frees a slot when no process
+maps it any more.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import numpy.typing as npt
 
 from rueda.errors import InvalidArgument, ResourceExhausted
 
-#: Arrays begin at multiples of this number, as in the batches of the C++ pipeline: a cache line, and the widest vector.
+#: Arrays begin at multiples of this number, as in the batches of the C++ pipeline. It is the size of a cache line and
+#: of the widest vector.
 _ALIGNMENT = 64
-#: Large slots are a multiple of this size, which is a huge page of x86-64: the kernel then needs fewer page faults.
+#: The size of a large slot is a multiple of this number, the size of a huge page of x86-64. With huge pages, there
+#: are fewer page faults.
 _HUGE_PAGE = 2 << 20
 
 
@@ -36,7 +39,7 @@ def _address_of(memory: mmap.mmap) -> int:
 
 
 class Slot:
-    """A slot as the worker sees it."""
+    """A slot in the worker, which creates and fills it."""
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
@@ -57,31 +60,35 @@ class Slot:
         return array
 
     def offset_of(self, array: npt.NDArray[Any]) -> int | None:
-        """Returns where the array lies in this slot. Returns None if it does not, or is not contiguous."""
+        """Returns the offset of the array in this slot. Returns None if the array does not lie in this slot or is not
+        contiguous.
+        """
         offset: int = array.__array_interface__["data"][0] - self.address
         inside = offset >= 0 and offset + array.nbytes <= self.capacity
         return offset if inside and array.flags.c_contiguous else None
 
 
 def _prefer_huge_pages(memory: mmap.mmap) -> None:
-    # A system without huge pages for shared memory uses small ones.
+    # If the system has no huge pages for shared memory, the slot has small pages.
     with contextlib.suppress(AttributeError, OSError, ValueError):
         memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 class Packer:
-    """Writes batches into slots (in the worker). A slot is free again when the consumer has released it."""
+    """Writes batches into slots, in the worker. When the consumer has released a slot, the slot is free again."""
 
     def __init__(self) -> None:
         self._free: list[Slot] = []
         self._handed_over: dict[int, Slot] = {}
         self._next_number = 0
-        self._usual_size = 0  # of the largest batch
-        self._open: Slot | None = None  # the slot of the next batch, if empty() was called
-        self._used = 0  # bytes of the open slot
+        self._usual_size = 0  # the bytes of the largest batch so far
+        self._open: Slot | None = None  # the slot of the next batch, if empty() was called for this batch
+        self._used = 0  # the bytes of `_open` in which arrays of empty() lie
 
     def empty(self, shape: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Returns an array in the slot of the next batch; or, if it does not fit, in private memory."""
+        """Returns an array in the slot of the next batch. If the array does not fit into the slot, it is in private
+        memory.
+        """
         kind = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         if self._open is None:
@@ -93,8 +100,8 @@ class Packer:
         return array
 
     def pack(self, batch: Mapping[str, npt.ArrayLike]) -> tuple[Slot, int, int]:
-        """Returns the slot with the arrays of the batch, and the place and length of their description. Arrays that are
-        in the slot already are not copied.
+        """Writes a batch into a slot. Returns the slot, and the offset and length of the description of the arrays.
+        Arrays that lie in the slot already (from empty()) are not copied.
         """
         arrays = {name: _array_of(name, value) for name, value in batch.items()}
         slot, used, places = self._open, self._used, self._places(arrays, self._open)
@@ -136,8 +143,8 @@ class Packer:
         return Slot(self._next_number - 1, size)
 
     def release(self, number: int, keep: int) -> list[int]:
-        """Notes that the consumer has released a slot. Returns the numbers of slots that were given up, because more than
-        `keep` slots were free, or because they are too small for the batches.
+        """Takes a slot back that the consumer has released. Keeps at most `keep` free slots, and none that is too small
+        for the batches. Returns the numbers of the slots that it does not keep.
         """
         self._free.append(self._handed_over.pop(number))
         too_small = [slot for slot in self._free if slot.capacity < self._usual_size]
@@ -171,18 +178,18 @@ def _describe(arrays: Mapping[str, npt.NDArray[Any]], places: Mapping[str, int],
 
 
 class Releases(Protocol):
-    """Receives the number of a slot whose arrays have died."""
+    """An object that is told the number of a slot when the slot's arrays have died."""
 
     def release(self, slot: int) -> None: ...
 
 
 class MappedSlot:
-    """A slot as the consumer sees it."""
+    """A slot in the consumer, which maps the worker's memory."""
 
     def __init__(self, number: int, descriptor: int, capacity: int) -> None:
         self.number = number
         try:
-            # The pages exist already. Mapping all of them at once is cheaper than a page fault for each.
+            # The pages exist already. Mapping all of them at once is cheaper than a page fault for each page.
             flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
             self.memory = mmap.mmap(descriptor, capacity, flags)
         except OSError as error:
@@ -192,7 +199,9 @@ class MappedSlot:
         self.address = _address_of(self.memory)
 
     def views(self, place: int, length: int, owner: Releases) -> dict[str, npt.NDArray[Any]]:
-        """Returns the arrays of the batch in the slot, without a copy. When the last of them dies, `owner` is told."""
+        """Returns the arrays of the batch in the slot, without a copy. When the last array dies, `owner.release()` is
+        called.
+        """
         whole = np.asarray(_Lease(self, owner))
         return {
             name: np.ndarray(tuple(shape), np.dtype(dtype), whole, offset)
@@ -201,7 +210,7 @@ class MappedSlot:
 
 
 class _Lease:
-    """Owns the arrays of one batch: NumPy keeps this object as their base. It releases the slot when it dies."""
+    """The base object of all arrays of one batch: each array keeps it alive. When it dies, it releases the slot."""
 
     __slots__ = ("__array_interface__", "_owner", "_process", "_slot")
 
@@ -217,6 +226,6 @@ class _Lease:
         }
 
     def __del__(self) -> None:
-        # A forked child has copies of the arrays. Their end says nothing about those of the consumer.
+        # A forked child has copies of the arrays. When the copies die, the consumer may still use its own arrays.
         if os.getpid() == self._process:
             self._owner.release(self._slot.number)

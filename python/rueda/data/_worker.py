@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What runs in a worker process: the generator, and handing over its batches."""
+"""The code that runs in a worker process: it calls the generator, and hands the batches over to the consumer (the
+process that takes the batches).
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ from rueda.errors import InvalidArgument
 
 Batch = Mapping[str, npt.ArrayLike]
 
-#: Seconds that the generator gets to end its work after the consumer has ended.
+#: After the consumer has ended, the generator has this number of seconds to end its work.
 GRACE = 1.0
-#: Seconds between two looks whether the consumer is alive, for the case that a process that the consumer forked keeps the
-#: consumer's end of the socket open.
+#: A worker checks after this number of seconds, again and again, whether the consumer is alive. The end of the socket
+#: is not enough: if the consumer has forked a process, this process can keep the consumer's side of the socket open.
 _LOOK = 1.0
 
 
@@ -35,7 +37,7 @@ class ConsumerGone(Exception):
 
 
 class WorkerInfo:
-    """What a worker's generator knows about its task.
+    """Describes the task of a worker's generator.
 
     Attributes:
         index: the number of this worker, from 0.
@@ -58,10 +60,11 @@ class WorkerInfo:
         self._begins_later = False
 
     def first_batch(self) -> int:
-        """Returns how many batches of this epoch were taken already, because a worker was replaced or the pipeline resumes.
+        """Returns the number of batches that this worker must leave out at the beginning of this epoch. The number is
+        greater than 0 if the worker replaces a dead worker, or if the pipeline resumed in the middle of an epoch.
 
-        A generator that calls this function must leave these batches out. If it does not call this function, the worker makes
-        these batches and drops them.
+        A generator that calls this function must leave these batches out. If the generator does not call this
+        function, it makes these batches, and the worker drops them.
 
         Example::
 
@@ -73,8 +76,9 @@ class WorkerInfo:
         return self._first
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
-        """Returns an array for the next batch, with undefined values. If the generator fills it and yields it, handing it over
-        needs no copy. After the yield, the array belongs to the trainer, and the generator must not change it any more.
+        """Returns an array for the next batch, with undefined values. If there is room, the array is in shared memory.
+        Then it need not be copied when the generator has filled it and yields it. After the yield, the array belongs
+        to the trainer, and the generator must not change it.
 
         Example::
 
@@ -91,13 +95,13 @@ class WorkerInfo:
 
 
 class _Outlet:
-    """Hands batches over. Threads: the worker's main thread."""
+    """Hands batches over to the consumer. Threads: the worker's main thread."""
 
     def __init__(self, connection: socket.socket, ahead: int) -> None:
         self.packer = Packer()
         self._connection = connection
         self._ahead = ahead
-        self._allowed = ahead  # reports that may be sent before the consumer takes one
+        self._allowed = ahead  # the number of reports that may be sent before the consumer takes the next one
 
     def hand_over(self, batch: Batch, making: float) -> None:
         waiting = self._wait_until_allowed()
@@ -113,8 +117,8 @@ class _Outlet:
         self._send(Report(Kind.END_OF_EPOCH))
 
     def _wait_until_allowed(self) -> float:
-        """Waits until the consumer has taken enough batches, and returns the seconds. The consumer's acknowledgement, or the
-        end of the socket, wakes this thread.
+        """Waits until the consumer has taken so many batches that one more report may be sent. Returns the time of
+        the wait in seconds. An acknowledgement of the consumer, or the end of the socket, wakes this thread.
         """
         began = time.perf_counter()
         while self._receive(wait=self._allowed == 0):
@@ -158,7 +162,8 @@ def run_worker(
     ahead: int,
 ) -> None:
     """Runs in a worker process: makes the batches of all epochs, and hands them over."""
-    # Ctrl-C reaches all processes of the terminal. The consumer decides what becomes of its workers.
+    # Ctrl-C sends SIGINT to all processes of the terminal. The workers ignore it: the consumer ends them when it ends
+    # itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_the_consumer, args=(connection, os.getppid()), daemon=True).start()
@@ -173,7 +178,7 @@ def run_worker(
     except (ConsumerGone, BrokenPipeError, ConnectionResetError):
         pass
     except Exception:
-        # If the consumer has gone, too, nobody needs the text.
+        # If the consumer has ended, too, sending fails, and nobody needs the text.
         with contextlib.suppress(OSError):
             send_report(connection, Report(Kind.FAILED), text=traceback.format_exc())
 
@@ -204,11 +209,11 @@ def _run_epoch(worker: WorkerInfo, made: Iterable[Batch], outlet: _Outlet) -> No
 
 
 def _end_with_the_consumer(connection: socket.socket, parent: int) -> None:
-    """Ends this process when the consumer has closed the socket or has died. The generator may be busy for long or wait for
-    something else, so this runs in a thread of its own.
+    """Ends this process when the consumer has closed the socket or has died. This function runs in a thread of its
+    own, because the main thread may be inside the generator for a long time.
     """
     poll = select.poll()
-    poll.register(connection, 0)  # the end of the other side is always reported
+    poll.register(connection, 0)  # poll() reports the end of the other side even if no event is asked for
     while os.getppid() == parent and not poll.poll(_LOOK * 1000):
         pass
     time.sleep(GRACE)
