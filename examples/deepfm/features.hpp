@@ -26,7 +26,7 @@ struct Samples {
     }
 };
 
-/// Where samples come from.
+/// The files or FIFOs from which samples are read.
 struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;
@@ -36,10 +36,10 @@ struct Input {
 
 /// Sets the sources, the format, the lanes and the checks of a pipeline for this input. Samples have kFields fields
 /// with ids below `features`. With FIFOs, each rank reads its own FIFOs, because only one process can read a FIFO.
-/// Throws InvalidArgument if there are no such files, or if the FIFOs cannot be dealt out evenly.
+/// Throws InvalidArgument if there are no such files, or if the number of FIFOs is no multiple of the number of ranks.
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features);
 
-/// Copies the samples of a batch that such a pipeline has read.
+/// Copies the samples of a batch. set_input() must have set the options of the batch's pipeline.
 void copy_samples(const rueda::data::Batch& batch, Samples& samples);
 
 }  // namespace deepfm

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains the DeepFM model of this folder with PyTorch. The gradients of the embeddings are sparse: only the rows that a
-batch touches travel between the ranks. Each rank reads all LibSVM files into its memory.
+"""Trains the DeepFM model of this folder with PyTorch. The gradients of the embeddings are sparse: the ranks exchange
+only the rows that a batch uses. Each rank reads all LibSVM files into its memory.
 
     deepfm_data --folder clicks --format libsvm
     ruedarun -np 2 python train.py --train 'clicks/train-*.libsvm' --test 'clicks/test-*.libsvm'
@@ -24,7 +24,7 @@ FIELDS = 39
 
 class Samples(NamedTuple):
     labels: torch.Tensor
-    ids: torch.Tensor  # one per field, from 0
+    ids: torch.Tensor  # one id for each field, from 0
     values: torch.Tensor
 
     def take(self, indices) -> "Samples":
@@ -32,7 +32,7 @@ class Samples(NamedTuple):
 
 
 def read_libsvm(pattern: str) -> Samples:
-    """Reads lines of ``label id:value id:value …``. Each line has a pair for each field, and ids begin with 1."""
+    """Reads lines ``label id:value id:value …``. Each line has a pair for each field, and ids begin with 1."""
     paths = sorted(glob.glob(pattern))
     if not paths:
         raise FileNotFoundError(f"no file matches '{pattern}'")
@@ -48,7 +48,7 @@ def read_libsvm(pattern: str) -> Samples:
 
 
 class DeepFM(nn.Module):
-    """DeepFM (Guo et al. 2017). A row of the table has an id's weight in the linear part, and then its embedding."""
+    """DeepFM (Guo et al. 2017). A row of the table has an id's weight in the linear part, and then the id's embedding."""
 
     def __init__(self, features: int, embedding: int, hidden: list[int]) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class DeepFM(nn.Module):
 
 
 def evaluate(model: DeepFM, test: Samples) -> float:
-    """Returns the exact AUC over all test samples. Each rank evaluates some of them."""
+    """Returns the exact AUC over all test samples. Each rank evaluates a part of the samples."""
     auc = training.Auc()
     mine = training.shard(len(test.labels))
     with torch.no_grad():
@@ -100,8 +100,8 @@ def main() -> None:
     torch.manual_seed(1)
     train, test = read_libsvm(given.train), read_libsvm(given.test)
     model = DeepFM(given.features, given.embedding, given.hidden)
-    # Without the initial value, a rare id would make its first step with the whole learning rate, however small its
-    # gradient.
+    # Adagrad divides by the root of a sum of squares. With an initial value of 0, the first step of a rare id would
+    # have the length of the learning rate, however small the gradient is.
     adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
     optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters())
 
@@ -119,7 +119,8 @@ def main() -> None:
         batch = train.take(share.indices)
         optimizer.zero_grad()
         logits = model(batch.ids, batch.values)
-        # The ranks' gradients are averaged. Each rank therefore divides its sum by its part of the average.
+        # The optimizer averages the gradients of the ranks. So the sum of the losses is multiplied by the number of
+        # ranks and divided by the size of the global batch.
         loss = binary_cross_entropy_with_logits(logits, batch.labels, reduction="sum") * hvd.size() / share.batch_size
         loss.backward()
         optimizer.step()
@@ -131,7 +132,7 @@ def main() -> None:
                 print(f"epoch {(step + 1) // sampler.batches}: AUC {auc:.4f}, {rate:.0f} samples/s", flush=True)
             begin, samples = time.perf_counter(), 0
     if auc is None:
-        auc = evaluate(model, test)  # nothing was left to train
+        auc = evaluate(model, test)  # no epoch was trained, so the model was not evaluated yet
     if hvd.rank() == 0:
         print(f"AUC {auc:.6f} after {given.epochs * sampler.batches} steps with {hvd.size()} processes")
 

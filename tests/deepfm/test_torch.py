@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the PyTorch twin of examples/deepfm: 1 and 2 ranks give the same AUC, which is close to the best one and to that
-of the program in C++. The environment variable DEEPFM_TRAIN names train.py."""
+"""Tests the PyTorch version of examples/deepfm: 1 and 2 ranks give the same AUC, which is close to the best possible
+AUC and to the AUC of the C++ program. The environment variable DEEPFM_TRAIN has the path of train.py.
+"""
 
 import os
 import re
@@ -23,7 +24,7 @@ class Torch(DeepFmTest):
     def test_ranks_and_languages_agree(self):
         one = self.train_torch(1)
         self.assertLess(abs(one - self.train_torch(2)), 0.002)
-        # The initial parameters and the order of the samples are different from those of the program in C++.
+        # The AUCs are not equal, because the C++ program has other initial parameters and another order of the samples.
         cpp, _ = self.train("cpp", 1, "--batch", 203)
         self.assertLess(abs(one - cpp), 0.015)
         self.assertGreater(one, self.best[1] - 0.06)
