@@ -31,11 +31,11 @@ def separate(folder):
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts programs with `&` so that they ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a program that a shell starts with `&` ignores SIGINT
 
 
 def check_survivors(fault, job, begin, problems):
-    """Checks the errors of the ranks that survive. Returns the time until the last of them had its error, or None."""
+    """Checks the errors of the surviving ranks. Returns the time until the last of these ranks had its error, or None."""
     times = []
     for rank in fault.survivors if fault.survivors is not None else ():
         error = job.rank(rank).error
@@ -49,7 +49,7 @@ def check_survivors(fault, job, begin, problems):
 
 
 def let_it_end(fault, job):
-    """Lets a job that goes on train for a while, and end."""
+    """For a job that continues after the fault: lets it train for a while, then tells it to end."""
     time.sleep(fault.trains_on)
     for note in fault.notes:
         job.wait_until(lambda note=note: re.search(note, all_notes(job)), 20, f"a rank notes {note!r}")

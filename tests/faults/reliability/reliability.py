@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Injects each fault of catalogue.py several times into a job, and checks what happens. See --help.
 
-Exit status: 0 all runs were as expected; 1 a run was not; 77 this machine can inject no fault.
+Exit status: 0: all runs were as expected; 1: a run was not as expected; 77: no fault can be injected on this machine.
 """
 
 import argparse
