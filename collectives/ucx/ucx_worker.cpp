@@ -26,8 +26,7 @@ struct UcxDefault {
 };
 constexpr std::array kUcxDefaults{
     // Only ranks of different hosts exchange messages over UCX, so UCX's transports by shared memory are of no use.
-    // They
-    // would also notice the end of a peer only after UCX_KEEPALIVE_INTERVAL, which is 20 s.
+    // They would also notice the end of a peer only after UCX_KEEPALIVE_INTERVAL, which is 20 s.
     UcxDefault{"TLS", "UCX_TLS", "^shm"},
     // UCX asks the receiver before it sends a message above this size. The messages with tensors' data are smaller, and
     // their receivers have posted receives in advance, so asking would only cost time.
