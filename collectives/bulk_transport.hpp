@@ -21,7 +21,8 @@ namespace rueda::collectives {
 /// Threads: as Transport says.
 class BulkTransport : public Transport {
 public:
-    /// How long the functions wait for other ranks, and what they do meanwhile. A failure of `meanwhile` ends the wait.
+    /// Says how long a function waits for other ranks. The function calls `meanwhile` again and again while it waits.
+    /// If `meanwhile` fails, the function stops waiting and returns this failure.
     struct Wait {
         std::chrono::milliseconds limit;
         std::function<Status()> meanwhile = {};
@@ -29,7 +30,7 @@ public:
 
     /// A description for log lines, for example "ucx 1.13.1".
     [[nodiscard]] virtual std::string description() const = 0;
-    /// What other ranks need to send messages to this rank.
+    /// Returns the bytes that other ranks need to send messages to this rank.
     [[nodiscard]] virtual Bytes address() const = 0;
     /// Gives this rank the addresses of all ranks, indexed by rank. Call it once, before the first message. It does
     /// not wait for other ranks.

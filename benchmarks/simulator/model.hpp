@@ -35,7 +35,7 @@ struct Job {
     std::uint64_t tensor_bytes = 256 * 1024;
     std::uint64_t fusion_threshold_bytes = 64 * 1024 * 1024;
     Nanoseconds backward = 100'000'000;  ///< time in which the tensors become ready one after another
-    Nanoseconds skew = 1'000'000;        ///< the maximum time by which a rank begins a step later than the other ranks
+    Nanoseconds skew = 1'000'000;        ///< the maximum delay of a rank at the beginning of a step
     Nanoseconds noise = 50'000;          ///< a rank's tensor becomes ready up to this much later than in the plan
     double stragglers = 0.001;           ///< fraction of the ranks that are late in a step
     Nanoseconds straggler_delay = 10'000'000;

@@ -22,8 +22,8 @@ UcxCard own_ucx_card(const Result<std::unique_ptr<BulkTransport>>& made) {
     return {{}, made.value()->description(), made.value()->address()};
 }
 
-/// Reads the cards of all ranks into `addresses`. Returns why the ranks cannot use UCX; "" if they can. All ranks read
-/// the same cards, so all get the same text.
+/// Parses the cards of all ranks (UcxCard) and stores their addresses in `addresses`. Returns the reason why the ranks
+/// cannot use UCX; "" if they can. All ranks read the same cards, so all get the same text.
 std::string read_ucx_cards(const std::vector<Bytes>& cards, std::vector<Bytes>& addresses) {
     std::string of_rank_0;
     for (std::size_t rank = 0; rank < cards.size(); ++rank) {
@@ -44,7 +44,8 @@ std::string read_ucx_cards(const std::vector<Bytes>& cards, std::vector<Bytes>& 
     return {};
 }
 
-/// Returns the first reason of a rank; "" if no rank has one.
+/// Collects from each rank the reason why its connection failed; "" if it did not fail. Returns the reason of the
+/// lowest rank that has one; "" if no rank has one.
 Result<std::string> first_reason(const Allgather& allgather, const std::string& mine) {
     const Result<std::vector<Bytes>> all = allgather(text_bytes(mine));
     RUEDA_RETURN_IF_FAILED(all.status());

@@ -20,8 +20,8 @@ using Allgather = std::function<Result<std::vector<Bytes>>(std::span<const std::
 struct UcxMeetingOptions {
     int rank = 0;
     int size = 1;
-    /// How long a rank tries to exchange messages with others. A network that drops packets makes init this much
-    /// longer.
+    /// How long a rank tries to exchange messages with other ranks. If the network drops all packets of UCX, init takes
+    /// this time longer.
     std::chrono::milliseconds time{10'000};
     /// Called repeatedly during this time. A failure ends the attempt. It may be empty.
     std::function<Status()> meanwhile = {};
@@ -32,12 +32,12 @@ struct UcxMeetingOptions {
 /// The result of a meeting.
 struct UcxMeeting {
     std::unique_ptr<BulkTransport> transport;
-    /// Why the ranks have no transport; "" if they have. The text is the same on all ranks. If one rank has none, no
-    /// rank has.
+    /// The reason why no rank has a transport; "" if every rank has one. The text is the same on all ranks.
     std::string why_not;
 };
 
-/// Connects all ranks over UCX, and lets them exchange messages once. Collective. A failure is one of `allgather`.
+/// Connects all ranks over UCX, and lets them exchange messages once. Collective. Fails only if `allgather` fails: if
+/// the ranks cannot use UCX, the result is a meeting with `why_not`.
 [[nodiscard]] Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOptions& options);
 
 }  // namespace rueda::collectives

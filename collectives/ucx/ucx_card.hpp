@@ -13,13 +13,13 @@ namespace rueda::collectives {
 
 /// What each rank tells the others before they connect over UCX.
 struct UcxCard {
-    std::string cannot;       ///< why this rank cannot use UCX; "" if it can
-    std::string description;  ///< of the transport, with UCX's version
+    std::string cannot;       ///< the reason why this rank cannot use UCX; "" if it can
+    std::string description;  ///< describes the transport, with UCX's version
     Bytes address;            ///< empty if the rank cannot use UCX
 };
 
 inline constexpr std::size_t kMostUcxReason = 1024;  ///< the longest text of UcxCard::cannot
-/// The longest address that is accepted. An address has some 50 bytes for each network interface and transport.
+/// The longest address that is accepted. An address has about 50 bytes for each network interface and transport of UCX.
 inline constexpr std::size_t kMostUcxAddressBytes = std::size_t{64} << 10;
 
 [[nodiscard]] Bytes encode(const UcxCard& card);

@@ -9,14 +9,15 @@
 
 namespace rueda::collectives {
 
-/// The tag of a message over UCX. UCX knows nothing of ranks and ports, so the tag contains both: the channel in bits
-/// 56 to 62, the process set in bits 32 to 55, and the sender in bits 0 to 31.
+/// The tag of a message over UCX, the number by which UCX matches a message with a receive. UCX does not know ranks and
+/// ports, so the tag contains them: the port's channel in bits 56 to 62, the port's process set in bits 32 to 55, and
+/// the sender's rank in bits 0 to 31.
 using UcxTag = std::uint64_t;
 
-/// Bit 63 marks the messages of BulkTransport::barrier(), which belong to no port.
+/// Bit 63 marks the messages of BulkTransport::barrier() and finish(), which belong to no port.
 inline constexpr UcxTag kOwnMessages = UcxTag{1} << 63U;
 inline constexpr UcxTag kWholeTag = ~UcxTag{0};
-/// The part of a tag that is the same for all senders.
+/// The bits of a tag that do not depend on the sender.
 inline constexpr UcxTag kAnySender = kWholeTag << 32U;
 
 [[nodiscard]] inline UcxTag tag_of(Transport::Port port, int sender) {
@@ -26,7 +27,7 @@ inline constexpr UcxTag kAnySender = kWholeTag << 32U;
 
 [[nodiscard]] constexpr UcxTag barrier_tag(int sender) { return kOwnMessages | static_cast<std::uint32_t>(sender); }
 
-/// The sender in a tag that came from another process, which may be no rank.
+/// Returns the sender in a tag. The tag came from another process, so the number may not be a rank of the job.
 [[nodiscard]] constexpr std::uint32_t sender_of(UcxTag tag) { return static_cast<std::uint32_t>(tag); }
 
 }  // namespace rueda::collectives

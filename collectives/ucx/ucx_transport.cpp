@@ -15,7 +15,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// How long close() waits for UCX to end the connections. This needs no other rank.
+/// How long close() waits for UCX to end the connections. UCX can end them without an answer of other ranks.
 constexpr std::chrono::milliseconds kDisconnecting{2000};
 
 /// Whether a failed message says that its peer has gone or cannot be reached. UCX cancels the messages of a connection
@@ -35,7 +35,7 @@ Result<std::unique_ptr<BulkTransport>> make_ucx_transport(int rank, int size) {
     return std::unique_ptr<BulkTransport>(new UcxTransport(std::move(worker).value(), rank, size));
 }
 
-/// Lets UCX work until the deadline, or until the wait fails.
+/// A wait for other ranks. The caller calls turn() in a loop, which fails after the deadline.
 class UcxTransport::Waiting {
 public:
     Waiting(UcxTransport& transport, const Wait& wait)
@@ -99,7 +99,7 @@ Result<Transport::Ticket> UcxTransport::receive(int rank, Port port, std::span<s
     Result<std::uint32_t> place = take_place(rank, room.size(), /*is_send=*/false);
     RUEDA_RETURN_IF_FAILED(place.status());
     UnderWay& message = places_[place.value()];
-    message.was_started = true;  // a message that the peer sent before it went may be there
+    message.was_started = true;  // even if the peer is lost: a message that it sent before may have arrived
     worker_->receive(tag_of(port, rank), room, message.request);
     return ticket_of(place.value());
 }
@@ -113,8 +113,8 @@ Result<std::optional<std::size_t>> UcxTransport::test(Ticket ticket) {
     return end_of(place);
 }
 
-/// Returns the length of the message at `place` if it was sent or received. A message that was lost with its peer stays
-/// in progress until the loss is reported.
+/// Returns the length of the message at `place` if it was sent or received. If the peer is lost, the message stays in
+/// progress for kLossPatience; then this function returns the error.
 Result<std::optional<std::size_t>> UcxTransport::end_of(std::uint32_t place) {
     UnderWay& message = places_[place];
     const UcxRequest& request = message.request;
@@ -139,7 +139,7 @@ Result<std::optional<std::size_t>> UcxTransport::end_of(std::uint32_t place) {
     return std::optional<std::size_t>();
 }
 
-/// Checks what UCX says about a message that another process sent.
+/// Checks the length and the sender that UCX reports for a received message.
 Status UcxTransport::check_received(const UnderWay& receive) const {
     const UcxRequest& request = receive.request;
     const bool is_valid =
@@ -212,8 +212,8 @@ Status UcxTransport::barrier(const Wait& wait) {
     return sticky(pass_barrier(waiting));
 }
 
-/// A dissemination barrier: in step k, each rank sends to the rank that is 2^k places higher, and waits for a message
-/// of the one that is 2^k places lower. After log2(ranks) steps, each rank has heard from all, directly or indirectly.
+/// A dissemination barrier: in step k, rank r sends a message to rank r + 2^k, and waits for a message of rank r - 2^k
+/// (both modulo the number of ranks). After log2(ranks) steps, each rank has heard from all, directly or indirectly.
 Status UcxTransport::pass_barrier(Waiting& waiting) {
     for (int distance = 1; distance < size_; distance *= 2) {
         RUEDA_RETURN_IF_FAILED(exchange_with((rank_ + distance) % size_, (rank_ + size_ - distance) % size_, waiting));
@@ -221,7 +221,8 @@ Status UcxTransport::pass_barrier(Waiting& waiting) {
     return {};
 }
 
-/// Sends a byte to one rank, and receives one of another. After a failure, the messages may still be in progress.
+/// Sends a byte to rank `to`, and receives a byte from rank `from`. After a failure, both messages may still be in
+/// progress.
 Status UcxTransport::exchange_with(int to, int from, Waiting& waiting) {
     const auto look_for_losses = [&]() -> Status {
         const int gone = worker_->loss_of(to) ? to : from;
@@ -294,7 +295,7 @@ void UcxTransport::take_strays() {
         Stray& stray = strays_.back();
         const bool is_valid = check_arrival(*found).is_ok();
         stray.room.reset(is_valid ? new (std::nothrow) std::byte[found->bytes] : nullptr);
-        // A message that this rank cannot or must not take is received into no memory, so UCX drops it.
+        // If the message is invalid or there is no memory for it, it is received into 0 bytes, so UCX drops it.
         const std::size_t room = stray.room == nullptr ? 0 : found->bytes;
         worker_->receive_found(*found, {stray.room.get(), room}, stray.request);
     }
@@ -323,7 +324,7 @@ void UcxTransport::cancel_receives() {
     }
 }
 
-/// Releases the requests that have ended. Returns whether all have.
+/// Releases the requests that have ended. Returns whether all requests have ended.
 bool UcxTransport::release_requests() {
     bool all_ended = true;
     const auto release_one = [&](UcxRequest& request) {
@@ -353,8 +354,8 @@ void UcxTransport::close() noexcept {
     cancel_receives();
     const bool is_disconnected = worker_->disconnect(kDisconnecting);
     if (!release_requests() || !is_disconnected) {
-        // UCX still has these requests, so its worker cannot be destroyed. UCX is not called any more. A network card
-        // may still write into the memory of a stray message.
+        // UCX still uses these requests, so the worker cannot be destroyed. UCX is not called any more. A network card
+        // may still write into the memory of a stray message, so this memory is not freed.
         worker_->leak();
         keep_value_for_good(std::move(worker_));
         keep_value_for_good(std::move(strays_));

@@ -20,8 +20,8 @@ namespace rueda::collectives {
 
 /// A transport over UCX. It connects two ranks when one of them first sends to the other or receives from it.
 ///
-/// If a peer has gone, messages that came before can still be received. test() reports the loss only after
-/// kLossPatience: until then, the ranks of the peer's host or the launcher can tell why the peer has gone.
+/// If the process of a peer ends, messages that arrived before can still be received. test() reports the loss of the
+/// peer only after kLossPatience: in this time, the ranks of the peer's host or the launcher can tell why it ended.
 ///
 /// Threads: as Transport says.
 class UcxTransport final : public BulkTransport {
@@ -52,6 +52,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
+    /// An element of `places_`: a message that this rank sends or receives, or a free place for one.
     struct UnderWay {
         UcxRequest request;
         std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
@@ -60,9 +61,9 @@ private:
             0;  ///< counts the uses of this place, with 31 bits; an old ticket has another number
         bool is_send = false;
         bool is_free = true;
-        bool was_started = false;  ///< false: the peer was lost before, so UCX does not know of the message
+        bool was_started = false;  ///< false: the peer was lost already, so the message was not given to UCX
     };
-    /// A message for which no receive was started. It is received at the end, so that its sender can finish.
+    /// A message for which no receive was started. finish() receives it, so that its sender can finish.
     struct Stray {
         std::unique_ptr<std::byte[]> room;
         UcxRequest request;
@@ -110,7 +111,7 @@ private:
     bool takes_strays_ = false;
     bool is_closed_ = false;
     Status failed_;
-    Status abandoned_;  // made in advance, because an abort may happen when no memory is left
+    Status abandoned_;  // the error after abandon(); made in advance, because no memory may be left at an abort
 };
 
 /// Returns a transport for rank `rank` of `size` ranks, with a worker of its own.

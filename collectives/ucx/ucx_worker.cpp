@@ -30,11 +30,11 @@ struct UcxDefault {
     const char* value;
 };
 constexpr std::array kUcxDefaults{
-    // Only ranks of different hosts exchange messages over UCX, so shared memory is of no use. It also notices the end
-    // of a peer only after UCX_KEEPALIVE_INTERVAL, which is 20 s.
+    // Only ranks of different hosts exchange messages over UCX, so UCX's transports by shared memory are of no use.
+    // They would also notice the end of a peer only after UCX_KEEPALIVE_INTERVAL, which is 20 s.
     UcxDefault{"TLS", "UCX_TLS", "^shm"},
-    // Above this size, UCX asks the receiver before it sends. Messages of tensors are smaller, and their receives are
-    // posted in advance, so nothing needs to be asked.
+    // UCX asks the receiver before it sends a message above this size. The messages with tensors' data are smaller, and
+    // their receivers have posted receives in advance, so asking would only cost time.
     UcxDefault{"RNDV_THRESH", "UCX_RNDV_THRESH", "256K"},
 };
 
@@ -43,8 +43,9 @@ thread_local UcxLine last_log_line{};
 /// Whether this thread is inside a UcxCall.
 thread_local bool is_in_ucx_call = false;
 
-/// UCX logs errors and warnings to the standard output, also those that it reports to the caller. Inside a call of
-/// Rueda's, this function keeps them instead. It leaves alone what other users of UCX log, for example MPI.
+/// UCX prints errors and warnings to the standard output, also those that it returns to the caller as a status. While
+/// Rueda calls UCX, this function stores the line instead. Lines of other users of UCX, for example MPI, are still
+/// printed.
 ucs_log_func_rc_t keep_log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
                                 ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
                                 const char* text, va_list arguments) {
@@ -55,7 +56,8 @@ ucs_log_func_rc_t keep_log_line(const char* /*file*/, unsigned /*line*/, const c
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-/// Keeps what UCX logs while the object lives. Objects are not nested.
+/// While an object of this class lives, lines that UCX logs in this thread are stored and not printed. Objects must not
+/// be nested.
 class UcxCall {
 public:
     UcxCall() { is_in_ucx_call = true; }
@@ -155,7 +157,7 @@ ucp_request_param_t sending_to(UcxRequest& request) {
     return parameters;
 }
 
-/// UCX calls the callback also if the message is there already.
+/// With these parameters, UCX calls the callback even if the message has arrived before the receive.
 ucp_request_param_t receiving_into(UcxRequest& request) {
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -164,7 +166,7 @@ ucp_request_param_t receiving_into(UcxRequest& request) {
     return parameters;
 }
 
-/// Stores what a call that starts something has returned.
+/// Stores the result of a UCX call that starts an operation: either UCX's request, or the final status.
 void keep_started(ucs_status_ptr_t started, UcxRequest& request) {
     if (UCS_PTR_IS_PTR(started)) {
         request.handle = started;

@@ -24,14 +24,15 @@ namespace rueda::collectives {
 struct UcxRequest {
     void* handle = nullptr;  ///< UCX's request; null if the message was done at once, or could not be started
     bool is_done = false;
-    ucs_status_t status = UCS_OK;  ///< valid if the message is done, as are the next two
-    std::size_t bytes = 0;         ///< of a receive: the length of the message
-    UcxTag tag = 0;                ///< of a receive: the tag of the message
+    // The next three fields are valid if is_done is true. The last two are for a receive only.
+    ucs_status_t status = UCS_OK;
+    std::size_t bytes = 0;  ///< the length of the received message
+    UcxTag tag = 0;         ///< the tag of the received message
 };
 
 /// A message that has arrived, but for which no receive was started.
 struct UcxArrival {
-    ucp_tag_message_h message = nullptr;  ///< for receive_found(); null unless the message was taken
+    ucp_tag_message_h message = nullptr;  ///< for receive_found(); null if find() did not take the message
     UcxTag tag = 0;
     std::size_t bytes = 0;
 };
@@ -50,7 +51,7 @@ class UcxWorker {
 public:
     /// `ranks` is the number of ranks.
     [[nodiscard]] static Result<std::unique_ptr<UcxWorker>> create(int ranks);
-    /// Closes the worker. If requests are still in progress, leaks it instead.
+    /// Closes the worker, unless leak() was called.
     ~UcxWorker();
     UcxWorker(const UcxWorker&) = delete;
     UcxWorker& operator=(const UcxWorker&) = delete;
@@ -60,10 +61,10 @@ public:
     /// Sets the addresses of all ranks.
     void know(std::vector<Bytes> addresses) { addresses_ = std::move(addresses); }
 
-    /// Makes the endpoint for messages to and from `rank`, unless it exists. UCX notices the end of a peer only through
-    /// an endpoint, so a receive needs one too.
+    /// Makes the endpoint for messages to and from `rank`, if it does not exist. UCX notices the end of a peer only
+    /// through an endpoint, so call this also before a receive.
     [[nodiscard]] Status reach(int rank);
-    /// Whether the peer has gone, or cannot be reached.
+    /// Says why and when UCX lost a peer: the peer's process has ended, or it cannot be reached.
     struct Loss {
         ucs_status_t status = UCS_OK;
         std::chrono::steady_clock::time_point noticed{};
@@ -72,21 +73,21 @@ public:
     [[nodiscard]] const std::optional<Loss>& loss_of(int rank) const;
     void note_loss(int rank, ucs_status_t status);
 
-    /// Starts a send to a rank that reach() has reached, and that is not lost.
+    /// Starts a send. Call reach() for the rank before. The rank must not be lost (loss_of()).
     void send(int rank, UcxTag tag, std::span<const std::byte> bytes, UcxRequest& request);
     /// Starts a receive of a message with exactly this tag.
     void receive(UcxTag tag, std::span<std::byte> room, UcxRequest& request);
-    /// Returns the first message whose tag equals `tag` in the bits of `mask`, and for which no receive was started.
-    /// With `takes`, the caller must then call receive_found().
+    /// Returns the first message whose tag equals `tag` in the bits of `mask`, and for which no receive was started. If
+    /// `takes` is true and there is a message, the caller must receive it by receive_found().
     [[nodiscard]] std::optional<UcxArrival> find(UcxTag tag, UcxTag mask, bool takes);
     void receive_found(const UcxArrival& found, std::span<std::byte> room, UcxRequest& request);
-    /// Cancels a receive. It is done at once, unless a message is just being received.
+    /// Cancels a receive. The request is done at once, unless UCX has begun to receive a message for it.
     void cancel(UcxRequest& request);
-    /// Frees what UCX holds for a message that is done.
+    /// Frees UCX's own object for a request that is done.
     static void release(UcxRequest& request);
     /// Lets UCX send and receive. Returns whether anything happened.
     bool progress();
-    /// Starts to wait until UCX holds no message any more.
+    /// Starts a flush: `request` is done when UCX has finished all sends.
     void flush(UcxRequest& request);
     /// Ends all connections, and all sends with UCS_ERR_CANCELED. Takes at most `limit`, and needs no memory. Returns
     /// whether everything has ended.
@@ -113,7 +114,7 @@ private:
     ucp_worker_h worker_ = nullptr;
     Bytes address_;
     std::vector<Bytes> addresses_;
-    std::vector<Peer> peers_;  ///< never grows, because UCX has the addresses of its elements
+    std::vector<Peer> peers_;  ///< never grows, because UCX keeps pointers to the elements
     bool is_leaked_ = false;
 };
 

@@ -21,7 +21,8 @@ struct SetsToMake {
 
     /// Creates the sets in a job that has just begun. All ranks gave the same list, so all get the same result.
     [[nodiscard]] Status make(Runtime& runtime) const;
-    /// Finds the sets in a job that this process is in already.
+    /// Finds the sets. For a repeated call of init(): this process has joined the job already, and the job has the
+    /// sets.
     [[nodiscard]] Status find(Runtime& runtime) const;
 
 private:
@@ -29,8 +30,8 @@ private:
     [[nodiscard]] Status for_each(Number&& number) const;
 };
 
-/// Joins a job. The caller holds the process mutex. If the process is in a job already, checks that its job is the
-/// requested one.
+/// Joins a job. The caller holds the process mutex. If the process has joined a job already, this function only checks
+/// that this job is the requested one.
 [[nodiscard]] Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets = {});
 
 }  // namespace rueda::core::c_interface

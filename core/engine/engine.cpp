@@ -911,9 +911,9 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // Acquire: pairs with the release in Runtime::shutdown(), and with the thread that reads the end of the log.
-        // If another rank ended normally because this rank shut down, this rank's state and the end of the log were
-        // written before that rank ended. So they were written before the notification about that end arrived.
+        // Acquire: pairs with the release in Runtime::shutdown(), and with the release of the thread that reads the end
+        // of the log. Assume that rank B exits normally because this rank shuts down. This rank's state and the end of
+        // the log were written before B exited, and so before the notification about B's exit arrived here.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running

@@ -121,8 +121,8 @@ public:
     /// Fails every pending operation and every later submit with `reason`. Call this after wait_until_closed(). Takes
     /// the progress lock; no thread holds the lock for long any more, because no operation is pending.
     void end_pending(const Status& reason);
-    /// Like end_pending(), but never releases the progress lock. Afterwards, no other thread can use the data that only
-    /// the holder may use.
+    /// Like end_pending(), but never releases the progress lock. So no other thread can use the data that the lock
+    /// protects any more.
     void end_for_good(const Status& reason);
     /// Frees the memory that the sets need for operations, and the arenas of all sets except the world's. Call this
     /// after end_for_good().

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a rank waits at the end before it logs that it waits for other ranks.
+/// How long a rank waits for other ranks at the end of the job before it logs a warning.
 constexpr std::chrono::seconds kEndWarning{10};
 
 /// How often a wait reads the launcher's notifications. Each time costs a few system calls.

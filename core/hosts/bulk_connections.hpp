@@ -20,7 +20,8 @@ namespace rueda::core {
 /// The transport that RUEDA_TRANSPORT asks for.
 struct BulkConnections {
     std::unique_ptr<collectives::BulkTransport> transport;  ///< null: the control plane's transport carries everything
-    /// Why there is none although the settings would like one; the same on all ranks. Otherwise "".
+    /// The reason why there is no transport, if the settings ask for one. The text is the same on all ranks. Otherwise
+    /// "".
     std::string why_not;
 };
 
@@ -39,9 +40,9 @@ struct EarlyEnds {
 [[nodiscard]] Result<BulkConnections> connect_bulk(const base::Config& config, collectives::ControlPlane& control_plane,
                                                    const collectives::LocalGroup& group, LauncherLine* launcher);
 
-/// Lets the control plane send what it still holds, until all ranks have got it. A rank that waits for another one in
-/// the control plane would otherwise wait for ever, because no rank calls the control plane's MPI afterwards.
-/// Collective.
+/// Waits until all ranks have received the last messages of the control plane. MPI may still hold such a message, and
+/// sends it only while a rank calls MPI. No rank calls MPI after this function, so without it a rank could wait for
+/// such a message for ever. Collective.
 [[nodiscard]] Status pass_last_messages(const base::Config& config, collectives::ControlPlane& control_plane,
                                         collectives::BulkTransport& bulk, const EarlyEnds& ends);
 

@@ -22,7 +22,7 @@
 namespace rueda::data {
 
 /// Batches that the caller has released. The next batches use their memory. The pipeline and its batches share this
-/// object, because either may be gone first. Threads: any.
+/// object, because the pipeline may be closed before its batches are released, or after that. Threads: any.
 class ReleasedBatches {
 public:
     void keep(Batch&& batch) {
@@ -42,8 +42,8 @@ public:
     }
 
 private:
-    /// A caller that keeps many batches and then releases all of them must not fill the memory with batches that no one
-    /// uses.
+    /// The maximum number of batches that are kept. Without a maximum, a caller that releases many batches at once
+    /// would leave many unused batches in memory.
     static constexpr std::size_t kMost = 4;
     std::mutex mutex_;
     std::vector<Batch> batches_;
@@ -71,13 +71,13 @@ nlohmann::json statistics_as_json(const Statistics& counts) {
 
 }  // namespace
 
-/// The object behind the C interface's pointer.
+/// The pipeline to which a pointer of the C interface points.
 struct rueda_data_pipeline {
     rueda::data::Pipeline pipeline;
     std::shared_ptr<ReleasedBatches> released = std::make_shared<ReleasedBatches>();
 };
 
-/// The object behind the C interface's pointer.
+/// The batch to which a pointer of the C interface points.
 struct rueda_data_batch {
     Batch batch;
     std::shared_ptr<ReleasedBatches> released;
@@ -159,7 +159,8 @@ int rueda_data_batch_column(rueda_data_batch* batch, size_t index, rueda_data_co
 
 void rueda_data_batch_release(rueda_data_batch* batch) {
     if (batch != nullptr) {
-        // If there is no memory for the list of batches, the batch is freed.
+        // keep() may fail because the list of batches cannot grow. Then the batch is freed below, so the failure is
+        // ignored.
         static_cast<void>(guarded([&]() -> Status {
             batch->released->keep(std::move(batch->batch));
             return {};

@@ -26,7 +26,7 @@ using base::json_fields::Json;
 using base::json_fields::object_of;
 using base::json_fields::read;
 
-/// Reads a member that may be missing. `into` then keeps its value.
+/// Reads a member of the JSON object. If the member is missing, `into` keeps its value.
 template <class T>
 void read_if_there(const Json& object, const char* key, T& into) {
     if (find(object, key) != nullptr) {

@@ -9,8 +9,8 @@
 
 namespace rueda::data {
 
-/// Reads the options of rueda_data_open. The error names the member that is wrong. Throws InvalidArgument if a pattern
-/// of files matches nothing, or if the position cannot be read.
+/// Parses the options of rueda_data_open. If a member is wrong, the error names the member. Throws InvalidArgument if a
+/// pattern of files matches no file, or if the position cannot be parsed.
 [[nodiscard]] Result<PipelineOptions> options_from_text(std::string_view text);
 
 }  // namespace rueda::data

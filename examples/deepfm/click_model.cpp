@@ -26,8 +26,8 @@ std::uint64_t mix(std::uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/// Returns by how much category `category` of a field matters. Rare categories matter less, because otherwise no model
-/// could learn enough of them from a finite number of samples to come close to the best AUC.
+/// Returns a factor for the effects of a category. Rare categories have a smaller factor than frequent ones. Otherwise
+/// no model could come close to the best AUC, because a finite number of samples has too few samples of them.
 double strength_of(std::int64_t category) { return 1.0 / std::sqrt(1.0 + static_cast<double>(category) / 10.0); }
 
 }  // namespace
@@ -53,7 +53,7 @@ Click ClickModel::draw(rueda::training::Random& random) const {
         number = static_cast<std::int32_t>(random.below(1000));
     }
     for (std::size_t field = 0; field < click.ids.size(); ++field) {
-        // The power is from 1 to below the size of the vocabulary.
+        // The value of exp() is at least 1 and less than the size of the vocabulary.
         const auto power = static_cast<std::int64_t>(std::exp(random.uniform() * log_vocabulary_));
         click.ids[field] = kNumbers + static_cast<std::int64_t>(field) * vocabulary_ + std::min(power, vocabulary_) - 1;
     }
@@ -68,8 +68,8 @@ double ClickModel::logit(const Click& click) const {
         const double x = click.thousandths[i] / 1000.0;
         sum += slopes_[i] * (x - 0.5) + waves_[i] * std::cos(2.0 * std::numbers::pi * x);
     }
-    // The sum of the products of all pairs is half of the difference of the squared sum and the summed squares, as in
-    // factorization machines (Rendle 2010, lemma 3.1).
+    // The sum of the products of all pairs is computed as in factorization machines (Rendle 2010, lemma 3.1): take the
+    // square of the sum, subtract the sum of the squares, and divide by 2.
     std::array<double, kHiddenSize> sums{};
     double squares = 0.0;
     for (const std::int64_t id : click.ids) {

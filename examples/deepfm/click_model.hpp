@@ -15,15 +15,15 @@ namespace deepfm {
 struct Click {
     std::array<std::int32_t, kNumbers> thousandths{};  ///< the numbers × 1000, from 0 to 999
     std::array<std::int64_t, kCategories> ids{};       ///< the ids of the categories; see schema.hpp
-    double logit = 0.0;                                ///< of the true probability of a click
-    bool clicked = false;                              ///< drawn with this probability
+    double logit = 0.0;                                ///< the logit of the true probability of a click
+    bool clicked = false;                              ///< the label, drawn with the true probability
 };
 
-/// The random process that makes the synthetic data. The true logit has the form that DeepFM can learn: an effect of
-/// each id, products of hidden vectors for each pair of categories, and waves over the numbers. The categories follow a
+/// The random process that makes the synthetic data. The true logit is a sum that DeepFM can learn: an effect of each
+/// id, products of hidden vectors for each pair of categories, and waves over the numbers. The categories follow a
 /// power law: category c of a field has a probability of about 1 / ((c + 1) ln vocabulary). Rare categories have
-/// smaller effects. Nothing is stored: the effect of an id is a function of the seed and the id. Threads: any thread
-/// may call const members.
+/// smaller effects than frequent ones. The effects are not stored: the effect of an id is a function of the seed and
+/// the id. Threads: any thread may call const members.
 class ClickModel {
 public:
     ClickModel(std::uint64_t seed, std::int64_t vocabulary);
@@ -31,7 +31,8 @@ public:
     [[nodiscard]] Click draw(rueda::training::Random& random) const;
 
 private:
-    /// Returns a fixed number for an id and a purpose. Over all ids, these numbers have mean 0 and variance 1.
+    /// Returns a pseudo-random number that depends only on the seed, the id and the purpose. Over all ids, these
+    /// numbers have mean 0 and variance 1.
     [[nodiscard]] double normal(std::int64_t id, std::uint64_t purpose) const;
     [[nodiscard]] double logit(const Click& click) const;
 
@@ -42,15 +43,15 @@ private:
     std::array<double, kNumbers> waves_{};
 };
 
-/// A score, and the weight with which it counts as positive; it counts as negative with 1 − weight.
+/// The score of a sample. The sample counts as positive with `weight`, and as negative with 1 − `weight`.
 struct Weighted {
     double score = 0.0;
     double positive = 0.0;
 };
 
-/// Returns the area under the ROC curve of the samples. If the weights are the labels (0 or 1), it is the usual area.
-/// If the scores and the weights are the true probabilities, it is the expected area of a model that knows these
-/// probabilities, which is the best model (Bayes). No pair consists of a sample and itself.
+/// Returns the area under the ROC curve of the samples. If the weights are the labels (0 or 1), this is the usual area.
+/// If the scores and the weights are the true probabilities, this is the expected area of a model that knows these
+/// probabilities, which is the best possible model (Bayes). The area counts only pairs of two different samples.
 [[nodiscard]] double weighted_auc(std::vector<Weighted> samples);
 
 }  // namespace deepfm

@@ -17,7 +17,8 @@ namespace {
 using rueda::InvalidArgument;
 using rueda::data::Batch;
 
-/// Says which sample of which batch is wrong. A pipeline with shuffling has no line numbers here.
+/// Throws an error that names the wrong sample by its number in the batch. After shuffling, the line number in the file
+/// is not known any more.
 [[noreturn]] void refuse(const Batch& batch, std::size_t row, const std::string& what) {
     throw InvalidArgument("reading sample " + std::to_string(row) + " of this rank's part of step " +
                           std::to_string(batch.step()) + ", epoch " + std::to_string(batch.epoch()) + ": " + what);
@@ -50,8 +51,8 @@ void check_labels(const Batch& batch) {
     }
 }
 
-/// Checks a batch of LibSVM lines. A line must have a value for each field, because the place of a value in the line is
-/// its field.
+/// Checks a batch of LibSVM lines. A line must have a value for each field, because the position of a value in the line
+/// says to which field the value belongs.
 void check_libsvm(const Batch& batch, std::int64_t features) {
     const std::span<const std::int64_t> offsets = batch.column("index").offsets();
     for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
@@ -112,7 +113,7 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
     const bool tfrecord =
         input.format == "tfrecord" ||
         (input.format == "auto" && options.sources.front().name.find(".tfrecord") != std::string::npos);
-    // The checks are map functions, so that the pipeline's threads run them.
+    // The checks are map functions of the pipeline, so that the pipeline's threads execute them.
     if (tfrecord) {
         options.format = data::Examples{
             {{"label"}, {"numbers", rueda::DType::float32, kNumbers}, {"ids", rueda::DType::int64, kCategories}}};

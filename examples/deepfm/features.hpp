@@ -26,7 +26,7 @@ struct Samples {
     }
 };
 
-/// Where samples come from.
+/// The files or FIFOs from which samples are read.
 struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;

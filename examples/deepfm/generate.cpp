@@ -42,7 +42,7 @@ struct Options {
     std::string format = "both";
 };
 
-/// Writes samples as lines of "label id:value id:value …", with ids from 1.
+/// Writes each sample as a line "label id:value id:value …", with ids from 1.
 class LibsvmFile {
 public:
     explicit LibsvmFile(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) { check(); }
@@ -192,7 +192,7 @@ void generate(const Options& options) {
     make_folder(options.folder);
     check_folder(options);
     const ClickModel model(options.seed, options.vocabulary);
-    constexpr std::uint64_t kTestStreams = 1U << 20U;  // there are fewer training files
+    constexpr std::uint64_t kTestStreams = 1U << 20U;  // larger than the number of training files
     write_part(options, model, "train", options.rows, options.files, 0, false);
     std::vector<Weighted> samples =
         write_part(options, model, "test", options.test_rows, options.test_files, kTestStreams, true);
@@ -212,7 +212,7 @@ void generate(const Options& options) {
     std::printf("best AUC %.6f with the labels of the test files\n", drawn);
 }
 
-/// Returns nothing if the user asked for help, which this function prints.
+/// Parses the command line. If the user asked for help, prints the help and returns nothing.
 std::optional<Options> parse(int argc, const char* const* argv) {
     Options options;
     CLI::App app("Writes synthetic click data: samples of 13 numbers and 26 categories that follow a power law.",

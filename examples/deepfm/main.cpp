@@ -35,7 +35,8 @@ double loss_of(double logit, double label) {
     return std::max(logit, 0.0) - logit * label + std::log1p(std::exp(-std::abs(logit)));
 }
 
-/// An operation that is also waited for after an exception, because Rueda uses its tensors until it has completed.
+/// An operation in progress. The destructor waits for it, also after an exception, because Rueda uses the operation's
+/// tensors until the operation has completed.
 class Pending {
 public:
     Pending() = default;
@@ -44,17 +45,17 @@ public:
     ~Pending() {
         try {
             handle.wait();
-        } catch (const rueda::Error&) {  // another error is on its way, or nothing was started
+        } catch (const rueda::Error&) {  // another error is being thrown already, or no operation was started
         }
     }
 
     rueda::Handle handle;
 };
 
-/// Numbers that the ranks add up in each step, while they compute the gradients.
+/// The numbers that the ranks add up in each step. This reduction runs while they compute the gradients.
 enum StepSum : std::size_t { kLoss, kRows, kEnded, kFailed, kStepSums };
 
-/// One rank's model, input and progress.
+/// Trains the model on one rank.
 class Trainer {
 public:
     explicit Trainer(const Options& options)
@@ -154,8 +155,8 @@ private:
             curve_.add(step_, epoch, mean);
             progress_.step(epoch, step_, mean, samples_);
             ++step_;
-            // If the ranks read FIFOs of different lengths, their positions differ as soon as a rank has ended the
-            // epoch.
+            // No checkpoint is saved after one rank has ended the epoch. If the ranks read FIFOs of different lengths,
+            // their positions differ then, and a checkpoint has only one position.
             if (checkpoints_ && sums_[kEnded] == 0.0) {
                 if (step_ % options_.checkpoint_every == 0) {
                     curve_.flush();  // before the checkpoint, so that the curve has no gap if the job is then killed
@@ -180,8 +181,9 @@ private:
         }
     }
 
-    /// Takes part in one step of all ranks. Returns false if the epoch has ended on all ranks. A rank that has no
-    /// samples, for example because its FIFO has ended before those of the other ranks, contributes gradients of zero.
+    /// Takes part in one step of all ranks. Returns false if the epoch has ended on all ranks. If this rank has no
+    /// samples, for example because its FIFO has ended before those of the other ranks, it contributes gradients of
+    /// zero.
     bool train_step() {
         rueda::begin_step(step_);
         std::fill(sums_.begin(), sums_.end(), 0.0);
@@ -197,8 +199,9 @@ private:
         const rueda::AllreduceOptions sum{.op = rueda::ReduceOp::sum};
         pending_sums_.handle = rueda::allreduce_async(sums_slot_, sums_, sum);
 
-        // The gradients are sums over the samples. The ranks add them up, and the update divides by the number of
-        // samples of all ranks. So every sample has the same weight, also if the ranks have different numbers of them.
+        // A gradient is a sum over samples. The ranks add up their gradients, and the update divides by the number of
+        // samples of all ranks. So every sample has the same weight, even if the ranks have different numbers of
+        // samples.
         model_.backward(samples_of_step_, slopes_, [this](std::size_t index) { optimizer_.gradient_ready(index); });
         const Table& table = model_.table();
         const RowGradients& rows = table.gradients();
@@ -210,7 +213,8 @@ private:
         return update();
     }
 
-    /// Reads this rank's samples of the next step. An error is kept, because the other ranks are already in the step.
+    /// Reads this rank's samples of the next step. An error is stored and not thrown at once, because the other ranks
+    /// take part in the step already and would wait for this rank.
     void read_samples() {
         samples_of_step_.clear();
         if (epoch_ended_) {
@@ -285,7 +289,7 @@ private:
         return static_cast<std::size_t>(tensor.shape().elements());
     }
 
-    /// Computes the loss and the exact AUC over all test samples. Each rank evaluates some of them.
+    /// Computes the loss and the exact AUC over all test samples. Each rank evaluates a part of the samples.
     void evaluate() {
         const rueda::Busy busy("evaluating");
         training::Auc auc;
@@ -352,18 +356,18 @@ private:
     Progress progress_;
     Curve curve_;  ///< only rank 0 writes it
     std::exception_ptr failure_;
-    bool epoch_ended_ = false;  ///< on this rank
+    bool epoch_ended_ = false;  ///< whether the epoch has ended on this rank
     std::int64_t step_ = 0;
-    std::int64_t samples_ = 0;  ///< of this run
+    std::int64_t samples_ = 0;  ///< the samples that were trained since the program's start
     double auc_ = 0.0;
     double test_loss_ = 0.0;
-    // These are destroyed first, and so before their tensors.
+    // These are the last members, so they are destroyed first, before the tensors that their operations use.
     Pending pending_sums_;
     Pending pending_rows_;
 };
 
-/// If one rank fails, for example because of its options, files or memory, run_on_every_rank makes all ranks fail. So
-/// no rank waits for a rank that has ended.
+/// Trains and evaluates. If one rank fails, for example because of its options, files or memory, run_on_every_rank
+/// makes all ranks fail. So no rank waits for a rank that has ended.
 void run(int argc, char** argv) {
     std::optional<Options> options;
     std::string help;

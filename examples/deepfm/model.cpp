@@ -10,8 +10,7 @@
 namespace deepfm {
 namespace {
 
-/// Adagrad adds this number to the root by which it divides. It is the value of rueda::training::Adagrad and of
-/// PyTorch.
+/// Adagrad adds this number to the root by which it divides. rueda::training::Adagrad and PyTorch use the same value.
 constexpr float kEpsilon = 1e-10F;
 constexpr float kInitialEmbedding = 0.03F;  ///< bound of the initial values
 
@@ -180,7 +179,7 @@ void DeepFm::backward_embeddings(const Samples& samples, std::span<const float> 
             float* const gradient = table_.gradient(*id);
             gradient[0] += slope * *value;
             for (std::int64_t k = 0; k < embedding_; ++k) {
-                // The product with the other fields' sum, and what the dense part adds.
+                // The first summand comes from the products with all other fields, the second from the dense part.
                 gradient[1 + k] += *value * (slope * (sum[k] - input[k]) + input_slope[k]);
             }
             input += embedding_;

@@ -21,19 +21,20 @@ namespace deepfm {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// The first value of the sum of squares by which Adagrad divides. With 0, the first step of a parameter would have the
-/// length of the learning rate, however small its gradient: a rare id would follow the few samples that have it, and a
-/// gradient that is 0 except for rounding would make a different step at each number of ranks.
+/// Adagrad divides by the root of a sum of squares. This is the first value of the sum. If it were 0, the first step of
+/// a parameter would have the length of the learning rate, however small the gradient is. Then a rare id would follow
+/// the few samples that have it. A gradient that is 0 except for rounding would lead to different steps with different
+/// numbers of ranks.
 inline constexpr float kInitialAccumulator = 1e-3F;
 
-/// The sum of the gradients of the table's rows that the samples touch. Each row stands in it once.
+/// The gradients of those rows of the table that the samples use. Each row occurs once, with the sum of its gradients.
 struct RowGradients {
     std::vector<std::int64_t> ids;
     std::vector<float> rows;  ///< ids.size() × width
 };
 
-/// The embeddings of all ids, and an Adagrad optimizer that updates only the rows that have a gradient. Row i has the
-/// weight of id i in the linear part, and then its embedding.
+/// The embeddings of all ids, and an Adagrad optimizer that updates only the rows that have a gradient. Row i has id
+/// i's weight in the linear part, followed by id i's embedding.
 class Table {
 public:
     Table(std::int64_t features, std::int64_t embedding, rueda::training::Random& random);
@@ -42,13 +43,14 @@ public:
     [[nodiscard]] std::int64_t width() const noexcept { return width_; }
     [[nodiscard]] const float* row(std::int64_t id) const { return values_.data() + id * width_; }
 
-    /// Forgets the gradients of the last step.
+    /// Removes the gradients of the last step.
     void clear_gradients();
-    /// Returns where to add the gradient of an id's row. The pointer is valid until the next call.
+    /// Returns the memory to which the caller adds the gradient of the id's row. The pointer is valid until the next
+    /// call.
     [[nodiscard]] float* gradient(std::int64_t id);
     [[nodiscard]] const RowGradients& gradients() const noexcept { return gradients_; }
 
-    /// Makes a step of Adagrad for the rows `ids`, each of which stands in the list once. The gradients are first
+    /// Makes a step of Adagrad for the rows `ids`. Each row occurs once in this list. The gradients are first
     /// multiplied by `factor`.
     void update(std::span<const std::int64_t> ids, std::span<const float> gradients, float rate, float factor);
 
@@ -64,7 +66,7 @@ private:
     RowGradients gradients_;
 };
 
-/// A dense layer. The gradients are in resident memory, where the ranks of a host reduce them in place.
+/// A dense layer. Its gradients are in resident memory, where the ranks of a host reduce them in place.
 struct Layer {
     Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random);
 
@@ -98,7 +100,7 @@ private:
     Table table_;
     std::vector<Layer> layers_;
     std::int64_t embedding_;
-    Matrix inputs_;  ///< of the dense part: the embeddings × values of all fields
+    Matrix inputs_;  ///< the inputs of the dense part: the embeddings × values of all fields
     Matrix input_slopes_;
     Matrix sums_;  ///< the sum of the embeddings × values over the fields
     std::vector<float> logits_;

@@ -22,22 +22,22 @@ struct Options {
     std::int64_t embedding = 8;
     std::vector<std::int64_t> hidden = {64, 32};
     std::int64_t epochs = 3;
-    std::int64_t batch = 512;  ///< samples of a step, over all ranks
+    std::int64_t batch = 512;  ///< the number of samples in one step of all ranks
     double learning_rate = 0.05;
     std::int64_t shuffle = 10000;  ///< samples that are permuted together; 0: the order of the files
     std::uint64_t seed = 1;
     std::filesystem::path checkpoint_dir;  ///< empty: no checkpoints
     std::int64_t checkpoint_every = 200;   ///< steps between two checkpoints
     std::filesystem::path curve;           ///< CSV file with the loss of each step; empty: none
-    int threads = 1;                       ///< of each rank that parse the input
+    int threads = 1;                       ///< the number of threads with which each rank parses the input
 };
 
 /// Parses the command line. Throws rueda::InvalidArgument with a one-line text for wrong arguments. If the user asks
 /// for help, writes the text to `help` and returns nothing.
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help);
 
-/// Returns the options that influence the training, as a checkpoint stores them. Those of the input are not included,
-/// because the pipeline compares them itself.
+/// Returns the options that influence the training, in the form in which a checkpoint stores them. The options of the
+/// input are not included, because the pipeline compares them itself.
 rueda::training::Metadata course_of(const Options& options);
 
 }  // namespace deepfm

@@ -8,7 +8,8 @@
 
 namespace deepfm {
 namespace {
-/// More frequent drawing would not be visible, and would cost time over a network.
+/// The minimum time between two drawings of the line. Nobody would see more frequent drawings, and they would cost time
+/// if the terminal is connected over a network.
 constexpr std::chrono::milliseconds kPause{50};
 /// Moves to the first column and erases the rest of the line (ECMA-48).
 constexpr const char* kClearLine = "\r\x1b[K";
@@ -16,8 +17,8 @@ constexpr const char* kClearLine = "\r\x1b[K";
 
 Progress::Progress(bool visible)
     : visible_(visible),
-      // Standard error is tested, too: mpirun gives its programs a terminal as standard output even if its own output
-      // goes to a file.
+      // The standard error stream is checked, too: mpirun gives its programs a terminal as standard output even if
+      // mpirun's own output goes to a file.
       terminal_(visible && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {}
 
 void Progress::step(std::int64_t epoch, std::int64_t step, double loss, std::int64_t samples) {

@@ -15,7 +15,7 @@ public:
     explicit Progress(bool visible);
 
     void step(std::int64_t epoch, std::int64_t step, double loss, std::int64_t samples);
-    /// Prints a line, which stays.
+    /// Prints a line that is not overwritten.
     void line(const std::string& text) const;
 
 private:

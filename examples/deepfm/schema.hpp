@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The fields of a sample, which the generator and the trainer share. Each field gives one id and one value. The field
-/// of a number has always the same id, and the number as its value. The field of a category has the id of the category,
-/// and the value 1. The ids of different fields are different, so that one table has the embeddings of all fields.
+/// The fields of a sample. The generator and the trainer use the same fields. Each field has one id and one value in a
+/// sample. The field of a number always has the same id, and the number is its value. The field of a category has the
+/// category's id, and the value 1. Different fields have different ids, so that one table can have the embeddings of
+/// all fields.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ FIELDS = NUMBERS + CATEGORIES
 
 class Samples(NamedTuple):
     labels: torch.Tensor
-    ids: torch.Tensor  # one per field, from 0
+    ids: torch.Tensor  # one id for each field, from 0
     values: torch.Tensor
 
 
@@ -75,7 +75,7 @@ def samples_of(batch: dict, features: int, where: str) -> Samples:
 
 
 class DeepFM(nn.Module):
-    """DeepFM (Guo et al. 2017). A row of the table has an id's weight in the linear part, and then its embedding."""
+    """DeepFM (Guo et al. 2017). A row of the table has an id's weight in the linear part, and then the id's embedding."""
 
     def __init__(self, features: int, embedding: int, hidden: list[int]) -> None:
         super().__init__()
@@ -148,8 +148,8 @@ def main() -> None:
     torch.set_num_threads(1)  # one core for each process
     torch.manual_seed(1)
     model = DeepFM(given.features, given.embedding, given.hidden)
-    # Without the initial value, a rare id would make its first step with the whole learning rate, however small its
-    # gradient.
+    # Adagrad divides by the root of a sum of squares. With an initial value of 0, the first step of a rare id would
+    # have the length of the learning rate, however small the gradient is.
     adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
     optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters())
     pipeline = open_input(given.train, given.batch, shuffle=given.shuffle, seed=1, epochs=given.epochs)

@@ -43,7 +43,8 @@ RUEDA_DEVICE double wide_element(const std::byte* source, std::uint64_t i) {
     return static_cast<double>(Element::load(is_aligned ? load_aligned<Bits>(memory) : load_bytes<Bits>(memory)));
 }
 
-/// The products of two sources, and their squares. All products with a source that is null are 0.
+/// Parts of three dot products of the sources a and b: a with itself, a with b, and b with itself. A product is 0 if
+/// one of its sources is null.
 struct LaneSums {
     double aa;
     double ab;

@@ -112,7 +112,7 @@ RUEDA_DEVICE void fill(const FillArguments& arguments, const Place& place) {
     const std::uint64_t to_alignment = past == 0 ? 0 : kVectorBytes - past;
     const std::uint64_t head = to_alignment < arguments.count ? to_alignment : arguments.count;
     const std::uint64_t vectors = (arguments.count - head) / kVectorBytes;
-    std::uint64_t turned = 0;  // the pattern, rotated so that it begins with the byte of the first vector
+    std::uint64_t turned = 0;  // the pattern, rotated so that its first byte belongs at the start of the first vector
     RUEDA_UNROLL
     for (std::uint64_t i = 0; i < 8; ++i) {
         turned |= static_cast<std::uint64_t>(pattern_byte(arguments.pattern, head + i)) << (8 * i);

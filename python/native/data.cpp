@@ -16,13 +16,14 @@ namespace {
 constexpr const char* kPipelineName = "rueda.data_pipeline";
 constexpr const char* kBatchName = "rueda.data_batch";
 
-/// Returns the number of this process as a pointer, for the context of a capsule.
+/// Returns the id of this process as a pointer. Each capsule stores it as its context.
 void* process_mark() { return reinterpret_cast<void*>(static_cast<std::intptr_t>(getpid())); }
 
-/// A forked child has a copy of the capsule, but not the threads of the pipeline. It must not wait for them.
+/// Whether this process made the capsule. A forked child has a copy of the capsule, but not the threads of the
+/// pipeline. So it must not close the pipeline, because closing waits for the threads.
 bool is_of_this_process(PyObject* capsule) { return PyCapsule_GetContext(capsule) == process_mark(); }
 
-/// Makes a capsule that frees `object` when it dies. Frees `object` and returns null if that fails.
+/// Makes a capsule whose destructor frees `object`. If this fails, frees `object` and returns null.
 template <class T>
 PyObject* owner_of(T* object, const char* name, void (*free)(T*), PyCapsule_Destructor destructor) {
     PyObject* const capsule = PyCapsule_New(object, name, destructor);
@@ -40,7 +41,7 @@ rueda_data_pipeline* pipeline_in(PyObject* capsule) {
     return static_cast<rueda_data_pipeline*>(PyCapsule_GetPointer(capsule, kPipelineName));
 }
 
-/// Argument: (options as a text). Returns a capsule.
+/// Argument: the options as a JSON text. Opens a pipeline and returns a capsule with it.
 PyObject* data_open(PyObject* /*module*/, PyObject* options) {
     const char* const text = PyUnicode_AsUTF8AndSize(options, nullptr);
     rueda_data_pipeline* pipeline = nullptr;
@@ -56,7 +57,8 @@ PyObject* data_open(PyObject* /*module*/, PyObject* options) {
     });
 }
 
-/// Arguments: (pipeline, seconds). Returns whether data_next() would return at once.
+/// Arguments: (pipeline, seconds). Waits until data_next() would return at once, at most for these seconds. Returns
+/// whether it would.
 PyObject* data_wait(PyObject* /*module*/, PyObject* args) {
     PyObject* capsule = nullptr;
     double seconds = 0;
@@ -93,8 +95,8 @@ PyObject* columns_of(rueda_data_batch* batch, std::size_t count) {
     return list.release();
 }
 
-/// Argument: (pipeline). Returns None at the end of an epoch; otherwise (number of samples, columns, owner of the
-/// memory).
+/// Argument: the pipeline. Returns None at the end of an epoch. Otherwise returns a batch as a tuple (number of
+/// samples, columns, owner of the memory).
 PyObject* data_next(PyObject* /*module*/, PyObject* capsule) {
     rueda_data_pipeline* const pipeline = pipeline_in(capsule);
     rueda_data_batch* batch = nullptr;
@@ -122,7 +124,7 @@ PyObject* data_next(PyObject* /*module*/, PyObject* capsule) {
     return columns != nullptr ? Py_BuildValue("LNN", static_cast<long long>(rows), columns, owner.release()) : nullptr;
 }
 
-/// Argument: (pipeline). Returns JSON.
+/// Argument: the pipeline. Returns its description as JSON (rueda_data_describe()).
 PyObject* data_describe(PyObject* /*module*/, PyObject* capsule) {
     const rueda_data_pipeline* const pipeline = pipeline_in(capsule);
     char* text = nullptr;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts the programs of examples/deepfm. The environment variables DEEPFM, DEEPFM_DATA and RUEDARUN name them."""
+"""Starts the programs of examples/deepfm. The environment variables DEEPFM, DEEPFM_DATA and RUEDARUN have their paths."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ TIMEOUT = 120  # seconds; a run takes less than a second on a free core
 VOCABULARY = 10
 FEATURES = 13 + 26 * VOCABULARY
 
-# Variables of a launcher that started the test must not reach the jobs of the test.
+# If a launcher started the test, the jobs of the test must not inherit the launcher's variables.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -53,13 +53,13 @@ class DeepFmTest(unittest.TestCase):
         self.folder = pathlib.Path(holder.name)
 
     def job(self, ranks: int, *options, train=None, test=None):
-        """Returns the command of a training. `train` has the files of training samples."""
+        """Returns the command line of a training. `train` is a list of files with training samples."""
         paths = train or [self.clicks / "train-*.tfrecord"]
         return [RUEDARUN, "--no-mpi", "-np", ranks, DEEPFM, "--features", FEATURES, "--batch", 200, "--epochs", 1,
                 "--test", test or self.clicks / "test-*.tfrecord", "--train", *paths, *options]  # fmt: skip
 
     def train(self, name: str, ranks: int, *options, **paths) -> tuple[float, list[tuple[int, float]]]:
-        """Trains, and returns the AUC, and the number and the loss of each step."""
+        """Trains. Returns the AUC, and a list with the number and the loss of each step."""
         curve = self.folder / f"{name}.csv"
         done = run([*self.job(ranks, "--curve", curve, **paths), *options])
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
@@ -94,8 +94,9 @@ class DeepFmTest(unittest.TestCase):
         return [(int(step), float(loss)) for step, _, loss in rows[1:]]
 
     def refused(self, command, *words):
-        """Requires exit status 2 and one line of the program, which contains the words. The launcher may print further
-        lines."""
+        """Runs the command. The test fails unless the exit status is 2 and the program prints exactly one line, which
+        contains the words. The launcher may print more lines.
+        """
         done = run(command)
         self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
         lines = [

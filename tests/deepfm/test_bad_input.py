@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gives deepfm bad input. The program must print one line about it and end with the right exit status. The jobs have two
-ranks, so that a test also notices a rank that waits forever for the other."""
+"""Gives deepfm bad input. The program must print one line about the input and end with the right exit status. The
+jobs have two ranks, so that a test also notices if one rank waits for the other one for ever.
+"""
 
 import re
 import unittest
@@ -11,7 +12,7 @@ from deepfm_job import DEEPFM, FEATURES, RUEDARUN, DeepFmTest, run
 
 class WrongData(DeepFmTest):
     def refused_line(self, change, *words):
-        """Changes one line in the middle of the data."""
+        """Changes one line in the middle of the training data, and checks that deepfm refuses it."""
         lines = (self.clicks / "train-000.libsvm").read_text().splitlines()
         lines[2500] = change(lines[2500])
         path = self.folder / "train.libsvm"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the generator of click data: its files, its distributions, and the AUC that it says is the best."""
+"""Tests the generator of click data: its files, its distributions, and the best possible AUC that it prints."""
 
 import collections
 import math
@@ -40,7 +40,7 @@ class Files(DeepFmTest):
             self.assertNotEqual(path.read_bytes(), (self.folder / "other" / path.name).read_bytes(), path.name)
 
     def test_the_best_auc_agrees_with_the_labels(self):
-        # The area over 5000 samples with drawn labels has a standard deviation of about 0.006.
+        # With 5000 samples, the AUC for drawn labels has a standard deviation of about 0.006.
         expected, drawn = self.best
         self.assertLess(abs(expected - drawn), 0.03)
         self.assertGreater(expected, 0.75)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests what deepfm promises: the result does not depend on the number of ranks, on the format or on FIFOs, comes close
-to the best AUC, and a job that stopped continues exactly."""
+"""Tests what deepfm promises. The result does not depend on the number of ranks, on the format of the files or on the
+use of FIFOs. The AUC comes close to the best one. A job that was stopped continues exactly where it stopped.
+"""
 
 import unittest
 
@@ -23,7 +24,7 @@ class Agreement(DeepFmTest):
         area, curve = results[1]
         self.assertEqual(len(curve), 300)
         self.assertGreater(area, self.best[1] - 0.03)
-        self.assertLess(area, self.best[1] + 0.005)  # no model can be much better
+        self.assertLess(area, self.best[1] + 0.005)  # no model can be much better than the best one
         self.assertLess(sum(loss for _, loss in curve[-20:]), 0.85 * sum(loss for _, loss in curve[:20]))
 
     def test_ranks_with_different_shares_agree(self):
@@ -34,7 +35,7 @@ class Agreement(DeepFmTest):
     def test_formats_give_the_same_bits(self):
         records = self.train("records", 2)
         lines = self.train("lines", 2, train=[self.clicks / "train-*.libsvm"], test=self.clicks / "test-*.libsvm")
-        # The order of the shuffled files depends on their names' order, which is equal.
+        # The order of shuffled files depends only on the order of their names, which is the same for both formats.
         self.assertEqual(records, lines)
 
     def test_lanes_let_each_rank_read_its_own_files(self):
@@ -55,7 +56,7 @@ class Fifos(DeepFmTest):
         self.assertEqual((area, curve), expected)
 
     def test_each_rank_reads_its_own_fifo(self):
-        # The FIFOs have 15000 and 5000 samples, so rank 1 has none from step 50 on.
+        # The FIFOs have 15000 and 5000 samples, so rank 1 has no samples from step 50 on.
         long = self.feed("long", *(f"train-00{i}.libsvm" for i in range(3)))
         short = self.feed("short", "train-003.libsvm")
         area, curve = self.train("fifos", 2, "--fifo", "--format", "libsvm", train=[long, short],
@@ -89,7 +90,8 @@ class Resuming(DeepFmTest):
         options = ("--epochs", 2, "--shuffle", 1000)
         area, whole = self.train("whole", 2, *options, **paths)
 
-        # A damaged line stops the job in the middle of the first epoch. The job is started again with the right line.
+        # A damaged line stops the job in the middle of the first epoch. Then the line is repaired and the job started
+        # again.
         right = files[2].read_bytes()
         files[2].write_bytes(right[: len(right) // 2] + b" x:y " + right[len(right) // 2 :])
         saving = ("--checkpoint-dir", self.folder / "run", "--checkpoint-every", 3)
@@ -119,7 +121,7 @@ class Resuming(DeepFmTest):
                 for (step, loss), (_, wanted) in zip(rest, whole[first:], strict=True):
                     self.assertLess(abs(loss - wanted), 1e-2 * wanted, f"step {step}")
 
-        # Nothing is left to train, but more epochs are possible.
+        # The same command has nothing left to train. With more epochs, it continues to train.
         self.assertEqual(self.train("again", 2, *options, *saving, **paths), (area, []))
         more = self.train("more", 2, *options, *saving, "--epochs", 3, **paths)[1]
         self.assertEqual([step for step, _ in more], list(range(200, 300)))

@@ -23,7 +23,7 @@ import numpy as np
 import rueda
 from rueda import data
 
-LIMIT = 60  # seconds for what takes much less on an idle machine
+LIMIT = 60  # the maximum number of seconds for a wait; on an idle machine, every wait is much shorter
 
 
 def crc32c(content: bytes) -> int:
@@ -51,7 +51,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def example(**features) -> bytes:
-    """Returns a tf.train.Example of lists of floats, of integers below 128, and of bytes."""
+    """Returns a serialised tf.train.Example. Each feature is a list of floats, of integers below 128, or of bytes."""
     entries = b""
     for name, values in features.items():
         if isinstance(values[0], float):
@@ -75,7 +75,7 @@ class WithFiles(unittest.TestCase):
         return self.folder / name
 
     def one(self, path, format, **options):
-        """Returns the only batch of a file."""
+        """Reads a file whose samples fit into one batch, and returns this batch."""
         (batch,) = data.Pipeline(path, format, 100, **options)
         return batch
 
@@ -253,7 +253,8 @@ class Memory(WithFiles):
                     next(iter(pipeline))
                 except rueda.InvalidArgument as error:
                     code = 0 if "not to its child" in str(error) else 2
-                del pipeline, batch  # must not wait for the threads, which the child does not have
+                # This must not wait for the pipeline's threads, because the child does not have them.
+                del pipeline, batch
                 gc.collect()
             os._exit(code)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

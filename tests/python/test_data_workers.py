@@ -33,13 +33,13 @@ import rueda
 import rueda.data
 from rueda.data import _channel, _process, _slots, _worker, _workers
 
-# Most tests fork, because that is fast. Some use the default, spawn.
+# Most tests fork the workers, because forking is fast. Some tests use the default start method, "spawn".
 fork = functools.partial(rueda.data.workers, start_method="fork")
-LIMIT = 60  # seconds for what takes much less on an idle machine
+LIMIT = 60  # the maximum number of seconds for a wait; on an idle machine, every wait is much shorter
 
 
 def numbers(worker, total, size=5):
-    """Yields batches that contain their number, the worker and the epoch."""
+    """Yields batches that contain the number of the batch, the index of the worker and the epoch."""
     for number in range(worker.index, total, worker.count):
         yield {"number": np.full(size, number), "from": np.array([worker.index, worker.epoch, os.getpid()])}
 
@@ -101,7 +101,7 @@ def kill_self():
 
 
 def dying_once(worker, marker, begins_later):
-    """Makes the batches 0 to 9. Worker 1 kills itself before batch 6, unless the file exists."""
+    """Makes the batches 0 to 9. Worker 1 kills itself before batch 6, unless the file `marker` exists."""
     for number in range(worker.first_batch() if begins_later else 0, 10):
         if worker.index == 1 and number == 6 and not marker.exists():
             marker.touch()
@@ -600,8 +600,8 @@ class Failures(unittest.TestCase):
             process = batches._processes[0]
             poll = select.poll()
             poll.register(process.connection, select.POLLIN)
-            poll.poll()  # the second batch is there
-            del held  # the worker never reads that this slot is free
+            poll.poll()  # waits until the worker has sent the second batch
+            del held  # tells the worker that this slot is free; the worker dies before it reads this message
             while process.connection.fileno() >= 0 and not os.waitid(
                 os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
             ):
@@ -842,7 +842,7 @@ class NothingIsLeft(unittest.TestCase):
 
     def test_control_c_ends_all(self):
         code, errors = self.run_consumer("fork", "ready", "interrupt")
-        self.assertIn(code, (1, -signal.SIGINT), errors)  # Python's own way to end differs
+        self.assertIn(code, (1, -signal.SIGINT), errors)  # how Python ends after Ctrl-C depends on its version
         self.assertEqual(errors.count("KeyboardInterrupt"), 1)
 
     def test_close_ends_a_busy_generator(self):
@@ -878,7 +878,8 @@ class Documentation(unittest.TestCase):
                 self.assertEqual(len(examples), 1)
                 seen = []
                 names = {"np": np, "rueda": rueda, "train": seen.append, "batches_of": two_batches}
-                # The functions of an example are in no module, so pickle cannot send them.
+                # The functions of an example do not belong to a module, so pickle cannot send them to a new process.
+                # So the workers are forked.
                 with mock.patch.object(rueda.data, "workers", fork), contextlib.redirect_stdout(io.StringIO()):
                     exec(textwrap.dedent(examples[0]), names)
                     if names["batches_of"] is not two_batches and "train" not in examples[0]:
@@ -893,5 +894,5 @@ def two_batches(worker):
 
 
 if __name__ == "__main__":
-    assert _process.NAME == "rueda-data-worker"  # rueda.init() knows this name
+    assert _process.NAME == "rueda-data-worker"  # rueda.init() compares process names with this text
     unittest.main()

@@ -18,9 +18,9 @@ namespace rueda::collectives::cuda {
 /// the blocks of all members, so it needs no copy between pinned memory and shared memory.
 ///
 /// Each member has one area: a page with a counter, and then the blocks. A piece that uses the area has a number, which
-/// is the same on all members, and the number says which block it has. The counter says up to which number this member
-/// has copied its pieces in. A member must look at the counters of all members before the CPU reduces a piece, because
-/// a reduction in place expects that all inputs are there.
+/// is the same on all members, and the number says which block it has. The counter is the number of the last piece that
+/// this member has copied into its area. Before the CPU of a member reduces a piece, the member must read the counters
+/// of all members, because the inputs of all members must be in their blocks.
 ///
 /// Either all members have an area, or none uses it.
 ///
@@ -47,9 +47,9 @@ public:
     /// The block of piece `number` on a member. Numbers begin at 1.
     [[nodiscard]] std::byte* block(std::uint32_t member, std::uint64_t number) const;
     [[nodiscard]] std::byte* own_block(std::uint64_t number) const { return block(member_, number); }
-    /// Tells the other members that this member's piece has been copied in.
+    /// Tells the other members that this member has copied piece `number` into its area.
     void publish(std::uint64_t number);
-    /// Whether all members have copied the piece in.
+    /// Whether all members have copied piece `number` into their areas.
     [[nodiscard]] bool is_ready(std::uint64_t number) const;
 
     /// Leaves the memory to the process for ever, because the device or another member may still use it.
@@ -58,8 +58,8 @@ public:
 private:
     /// The first page of an area. Other processes read it.
     struct Header {
-        /// The number of the last piece that was copied in. Release in publish(), after the event of the copy was
-        /// reached; partner: acquire in is_ready().
+        /// The number of the last piece that was copied into this area. Release in publish(), after the event of the
+        /// copy was reached; partner: acquire in is_ready().
         std::atomic<std::uint64_t> copied_in;
     };
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

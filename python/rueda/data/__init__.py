@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Input data: batches from files, and from generators in worker processes. Both work with any number of ranks, and without
-rueda.init().
+"""Input data: batches from files, and batches from generators in worker processes. Both work with any number of
+ranks, and also in a program that does not call rueda.init().
 
 Example::
 

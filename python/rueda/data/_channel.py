@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Messages between the consumer and a worker process. The messages are short: arrays travel through shared memory.
+"""Messages between a worker process and the consumer, the process that takes the worker's batches. The messages are
+short, because the arrays are in shared memory.
 
-Each worker has a socket pair of the type SOCK_SEQPACKET, which keeps messages apart, sends file descriptors, and reports
-when the other process ends.
+The consumer has a socket pair for each worker. Its type is SOCK_SEQPACKET: such a socket keeps the boundaries of
+messages, can send file descriptors, and reports the end of the other process.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from rueda.errors import ResourceExhausted
 
 
 class Kind(enum.IntEnum):
-    """What a worker reports."""
+    """The kinds of a worker's reports."""
 
     BATCH = 1  # a batch is in a slot
     END_OF_EPOCH = 2
-    FORGET = 3  # the worker has given up a slot
-    FAILED = 4  # the generator raised an exception; its text follows
+    FORGET = 3  # the worker does not use a slot any more; the consumer unmaps the slot
+    FAILED = 4  # the generator raised an exception; the report contains the exception's text
     FINISHED = 5  # all epochs have ended
 
 
 class Report(NamedTuple):
-    """A message of a worker. The three times are in seconds, and belong to this batch."""
+    """A message of a worker. The fields after `kind` describe a batch; the three times are in seconds."""
 
     kind: Kind
     slot: int = 0
     capacity: int = 0  # bytes of the slot
     place: int = 0  # offset of the description in the slot
     length: int = 0  # bytes of the description
-    making: float = 0.0  # in the generator
-    copying: float = 0.0  # into the slot
-    waiting: float = 0.0  # until the consumer had taken an earlier batch
+    making: float = 0.0  # the time in the generator
+    copying: float = 0.0  # the time for copying the arrays into the slot
+    waiting: float = 0.0  # the time until the consumer had taken an earlier batch
 
 
 _REPORT = struct.Struct("=IIQQQddd")
@@ -93,9 +94,10 @@ def receive_report(connection: socket.socket) -> tuple[Report, int | None, str] 
 
 
 class Acknowledgements:
-    """The consumer's messages to one worker: the number of reports that were taken, and the slots whose arrays have died.
+    """Sends the consumer's messages to one worker. A message has the number of reports that the consumer took since
+    the last message, and the numbers of the slots whose arrays have died.
 
-    Threads: arrays die in any thread, also inside of the garbage collector. So release() never waits, neither for the
+    Threads: arrays die in any thread, also while the garbage collector runs. So release() never waits, neither for the
     worker nor for a lock.
     """
 
@@ -106,28 +108,34 @@ class Acknowledgements:
         self._sending = threading.Lock()
 
     def take(self) -> None:
-        """Lets the worker hand over one more report."""
+        """Tells the worker that a report was taken, so the worker may send one more."""
         self._taken.append(1)
         self.flush()
 
     def release(self, slot: int) -> None:
-        """Lets the worker use the slot again."""
+        """Tells the worker that it may use the slot again."""
         self._released.append(slot)
         self.flush()
 
     def waiting(self) -> bool:
-        """Returns whether something is left to send because the worker has not read the earlier messages."""
+        """Returns whether messages wait to be sent. This happens if the socket is full, because the worker has not
+        read the earlier messages.
+        """
         return bool(self._taken or self._released)
 
     def flush(self) -> None:
-        """Sends what is left to send, if the socket accepts it now and no other thread is sending."""
+        """Sends the messages that wait to be sent, if the socket accepts them now and no other call of flush() is
+        running.
+        """
         if not self._sending.acquire(blocking=False):
-            return  # the caller of another thread or, in the garbage collector, of this thread sends at its next flush
+            # Another thread is in this function, or this thread is, and the garbage collector has called release()
+            # inside of it. The message is sent by that call or by the next one.
+            return
         try:
             while self.waiting():
                 self._send(_all_of(self._taken), _all_of(self._released))
         except BlockingIOError:
-            pass  # the next flush sends it
+            pass  # the next call of flush() sends the message
         except OSError:  # the worker has ended
             self._taken.clear()
             self._released.clear()
@@ -144,7 +152,9 @@ class Acknowledgements:
 
 
 def _all_of(queue: deque[int]) -> list[int]:
-    """Removes the elements of the queue, at most as many as a message may have. Other threads may append meanwhile."""
+    """Removes elements from the queue and returns them, at most _MOST_SLOTS. Other threads may append elements
+    meanwhile.
+    """
     found: list[int] = []
     while queue and len(found) < _MOST_SLOTS:
         found.append(queue.popleft())
@@ -152,8 +162,9 @@ def _all_of(queue: deque[int]) -> list[int]:
 
 
 def receive_acknowledgement(connection: socket.socket, wait: bool) -> tuple[int, list[int]] | None:
-    """Returns the number of reports that were taken and the slots that were released. Returns None if the consumer has
-    closed the socket. Raises BlockingIOError if there is no message and `wait` is False.
+    """Reads a message of the consumer. Returns the number of reports that the consumer took, and the slots that it
+    released. Returns None if the consumer has closed the socket. Raises BlockingIOError if there is no message and
+    `wait` is False.
     """
     data = connection.recv(4 * (1 + _MOST_SLOTS), 0 if wait else socket.MSG_DONTWAIT)
     if not data:

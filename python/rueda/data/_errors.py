@@ -13,8 +13,8 @@ class WorkerDied(RuedaError, RuntimeError):
     Attributes:
         worker: the number of the worker.
         pid: the number of the process.
-        signal: the number of the signal that killed it, or None.
-        exit_code: its exit code, or None if a signal killed it or the code is not known.
+        signal: the number of the signal that killed the process, or None if no signal killed it.
+        exit_code: the exit code of the process, or None if a signal killed it or the code is not known.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class WorkerDied(RuedaError, RuntimeError):
 
 
 class WorkerFailed(RuedaError, RuntimeError):
-    """The generator of a worker process raised an exception. The message has its text and its traceback.
+    """The generator of a worker process raised an exception. The message contains the exception's text and traceback.
 
     Attributes:
         worker: the number of the worker.

@@ -15,7 +15,9 @@ Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where samples come from. files(), fifo() and sagemaker_channel() make it. It opens nothing."""
+    """Describes where samples come from. files(), fifo() and sagemaker_channel() return such objects. The files are
+    opened later, by the pipeline.
+    """
 
     description: dict[str, Any]
 
@@ -25,8 +27,8 @@ def _source(kind: str, compression: str, **place: Any) -> Source:
 
 
 def files(*patterns: Path, compression: str = "automatic") -> Source:
-    """Returns the files that match any of the patterns (see ``man 7 glob``), sorted by name. It is an error if a pattern matches
-    nothing.
+    """Returns a source: the files that match any of the patterns (see ``man 7 glob``), sorted by name. If a pattern
+    matches no file, the pipeline raises an error.
 
     Args:
         patterns: for example "train-*.tfrecord".
@@ -40,7 +42,7 @@ def files(*patterns: Path, compression: str = "automatic") -> Source:
 
 
 def fifo(path: Path, compression: str = "automatic") -> Source:
-    """Returns a named pipe. At most one process of a host may read it.
+    """Returns a source: a named pipe. At most one process of a host may read a named pipe.
 
     Example::
 
@@ -50,7 +52,7 @@ def fifo(path: Path, compression: str = "automatic") -> Source:
 
 
 def sagemaker_channel(channel: str, compression: str = "automatic") -> Source:
-    """Returns the FIFOs of a SageMaker channel in Pipe mode, one for each epoch.
+    """Returns a source: the FIFOs of a SageMaker channel in Pipe mode, one FIFO for each epoch.
 
     Example::
 
@@ -71,8 +73,10 @@ class Feature:
     Attributes:
         name: the name in the Example.
         dtype: "float32" for a float_list, "int64" for an int64_list, "uint8" for a bytes_list.
-        length: the number of values in every sample. 0: it differs, and the column is Ragged.
-        missing: the value if a sample lacks a number feature of fixed length. None: such a sample is an error.
+        length: the number of values in every sample. 0: the samples have different numbers of values, and the column
+            is Ragged.
+        missing: the value for samples that do not have this feature; only for numbers of fixed length. None: a sample
+            without this feature is an error.
 
     Example::
 
@@ -91,7 +95,7 @@ class Examples:
 
     Attributes:
         features: the features that become columns.
-        check_data: compare the checksum of each record.
+        check_data: True: the checksum of each record is checked.
 
     Example::
 
@@ -108,13 +112,14 @@ class Examples:
 
 @dataclasses.dataclass(frozen=True)
 class Libsvm:
-    """Text files with a sample per line: ``label index:value index:value …``. The columns are "label", and the ragged columns
-    "index" and "value".
+    """Text files with a sample per line: ``label index:value index:value …``. The columns are "label", and the ragged
+    columns "index" and "value".
 
     Attributes:
-        one_based: the indices of the file begin with 1; those of the column begin with 0.
-        fields: libffm's ``field:index:value``; there is a ragged column "field", too.
-        query_ids: there is a column "qid" with the number of ``qid:number``.
+        one_based: True: the indices in the file begin with 1. They are reduced by 1, so the column's indices begin
+            with 0.
+        fields: True: the file has libffm's ``field:index:value``, and the batch has a ragged column "field", too.
+        query_ids: True: lines may contain ``qid:number``, and the batch has a column "qid" with this number.
 
     Example::
 
@@ -154,9 +159,11 @@ class Csv:
 
     Attributes:
         columns: the columns that are read.
-        separator: one character.
-        header: the first row of each file has the names of its columns. False: ``columns`` lists all fields of a row.
-        quotes: False: a quote is an ordinary character, and each line is a row.
+        separator: the character between two fields.
+        header: True: the first row of each file has the names of its columns. False: ``columns`` lists all fields of
+            a row.
+        quotes: True: fields may be quoted, so a field can contain separators and newlines. False: a quote is an ordinary
+            character, and each line is a row.
 
     Example::
 
@@ -181,7 +188,7 @@ class Csv:
 
 @dataclasses.dataclass(frozen=True)
 class Tfrecords:
-    """TFRecord files with any content. The column "record" has the bytes of each record.
+    """TFRecord files with any content. The batch has one column, "record", with the bytes of each record.
 
     Example::
 
@@ -196,7 +203,7 @@ class Tfrecords:
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Text files with a sample per line. The column "line" has the bytes of each line.
+    """Text files with a sample per line. The batch has one column, "line", with the bytes of each line.
 
     Example::
 

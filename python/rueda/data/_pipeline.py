@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The input pipeline: from files to batches of NumPy arrays. The work is done by threads of the library."""
+"""The input pipeline: from files to batches of NumPy arrays. Threads of the library do the work."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from rueda.data._formats import Format, Path, Source, files
 from rueda.errors import InvalidArgument
 from rueda.types import DType
 
-#: Seconds after which a waiting call looks for signals, for example Ctrl-C.
+#: A call that waits for a batch returns to Python after this number of seconds, so that Python can handle signals
+#: such as Ctrl-C.
 _PART = 0.1
 
 
 class Ragged:
-    """A column with a different number of values in each sample, or with texts: the values of all samples one after another, as
-    in a CSR matrix.
+    """A column whose samples have different numbers of values, or a column of texts. The values of all samples stand
+    in one array, as in a CSR matrix.
 
     Attributes:
-        values: the values. Texts are bytes (uint8).
-        offsets: sample i has the values ``values[offsets[i]:offsets[i + 1]]``. If a sample has several texts, each text has an
-            offset.
+        values: the values of all samples. Texts are bytes (uint8).
+        offsets: sample i has the values ``values[offsets[i]:offsets[i + 1]]``. In a column with several texts in a
+            sample, i is the number of a text: each text has an offset.
 
     Example::
 
@@ -70,7 +71,9 @@ Batch = dict[str, "npt.NDArray[Any] | Ragged"]
 
 
 class _Memory:
-    """Memory of a batch, as an object that NumPy can view. The arrays keep it, and it keeps the batch."""
+    """The memory of a batch's column, as an object from which NumPy makes an array. The array keeps this object
+    alive, and this object keeps the batch alive.
+    """
 
     __slots__ = ("__array_interface__", "_owner")
 
@@ -97,33 +100,35 @@ def _whole(name: str, number: Any) -> int:
 
 
 class Pipeline:
-    """Reads files, shuffles their samples, gives this rank its share, and hands out batches of NumPy arrays. Threads of the
-    library read and parse ahead, without the GIL.
+    """Reads files, shuffles their samples, gives this rank its share, and hands out batches of NumPy arrays. Threads
+    of the library read and parse ahead, without the GIL.
 
-    A loop over the pipeline takes one epoch. A batch is a dict: a NumPy array for each column with a fixed number of values,
-    (samples) or (samples, values), and a Ragged for the others. The arrays are not copied; they lie in memory that belongs to the
-    batch, and the program may change them. A later batch uses the memory again when the last array of the batch, and the last
-    view of one, has died. torch.from_numpy() makes tensors of the arrays without a copy.
+    A ``for`` loop over the pipeline takes one epoch. A batch is a dict. A column with a fixed number of values is a
+    NumPy array of the shape (samples) or (samples, values). Any other column is a Ragged. The arrays are not copied:
+    they lie in memory that belongs to the batch, and the program may change them. When the last array of the batch
+    and the last view of an array have died, a later batch uses this memory. torch.from_numpy() makes tensors of the
+    arrays without a copy.
 
     Threads: one thread at a time may use a pipeline. Arrays may die in any thread.
 
     Args:
-        source: a pattern of files, a list of patterns, or what files(), fifo() or sagemaker_channel() return.
+        source: a pattern of files, a list of patterns, or the result of files(), fifo() or sagemaker_channel().
         format: Examples, Libsvm, Csv, Tfrecords or Lines.
         batch: the number of samples in one step, over all ranks.
         rank, size: usually rueda.rank() and rueda.size(). This rank gets its part of each batch.
-        shuffle: the number of samples that are permuted together. The order of the files is permuted, too. 0: the samples keep
-            their order.
-        seed: determines the order. It must be the same on every rank.
-        epochs: the number of epochs. 0: no end.
-        drop_remainder: the epoch ends before the first batch that is not full.
-        lanes: the number of sequences into which the files are dealt out (docs/data.md).
-        malformed_limit: the number of malformed records that are left out. One more is an error.
+        shuffle: the number of samples that are permuted together. The order of the files is permuted, too. 0: samples
+            and files keep their order.
+        seed: determines the order of the samples. It must be the same on every rank.
+        epochs: the number of epochs. 0: the epochs never end.
+        drop_remainder: True: if the last batch of an epoch would not be full, it is left out.
+        lanes: the files are divided into this number of sequences (docs/data.md).
+        malformed_limit: this number of malformed records is left out. The next malformed record is an error.
         threads: the number of threads that parse. 0: as many as there are usable cores, at most 8.
-        prefetch: the number of batches that are begun and not taken, at most. 0: threads + 2.
+        prefetch: the threads prepare at most this number of batches before the program takes them. 0: threads + 2.
 
     Raises:
-        InvalidArgument: an argument cannot be used, or a file cannot be read. The loop raises it for a malformed record, too.
+        InvalidArgument: an argument cannot be used, or a file cannot be read. The loop raises it for a malformed
+            record, too.
         ResourceExhausted: the system refuses a thread.
 
     Example::
@@ -209,19 +214,22 @@ class Pipeline:
         return description
 
     def __iter__(self) -> Iterator[Batch]:
-        """Returns the batches of one epoch. If the loop before has stopped inside of an epoch, this is the rest of it."""
+        """Returns the batches of one epoch. If the last loop stopped in the middle of an epoch, returns the remaining
+        batches of this epoch.
+        """
         if self._describe()["finished"]:
             raise InvalidArgument(
                 f"all {self._options['epochs']} epochs of the pipeline were taken; set epochs to the number of loops, or to 0"
             )
-        # This iterator keeps no reference to a batch. A generator function would, while it waits for the next batch.
+        # This iterator keeps no reference to a batch. A generator function would keep the last batch alive while it
+        # waits for the next one.
         return iter(self._next, None)
 
     def _next(self) -> Batch | None:
         """Returns the next batch, or None at the end of the epoch."""
         pipeline = self._opened()
         while not _native.data_wait(pipeline, _PART):
-            pass  # Python looks for signals between two calls
+            pass  # Python handles signals between two calls of data_wait()
         taken = _native.data_next(pipeline)
         if taken is None:
             return None
@@ -237,8 +245,8 @@ class Pipeline:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the place after the last batch that was taken, for a checkpoint. It is the same on all ranks that took the same
-        number of batches, and valid for any number of ranks.
+        """Returns the position behind the last batch that was taken, for a checkpoint. The position is the same on
+        all ranks that took the same number of batches. A job with any number of ranks can continue there.
 
         Example::
 
@@ -247,7 +255,7 @@ class Pipeline:
         return {"position": self._describe()["position"]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on at the place of a state_dict(), instead of where the pipeline stands. The source is opened anew.
+        """Continues at the position of a state_dict(), and no longer at the current position. The source is opened anew.
 
         Raises:
             InvalidArgument: the state is not a dict with a position, and the pipeline stays as it is; or an option that determines
@@ -265,7 +273,7 @@ class Pipeline:
         self._open({**self._options, "start": state["position"]})
 
     def statistics(self) -> dict[str, float]:
-        """Returns what was done and how long it took, with the names of ``rueda::data::Statistics``: batches, records, bytes,
+        """Returns counts and times. The names are those of ``rueda::data::Statistics``: batches, records, bytes,
         malformed, seconds, consumer_waited, reading, parsing, mapping, starved, lanes and threads.
 
         Example::
@@ -276,7 +284,7 @@ class Pipeline:
         return statistics
 
     def summary(self) -> str:
-        """Returns one line for people: how long the trainer waited, and which stage is the slowest.
+        """Returns one line of text: how long the trainer waited, and which stage is the slowest.
 
         Example::
 
@@ -297,7 +305,7 @@ class Pipeline:
         return warnings
 
     def close(self) -> None:
-        """Stops the threads. Arrays that were taken stay valid. The end of a ``with`` block does this, too.
+        """Stops the threads. Arrays that were taken stay valid. The end of a ``with`` block calls this function.
 
         Example::
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A worker process as the consumer sees it."""
+"""Starts and watches a worker process, in the consumer (the process that takes the batches)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAME = "rueda-data-worker"
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What all workers of a pipeline do."""
+    """The task of all workers of a pipeline."""
 
     make_generator: Callable[..., Iterable[Batch]]
     args: tuple[Any, ...]
@@ -43,7 +43,7 @@ class Task:
 
 
 class Arrived(NamedTuple):
-    """A report that the trainer has not taken yet."""
+    """A report of a worker that the consumer has received, and that the program has not taken yet."""
 
     report: Report
     slot: MappedSlot | None
@@ -60,9 +60,10 @@ class WorkerProcess:
 
     def __init__(self, context: BaseContext, task: Task, index: int, epoch: int, first_batch: int) -> None:
         self.index = index
-        self.epoch = epoch  # of the next batch that arrives
-        self.batches = first_batch  # of this epoch that arrived, also from the process that this one replaces
-        self.handed_over = 0  # batches of this process that arrived
+        self.epoch = epoch  # the epoch of the next batch that arrives
+        # The batches of this epoch that arrived, with those of the process that this one replaces.
+        self.batches = first_batch
+        self.handed_over = 0  # the batches of this process that arrived
         self.finished = False
         self.ended = False  # the process has ended, and all its reports have arrived
         self._how: tuple[str, int | None, int | None] | None = None  # it ended
@@ -76,8 +77,8 @@ class WorkerProcess:
         ours.setblocking(False)
         theirs.settimeout(None)
         self.connection = ours
-        # A process that multiprocessing forks gets a copy of the socket. If it kept it, the worker would not notice that the
-        # consumer has ended.
+        # A process that multiprocessing forks gets a copy of this socket, and closes it here. If it kept the copy
+        # open, the worker would not notice the end of the consumer.
         multiprocessing.util.register_after_fork(self, _forget_connection)
         arguments = (
             theirs,
@@ -125,16 +126,17 @@ class WorkerProcess:
         self.acknowledgements.flush()
         poll = select.poll()
         poll.register(self._end(), select.POLLIN)
-        ended = bool(poll.poll(0))  # asked before reading, so that nothing is read too early
+        # This is asked before reading: if the process has ended, the loop below reads all of its reports.
+        ended = bool(poll.poll(0))
         while True:
             try:
                 received = receive_report(self.connection)
             except BlockingIOError:
                 break
             except ConnectionResetError:
-                continue  # the process ended with unread messages; its last reports are still there
+                continue  # the process ended before it read all messages; its own last reports can still be received
             if received is None:
-                ended = True  # the process has closed its end, which it does only when it ends
+                ended = True  # the process has closed its socket, which it does only when it ends
                 break
             self._note(*received, into)
         if ended:
@@ -185,8 +187,8 @@ class WorkerProcess:
     def shut(self) -> None:
         """Tells the process to end."""
         if self._open:
-            # A process that was forked from this one may have a copy of the socket. So closing it would not be enough. The
-            # call fails if the worker has ended.
+            # A process that was forked from this one may have a copy of the socket. So closing the socket would not
+            # be enough. shutdown() fails if the worker has ended.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
             self._close_connection()
@@ -277,8 +279,9 @@ def _noting(failures: list[BaseException]) -> Iterator[None]:
 
 
 def _death_descriptor(pid: int) -> int | None:
-    """Returns a descriptor that can be read when the process has ended; None if the system has none. The descriptor of the
-    module multiprocessing is not enough: it is a pipe, and children of the worker can keep it open.
+    """Returns a descriptor that becomes readable when the process has ended; None if the system has no such
+    descriptors. The descriptor of the module multiprocessing is not enough: it is a pipe, and children of the worker
+    can keep the pipe open.
     """
     try:
         return os.pidfd_open(pid)

@@ -23,9 +23,11 @@ import numpy.typing as npt
 from rueda.data._mapping import SharedMapping
 from rueda.errors import InvalidArgument, ResourceExhausted
 
-#: Arrays begin at multiples of this number, as in the batches of the C++ pipeline: a cache line, and the widest vector.
+#: Arrays begin at multiples of this number, as in the batches of the C++ pipeline. It is the size of a cache line and
+#: of the widest vector.
 _ALIGNMENT = 64
-#: Large slots are a multiple of this size, which is a huge page of x86-64: the kernel then needs fewer page faults.
+#: The size of a large slot is a multiple of this number, the size of a huge page of x86-64. With huge pages, there
+#: are fewer page faults.
 _HUGE_PAGE = 2 << 20
 #: The usual size of a batch is that of the largest of this number of batches.
 _RECENT = 16
@@ -47,7 +49,7 @@ def _address_of(array: npt.NDArray[Any]) -> int:
 
 
 class Slot:
-    """A slot as the worker sees it."""
+    """A slot in the worker, which creates and fills it."""
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
@@ -86,7 +88,7 @@ class _Given(NamedTuple):
 
 
 class Packer:
-    """Writes batches into slots (in the worker). A slot is free again when the consumer has released it."""
+    """Writes batches into slots, in the worker. When the consumer has released a slot, the slot is free again."""
 
     def __init__(self) -> None:
         self._free: list[Slot] = []
@@ -100,7 +102,9 @@ class Packer:
         self._mappings: weakref.WeakSet[SharedMapping] = weakref.WeakSet()
 
     def empty(self, shape: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Returns an array in the slot of the next batch; or, if it does not fit, in private memory."""
+        """Returns an array in the slot of the next batch. If the array does not fit into the slot, it is in private
+        memory.
+        """
         kind = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         if self._open is None:
@@ -114,8 +118,8 @@ class Packer:
         return array
 
     def pack(self, batch: Mapping[str, npt.ArrayLike]) -> tuple[Slot, int, int]:
-        """Returns the slot with the arrays of the batch, and the place and length of their description. Arrays that are
-        in the slot already are not copied.
+        """Writes a batch into a slot. Returns the slot, and the offset and length of the description of the arrays.
+        Arrays that lie in the slot already (from empty()) are not copied.
         """
         arrays = {name: _array_of(name, value) for name, value in batch.items()}
         slot, used, places = self._open, self._used, self._places(arrays)
@@ -222,13 +226,13 @@ def _describe(arrays: Mapping[str, npt.NDArray[Any]], places: Mapping[str, int],
 
 
 class Releases(Protocol):
-    """Receives the number of a slot whose arrays have died."""
+    """An object that is told the number of a slot when the slot's arrays have died."""
 
     def release(self, slot: int) -> None: ...
 
 
 class MappedSlot:
-    """A slot as the consumer sees it."""
+    """A slot in the consumer, which maps the worker's memory."""
 
     def __init__(self, number: int, descriptor: int, capacity: int) -> None:
         self.number = number
@@ -242,7 +246,9 @@ class MappedSlot:
         self.memory = self.mapping.array()
 
     def views(self, place: int, length: int, owner: Releases) -> dict[str, npt.NDArray[Any]]:
-        """Returns the arrays of the batch in the slot, without a copy. When the last of them dies, `owner` is told."""
+        """Returns the arrays of the batch in the slot, without a copy. When the last array dies, `owner.release()` is
+        called.
+        """
         whole = np.asarray(_Lease(self, owner))
         return {
             name: np.ndarray(tuple(shape), np.dtype(dtype), whole, offset)
@@ -251,7 +257,7 @@ class MappedSlot:
 
 
 class _Lease:
-    """Owns the arrays of one batch: NumPy keeps this object as their base. It releases the slot when it dies."""
+    """The base object of all arrays of one batch: each array keeps it alive. When it dies, it releases the slot."""
 
     __slots__ = ("__array_interface__", "_owner", "_process", "_slot")
 
@@ -262,6 +268,6 @@ class _Lease:
         self.__array_interface__ = slot.mapping.__array_interface__
 
     def __del__(self) -> None:
-        # A forked child has copies of the arrays. Their end says nothing about those of the consumer.
+        # A forked child has copies of the arrays. When the copies die, the consumer may still use its own arrays.
         if os.getpid() == self._process:
             self._owner.release(self._slot.number)

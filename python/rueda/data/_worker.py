@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What runs in a worker process: the generator, and handing over its batches."""
+"""The code that runs in a worker process: it calls the generator, and hands the batches over to the consumer (the
+process that takes the batches).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from rueda.errors import InvalidArgument
 
 Batch = Mapping[str, npt.ArrayLike]
 
-#: Seconds that the generator gets to end its work after the consumer has ended.
+#: After the consumer has ended, the generator has this number of seconds to end its work.
 GRACE = 1.0
 #: Seconds between two looks whether the consumer is alive, for the case that a process that the consumer forked keeps the
 #: consumer's end of the socket open, and the system has no pidfd.
@@ -38,7 +40,7 @@ class ConsumerGone(Exception):
 
 
 class WorkerInfo:
-    """What a worker's generator knows about its task.
+    """Describes the task of a worker's generator.
 
     Attributes:
         index: the number of this worker, from 0.
@@ -61,10 +63,11 @@ class WorkerInfo:
         self._begins_later = False
 
     def first_batch(self) -> int:
-        """Returns how many batches of this epoch were taken already, because a worker was replaced or the pipeline resumes.
+        """Returns the number of batches that this worker must leave out at the beginning of this epoch. The number is
+        greater than 0 if the worker replaces a dead worker, or if the pipeline resumed in the middle of an epoch.
 
-        A generator that calls this function must leave these batches out. If it does not call this function, the worker makes
-        these batches and drops them.
+        A generator that calls this function must leave these batches out. If the generator does not call this
+        function, it makes these batches, and the worker drops them.
 
         Example::
 
@@ -95,13 +98,13 @@ class WorkerInfo:
 
 
 class _Outlet:
-    """Hands batches over. Threads: the worker's main thread."""
+    """Hands batches over to the consumer. Threads: the worker's main thread."""
 
     def __init__(self, connection: socket.socket, ahead: int) -> None:
         self.packer = Packer()
         self._connection = connection
         self._ahead = ahead
-        self._allowed = ahead  # reports that may be sent before the consumer takes one
+        self._allowed = ahead  # the number of reports that may be sent before the consumer takes the next one
 
     def hand_over(self, batch: Batch, making: float) -> None:
         waiting = self._wait_until_allowed()
@@ -120,8 +123,8 @@ class _Outlet:
         self._send(Report(Kind.FINISHED))
 
     def _wait_until_allowed(self) -> float:
-        """Waits until the consumer has taken enough batches, and returns the seconds. The consumer's acknowledgement, or the
-        end of the socket, wakes this thread.
+        """Waits until the consumer has taken so many batches that one more report may be sent. Returns the time of
+        the wait in seconds. An acknowledgement of the consumer, or the end of the socket, wakes this thread.
         """
         began = time.perf_counter()
         while self._allowed <= 0:
@@ -176,7 +179,8 @@ def run_worker(
     consumer: int,
 ) -> None:
     """Runs in a worker process: makes the batches of all epochs, and hands them over."""
-    # Ctrl-C reaches all processes of the terminal. The consumer decides what becomes of its workers.
+    # Ctrl-C sends SIGINT to all processes of the terminal. The workers ignore it: the consumer ends them when it ends
+    # itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection.settimeout(None)  # the program may have called socket.setdefaulttimeout()
@@ -192,7 +196,7 @@ def run_worker(
     except ConsumerGone:
         pass
     except Exception:
-        # If the consumer has gone, too, nobody needs the text.
+        # If the consumer has ended, too, sending fails, and nobody needs the text.
         with contextlib.suppress(OSError):
             send_report(connection, Report(Kind.FAILED), text=traceback.format_exc())
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Producers in worker processes: the consumer's side."""
+"""Worker processes that make batches: the code of the consumer, the process that takes the batches."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ _logger = logging.getLogger("rueda.data")
 _ORDERS = ("fixed", "ready")
 _ON_DEATH = ("raise", "replace")
 _START_METHODS = ("spawn", "fork", "forkserver")
-#: A worker that dies this many times in a row without handing over a batch is not replaced any more.
+#: If a worker and this number of replacements die in a row without handing over a batch, the worker is not replaced
+#: again.
 _REPLACEMENTS = 3
 
 
 @dataclasses.dataclass
 class WorkersStatistics:
-    """An account of worker processes. All times are in seconds; those of the workers belong to the batches that were taken,
-    and are added over all workers. The first batch is left out of all times but its own, because the trainer waits for it while
-    the processes start.
+    """Counts and times of worker processes. All times are in seconds. The times of the workers are sums over all
+    workers, for the batches that were taken. The trainer waits for the first batch while the processes start.
+    Therefore only `first_batch` contains the time of the first batch, and all other times leave it out.
     """
 
     batches: int = 0  #: that were taken
@@ -53,7 +54,7 @@ class WorkersStatistics:
 
 
 class Workers:
-    """Batches that worker processes make. workers() returns it; see there.
+    """An iterable over batches that worker processes make. workers() returns such an object and describes it.
 
     Threads: one thread at a time may take batches. Arrays may die in any thread.
     """
@@ -71,7 +72,7 @@ class Workers:
         self._statistics = WorkersStatistics()
         self._first: float | None = None  # the time of the first batch
         self._processes: list[WorkerProcess] = []
-        # The module multiprocessing waits for all processes when this process exits. This finalizer runs before.
+        # When this process exits, the module multiprocessing waits for all processes. This finalizer ends them before.
         self._finalizer = multiprocessing.util.Finalize(self, end_all, args=(self._processes,), exitpriority=100)
         self._start()
 
@@ -80,7 +81,7 @@ class Workers:
         self._ended = [False] * self._task.count  # workers that have ended this epoch
         self._arrived: list[deque[Arrived]] = [deque() for _ in range(self._task.count)]
         self._deaths: list[WorkerDied | None] = [None] * self._task.count
-        self._in_vain = [0] * self._task.count  # replacements in a row that handed over nothing
+        self._in_vain = [0] * self._task.count  # the processes in a row that died without handing over a batch
         if self._finished():
             return
         try:
@@ -91,12 +92,15 @@ class Workers:
             raise
 
     def __iter__(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Returns the batches of one epoch. If the loop before has stopped inside of an epoch, this is the rest of it."""
+        """Returns the batches of one epoch. If the last loop stopped in the middle of an epoch, returns the remaining
+        batches of this epoch.
+        """
         if self._finished() and not self._closed:
             raise InvalidArgument(
                 f"all {self._task.epochs} epochs of the data workers were taken; set epochs to the number of loops, or to 0"
             )
-        # This iterator keeps no reference to a batch. A generator function would, while it waits for the next batch.
+        # This iterator keeps no reference to a batch. A generator function would keep the last batch alive while it
+        # waits for the next one.
         return iter(self._take, None)
 
     def _take(self) -> dict[str, npt.NDArray[Any]] | None:
@@ -149,7 +153,9 @@ class Workers:
         counts.workers_waited += report.waiting
 
     def _next(self) -> tuple[int, Arrived] | None:
-        """Returns the next batch that may be taken, and its worker. Returns None if none has arrived."""
+        """Returns the next batch that may be taken, and the index of its worker. Returns None if this batch has not
+        arrived.
+        """
         count = self._task.count
         for _ in range(count):
             index = self._turn
@@ -199,7 +205,7 @@ class Workers:
         return 0 < self._task.epochs <= self._epoch
 
     def _wait(self) -> None:
-        """Sleeps until a worker sends something, ends, or can receive again."""
+        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again."""
         poll = select.poll()
         for process in self._processes:
             for descriptor, events in process.descriptors():
@@ -242,7 +248,8 @@ class Workers:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the place after the last batch that was taken, for a checkpoint: plain numbers and a list.
+        """Returns the position behind the last batch that was taken, for a checkpoint. It is a dict of numbers and a
+        list.
 
         Example::
 
@@ -255,8 +262,8 @@ class Workers:
         return {"epoch": self._epoch, "taken": list(self._taken), "turn": self._turn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on at the place of a state_dict() of as many workers, instead of where the pipeline stands. The processes start
-        anew.
+        """Continues at the position of a state_dict(), and no longer at the current position. The state must come
+        from the same number of workers. The worker processes are started anew.
 
         Raises:
             InvalidArgument: the state is that of another number of workers, or is no state; or the workers were closed, or belong
@@ -289,7 +296,7 @@ class Workers:
         self._turn = turn
 
     def statistics(self) -> WorkersStatistics:
-        """Returns what was done and how long it took.
+        """Returns the counts and times so far.
 
         Example::
 
@@ -301,7 +308,8 @@ class Workers:
         return dataclasses.replace(self._statistics)
 
     def summary(self) -> str:
-        """Returns one line for people: how much was taken, who waited how long, and what is the slowest part.
+        """Returns one line of text: how much data was taken, how long the trainer and the workers waited, and which
+        part is the slowest.
 
         Example::
 
@@ -329,7 +337,8 @@ class Workers:
         return f"{text}; the slowest part is {slowest}: {advice}"
 
     def close(self) -> None:
-        """Ends the processes. Arrays that were taken stay valid. The end of the program and of a ``with`` block do this, too.
+        """Ends the processes. Arrays that were taken stay valid. The end of a ``with`` block calls this function, and
+        the end of the program ends the processes, too.
 
         Example::
 
@@ -362,11 +371,11 @@ def workers(
     on_death: str = "raise",
     start_method: str = "spawn",
 ) -> Workers:
-    """Makes batches in worker processes. The arrays come through shared memory, without pickling, and without a copy in this
-    process.
+    """Makes batches in worker processes. The arrays come through shared memory, so they are not pickled, and this
+    process does not copy them.
 
-    The processes start at once. Each calls ``make_generator(worker, *args)`` for each epoch, and hands over the dicts of
-    arrays that it yields. ``worker`` is a WorkerInfo.
+    The processes start at once. In each epoch, each process calls ``make_generator(worker, *args)``, and hands over
+    the dicts of arrays that this generator yields. ``worker`` is a WorkerInfo.
 
     The batches are dicts of NumPy arrays that this process may change. Their memory goes back to the worker when the last
     array of the batch, and the last view of one, has died. As long as the program keeps arrays, they stay valid, and the
@@ -377,17 +386,18 @@ def workers(
     holds the GIL and never returns, its worker outlives a trainer that is killed. close() ends such a worker, too.
 
     Args:
-        make_generator: returns an iterable of dicts of arrays. With ``start_method="spawn"`` it must be a function at the top
-            level of a module, and the script must protect its main part with ``if __name__ == "__main__":``.
+        make_generator: returns an iterable of dicts of arrays. With ``start_method="spawn"`` it must be a function at
+            the top level of a module, and the script must protect its main part with ``if __name__ == "__main__":``.
         count: the number of processes.
         args: further arguments for make_generator. Pickle must be able to send them.
-        epochs: how often each generator is made. 0: without end. Each loop over the result takes one epoch.
-        prefetch: the number of batches that each worker makes ahead, besides the one that its generator works on.
+        epochs: the number of epochs. 0: the epochs never end. Each loop over the result takes one epoch.
+        prefetch: each worker makes up to this number of batches before the program takes them, and its generator
+            works on one more.
         order: "fixed" takes a batch from each worker in turn, so that the order of the batches does not depend on timing.
             "ready" takes the next batch that is ready.
-        on_death: what happens if a worker process dies: "raise" raises WorkerDied, and "replace" logs a warning and starts a
-            new process, which goes on behind the last batch that was handed over. The generator must then make the same
-            batches again, or use WorkerInfo.first_batch().
+        on_death: what happens if a worker process dies. "raise" raises WorkerDied. "replace" logs a warning and
+            starts a new process, which continues behind the last batch that the dead process handed over. With
+            "replace", the generator must make the same batches again, or use WorkerInfo.first_batch().
         start_method: "spawn", "fork" or "forkserver", as in the module multiprocessing.
 
     Raises:

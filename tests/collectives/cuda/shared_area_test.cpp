@@ -28,7 +28,7 @@ void demand_true(bool is_true, const std::string& what) {
     }
 }
 
-/// A tensor in place, whose elements are the member's number, plus 1, plus the number of the element modulo 7.
+/// Returns a tensor whose input is also its output. Element i is the member's number + 1 + (i modulo 7).
 Segment counted_tensor(Member& member, std::size_t count) {
     std::vector<double> values(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ Segment counted_tensor(Member& member, std::size_t count) {
     return {.dtype = DType::float32, .count = count, .input = memory, .output = memory};
 }
 
-/// Requires the sum over all members.
+/// The test fails if the output of `segment` is not the sum of all members' tensors.
 void demand_sum(Member& member, const Segment& segment) {
     const auto found = decode(segment.dtype, member.get(segment.output, segment.bytes()));
     const double numbers = member.members() * (member.members() + 1) / 2.0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests what ranks exchange before they connect over UCX, and how the plugin is loaded. These tests need no UCX.
+// Tests the cards (UcxCard) that ranks exchange before they connect over UCX, and the loading of the plugin. These
+// tests need no UCX.
 #include "collectives/ucx/ucx_card.hpp"
 
 #include <catch2/catch.hpp>
@@ -21,7 +22,8 @@ using collectives::UcxCard;
 
 Bytes address_of(std::size_t length) { return pattern(length, 4); }
 
-/// Lets rank 0 of a job meet the ranks with these cards. Rank 0 itself says why it cannot use UCX.
+/// Calls meet_over_ucx() as rank 0, which cannot use UCX. The other ranks send the cards `others`. Returns the reason
+/// why the ranks have no transport.
 std::string why_not(std::vector<Bytes> others) {
     const auto allgather = [&](std::span<const std::byte> mine) -> Result<std::vector<Bytes>> {
         std::vector<Bytes> all = others;
@@ -69,7 +71,7 @@ TEST_CASE("the first rank that cannot use UCX is named", "[unit]") {
 }
 
 TEST_CASE("a missing UCX plugin names the package", "[unit]") {
-    // This program does not lie beside a plugin.
+    // The folder of this program contains no plugin.
     const std::string missing = outcome(collectives::load_ucx_plugin("").status());
     CHECK(missing.find("Unsupported: the UCX plugin was not found, looked for ") == 0);
     CHECK(missing.find("(Debian: libucx-dev)") != std::string::npos);

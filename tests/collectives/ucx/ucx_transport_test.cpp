@@ -63,7 +63,7 @@ Result<UcxMeeting> meet(ControlPlane& plane, decltype(collectives::UcxMeetingOpt
                                       {plane.rank(), plane.size(), time, {}, std::move(create)});
 }
 
-/// Lets all ranks meet, calls `body`, and ends the transports together.
+/// Connects all ranks over UCX, calls `body` for each rank, and ends all transports.
 std::vector<std::string> run_over_ucx(int size, const std::function<std::string(BulkTransport&, int rank)>& body) {
     const auto planes = collectives::make_thread_control_planes(size);
     return on_ranks(size, [&](int rank) {
@@ -126,7 +126,7 @@ struct TwoRanks {
     std::unique_ptr<BulkTransport> b;
 };
 
-/// A transport over UCX that tells others the address of a worker that is gone.
+/// A transport over UCX that tells the other ranks a wrong address: the address of a worker that was closed.
 class SilentTransport final : public BulkTransport {
 public:
     SilentTransport(std::unique_ptr<BulkTransport> inner, Bytes address)
@@ -169,7 +169,7 @@ TEST_CASE("no rank passes the barrier over UCX before the last one has come", "[
     std::atomic<int> come{0};
     CHECK(run_over_ucx(kSize, [&](BulkTransport& transport, int rank) -> std::string {
               for (int round = 1; round <= 20; ++round) {
-                  // The last rank of each round comes after the others, unless these are slow.
+                  // In each round another rank sleeps first, so that it usually enters the barrier last.
                   std::this_thread::sleep_for(std::chrono::microseconds(rank == round % kSize ? 500 : 0));
                   come.fetch_add(1);
                   if (const Status passed = transport.barrier({kLimit}); !passed.is_ok()) {
@@ -184,7 +184,7 @@ TEST_CASE("no rank passes the barrier over UCX before the last one has come", "[
 }
 
 TEST_CASE("messages that nobody receives do not hinder the end over UCX", "[threads]") {
-    // The long message waits for its receiver, the short one is sent at once.
+    // UCX sends the short message at once. It sends the long message only when the receiver has agreed.
     const std::vector<Bytes> sent{pattern(10, 1), pattern(2'000'000, 2)};
     CHECK(run_over_ucx(3, [&](BulkTransport& transport, int rank) -> std::string {
               for (const Bytes& bytes : sent) {
@@ -432,7 +432,7 @@ TEST_CASE("if one rank cannot use UCX, no rank does, and all know why", "[thread
 TEST_CASE("ranks that do not reach each other over UCX learn it in time", "[threads]") {
     const auto planes = collectives::make_thread_control_planes(2);
     const auto results = on_ranks(2, [&](int rank) {
-        // The worker of this address is gone, so nobody answers there.
+        // The worker of this address was closed, so nobody answers at the address.
         const Bytes nobody = collectives::make_ucx_transport(rank, 2).value()->address();
         const auto create = [&](int of, int size) -> Result<std::unique_ptr<BulkTransport>> {
             auto inner = collectives::make_ucx_transport(of, size);

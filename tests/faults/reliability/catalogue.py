@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The faults: what fails, how it is made to fail, and what must happen then."""
+"""The list of faults. Each entry says what fails, how the fault is injected, and what must happen then."""
 
 import dataclasses
 import signal
@@ -38,7 +38,8 @@ MPI = Launch("Open MPI")
 TWO_HOSTS = Launch("hosts", (2, 2))
 TWO_HOSTS_WITH_WIRE = Launch("hosts", (2, 2), wire=True)
 
-# A stalled rank ends the job only if the user has set a limit. The usual time of a stall report is a minute.
+# If a rank makes no progress, the job ends only if the user has set a limit. By default, the first report comes after a
+# minute, which is too long for a test.
 STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "1.5"}
 STALL_STATUS = 79
 OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
@@ -47,14 +48,15 @@ KILLED = 128 + signal.SIGKILL
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
-# On a busy machine, a rank may notice the death of another one before ruedarun tells it how that rank ended.
+# On a busy machine, a rank may notice the death of another rank before ruedarun reports how that rank ended. Then the
+# error has this text.
 DIED = r"rank \d \(pid \d+\) died: its process ended"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
     key: str
-    name: str  # for the page: a phrase that needs no other explanation
+    name: str  # the first column of the table
     section: str
     injection: Injection
     statuses: tuple[int, ...] = (0,)  # the exit status of the launcher must be one of these
@@ -64,10 +66,10 @@ class Fault:
     limit: float = 3  # seconds from the fault until no process of the job is left
     launch: Launch = Launch()
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
-    goes_on: bool = False  # whether the job trains on, and all ranks end in order
-    trains_on: float = 0.3  # seconds for which such a job trains after the fault, at least
-    notes: tuple[str, ...] = ()  # patterns of what ranks must have noted
-    leaves: str = ""  # a pattern of things that may be left behind
+    goes_on: bool = False  # whether the job continues to train after the fault, and all ranks end normally
+    trains_on: float = 0.3  # if goes_on: the minimum number of seconds for which the job trains after the fault
+    notes: tuple[str, ...] = ()  # patterns of lines "note …" that ranks must have written to their files
+    leaves: str = ""  # a pattern of things that the job may leave behind
 
     def __post_init__(self):
         if bool(self.error) != bool(self.survivors):
@@ -83,7 +85,9 @@ def ended(rank, status, where=""):
 
 
 def stall(key, name, injection, cause, survivors=(0, 2), **more):
-    """A fault after which a rank makes no progress. `cause` is a pattern of the line in the stall report."""
+    """Returns a fault after which a rank makes no progress. `cause` is a pattern of the stall report's line that
+    names the cause.
+    """
     defaults = {"error": "has waited for rank 1 for|was announced by all ranks and is not done after", "limit": 10}
     return Fault(
         key, name, ONE_HOST, injection, (STALL_STATUS,), cause, survivors=survivors, settings=STALL, **defaults | more
@@ -404,8 +408,9 @@ FAULTS = (
         launch=Launch("mpirun"),
         limit=5,
     ),
-    # On two hosts: ranks 0 and 1, and ranks 2 and 3. A rank that exchanges data with the killed rank may get no error,
-    # because Open MPI 4 may end its process, or never return from MPI_Test, when a connection breaks inside a message.
+    # On two hosts: ranks 0 and 1 on the first host, ranks 2 and 3 on the second one. A rank that exchanges data with the
+    # killed rank may get no error. The reason: if a connection breaks in the middle of a message, Open MPI 4 may end the
+    # rank's process, or never return from MPI_Test.
     Fault(
         "rank-killed",
         "A rank is killed (SIGKILL)",
@@ -486,7 +491,7 @@ FAULTS = (
         (1,),
         r"^ruedarun: .*has not answered",
         "has not answered",
-        (0, 1),  # the supervisors of the other host may end their ranks first
+        (0, 1),  # not (2, 3): the supervisors of the other host may end these ranks before they report an error
         launch=TWO_HOSTS_WITH_WIRE,
         limit=5,
     ),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A library for LD_PRELOAD that lets the clock of a process jump, as if an administrator had set it. The file that
-// CLOCK_JUMP_FILE names has the number of seconds, a 64-bit integer, that are added to CLOCK_REALTIME. Only the clock
-// of the job's processes jumps, not that of the machine.
+// A library for LD_PRELOAD. It changes the time that a process reads, as if an administrator had set the clock. The
+// environment variable CLOCK_JUMP_FILE names a file with a 64-bit integer. The library adds this number of seconds to
+// CLOCK_REALTIME. Only the processes of the job see the changed time; the clock of the machine stays as it is.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A small trainer, for reliability.py. One of its ranks may harm itself.
+// A small program that trains, for reliability.py. One of its ranks may cause a fault in itself.
 //
 // fault_rank train FOLDER [RANK HARM]
 //     Trains until FOLDER/finish exists. When FOLDER/harm exists, the rank RANK does HARM to itself. The harms "stay
@@ -11,7 +11,7 @@
 //     Stops the process PID and its threads, as a debugger does, until it is killed.
 //
 // Each rank appends lines to FOLDER/rank.N: "pid P", "running", "harm TIME", "note TEXT", "error TIME TEXT" and "end".
-// TIME is in seconds of CLOCK_MONOTONIC, which all processes of a host share.
+// TIME is in seconds of CLOCK_MONOTONIC, which is the same for all processes of a host.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,13 +51,13 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kElements = 100'000;         // of the gradient
-constexpr double kSlowStepSeconds = 0.15;          // a step with a delay of 0.1 s in the network takes longer
-constexpr std::size_t kSavedElements = 3'000'000;  // of the tensor in checkpoints, which takes a while to write
+constexpr std::size_t kElements = 100'000;  // elements of the gradient
+constexpr double kSlowStepSeconds = 0.15;   // if the network delays packets by 0.1 s, a step takes longer than this
+constexpr std::size_t kSavedElements = 3'000'000;  // elements of the tensor in checkpoints; so many take time to write
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Returns the rank before init, from the environment of ruedarun or mpirun.
+/// Returns the rank of this process before rueda::init(). ruedarun or mpirun has put it into the environment.
 int rank_of_launcher() {
     const char* const text = std::getenv("RUEDA_RANK");                              // NOLINT(concurrency-mt-unsafe)
     return std::stoi(text != nullptr ? text : std::getenv("OMPI_COMM_WORLD_RANK"));  // NOLINT(concurrency-mt-unsafe)
@@ -72,7 +72,7 @@ public:
     Report& operator=(const Report&) = delete;
     ~Report() { ::close(fd_); }
 
-    /// Writes a whole line by one system call, so that it is complete even if the process dies right after it.
+    /// Writes a whole line by one system call, so that the line is complete even if the process dies right afterwards.
     void line(const std::string& text) const {
         const std::string whole = text + '\n';
         if (::write(fd_, whole.data(), whole.size()) != static_cast<ssize_t>(whole.size())) {
@@ -93,7 +93,7 @@ void wait_forever() {
     }
 }
 
-/// Touches memory until the kernel ends the process.
+/// Allocates memory and writes to it until the kernel ends the process.
 void take_all_memory() {
     std::vector<std::vector<char>> taken;
     for (;;) {
@@ -154,7 +154,8 @@ void attack_arena(const Report& report) {
     }
 }
 
-/// Calls MPI_Abort(MPI_COMM_WORLD, 7) of the Open MPI that Rueda has loaded. This program is not linked with MPI.
+/// Calls MPI_Abort(MPI_COMM_WORLD, 7). This program is not linked with MPI, so it finds the function in the Open MPI
+/// that Rueda has loaded.
 void abort_mpi() {
     void* const library = ::dlopen("libmpi.so.40", RTLD_NOW | RTLD_NOLOAD);
     void* const world = library != nullptr ? ::dlsym(library, "ompi_mpi_comm_world") : nullptr;
@@ -165,7 +166,7 @@ void abort_mpi() {
     reinterpret_cast<int (*)(void*, int)>(function)(world, 7);
 }
 
-/// Frees the memory of a tensor while its operation waits for the other ranks.
+/// Frees the memory of a tensor while the tensor's operation waits for the other ranks.
 void free_pending_tensor() {
     constexpr std::size_t kBytes = kElements * sizeof(float);
     void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -185,7 +186,8 @@ void* reduce_alone(void* /*unused*/) {
     try {
         rueda::allreduce("in a thread", tensor);
     } catch (const rueda::Error&) {
-        // The other ranks never call this operation if the job ends before. Only the end of the thread matters.
+        // If the job ends before the other ranks call this operation, it fails. The error does not matter: the test
+        // only needs a thread that was cancelled.
     }
     return nullptr;
 }
@@ -209,7 +211,7 @@ public:
         }
     }
 
-    /// Returns the process's exit status. Only errors of Rueda are caught.
+    /// Runs `body` and returns the process's exit status. Catches only errors of Rueda.
     int run(const std::function<void()>& body) {
         try {
             rueda::init();
@@ -250,7 +252,7 @@ public:
     }
 
 private:
-    /// One step of the training. Returns whether there is another one. All ranks decide this together.
+    /// Trains one step. Returns whether there is another step. All ranks decide this together, so they return the same.
     bool step(std::int64_t number) {
         rueda::begin_step(number);
         std::ranges::fill(gradient_, 1.0F);
@@ -270,8 +272,8 @@ private:
         return flags[0] == 0;
     }
 
-    /// Notes once that a step was slow, and once that the clock jumped. So reliability.py knows that these faults took
-    /// effect.
+    /// Writes a note when a step was slow for the first time, and when the clock jumped for the first time. From these
+    /// notes, reliability.py knows that the faults took effect.
     void look_at_time() {
         const double end = now();
         const double clock = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -286,8 +288,8 @@ private:
         last_clock_ = clock;
     }
 
-    /// A thread of the harmed rank waits in an operation, and was cancelled. Now the other ranks call this operation,
-    /// too.
+    /// A thread of the harmed rank waits in an operation, and was cancelled. This function runs on all ranks: the other
+    /// ranks call the operation, too, so the thread's wait ends, and the harmed rank joins the thread.
     void join_thread() {
         if (!thread_waits_) {
             reduce_alone(nullptr);
@@ -343,8 +345,8 @@ private:
     int harmed_rank_;
     std::string harm_;
     std::vector<float> gradient_ = std::vector<float>(kElements, 1.0F);
-    double last_end_ = 0;    ///< when the last step ended, by the monotonic clock
-    double last_clock_ = 0;  ///< the same, by the clock that can jump
+    double last_end_ = 0;    ///< the time of the last step's end on the monotonic clock
+    double last_clock_ = 0;  ///< the time of the last step's end on CLOCK_REALTIME, which can jump
     bool noted_slow_step_ = false;
     bool noted_jump_ = false;
     pthread_t thread_{};
@@ -363,7 +365,8 @@ int attach(pid_t process) {
     }
     std::puts("attached");
     std::fflush(stdout);
-    // A debugger takes notice of the end of each thread. Otherwise the kernel would not report the end of the process.
+    // This process traces the threads, so it must wait for the end of each thread. Otherwise the kernel would not
+    // report the end of the process to its parent.
     for (int status = 0; ::waitpid(-1, &status, __WALL) > 0;) {
     }
     return 0;

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The ways to make something fail. Each class is one way.
+"""The ways to inject a fault. Each class is one way.
 
-prepare() runs before the job starts, and may change how it starts. inject() runs when the job trains; it returns the
-time of the fault. why_not() returns the reason why this machine cannot inject the fault, or None.
+prepare() runs before the job starts, and may change how the job starts. inject() runs while the job trains, injects
+the fault, and returns the time of the fault. why_not() returns the reason why the fault cannot be injected on this
+machine, or None.
 """
 
 import contextlib
@@ -19,12 +20,13 @@ from namespaces import mount_over
 
 
 def shell(script, *words):
-    """Returns the words of a command that runs a shell script, which ends with exec "$@"."""
+    """Returns the beginning of a command line: a shell that executes `script`. The script must end with exec "$@", which
+    executes the rest of the command line."""
     return ["sh", "-c", script, "sh", *words]
 
 
 class Injection:
-    """Does nothing. The base of all ways."""
+    """The base class of all ways. It injects nothing."""
 
     def why_not(self):
         return None
@@ -38,7 +40,7 @@ class Injection:
 
 
 class Together(Injection):
-    """Several ways in one job. The first one says when the fault happens."""
+    """Several ways in one job. All of them prepare the job; only the first one injects a fault while the job trains."""
 
     def __init__(self, first, *others):
         self.first = first
@@ -74,8 +76,9 @@ class SignalRank(Injection):
 
 
 class SignalLauncher(Injection):
-    """Sends signals to ruedarun or, in a job without ruedarun, to mpirun. With `ignored`, the ranks ignore the first
-    one."""
+    """Sends signals to ruedarun or, in a job without ruedarun, to mpirun. If `ignored` is true, the ranks ignore the
+    first signal.
+    """
 
     def __init__(self, *numbers, ignored=False, pause=0.3):
         self.numbers = numbers
@@ -92,7 +95,7 @@ class SignalLauncher(Injection):
         begin = time.monotonic()
         for place, number in enumerate(self.numbers):
             time.sleep(self.pause if place else 0)
-            # On test hosts, the process that was started is a shell that has become ruedarun by exec.
+            # On test hosts, the process that was started is a shell, which has replaced itself by ruedarun (exec).
             job.process.send_signal(number)
         return begin
 
@@ -107,7 +110,7 @@ class KillMpirun(Injection):
 
 
 class KillSupervisor(Injection):
-    """Kills the process between mpirun and a rank."""
+    """Kills the supervisor of a rank, the process between mpirun and the rank."""
 
     def __init__(self, rank):
         self.rank = rank
@@ -121,7 +124,7 @@ class KillSupervisor(Injection):
 
 
 class InRank(Injection):
-    """The rank harms itself in a step. fault_rank.cpp has the list of harms."""
+    """A rank causes the fault in itself during a step. fault_rank.cpp has the list of possible values of `harm`."""
 
     def __init__(self, rank, harm):
         self.rank = rank
@@ -138,10 +141,10 @@ class InRank(Injection):
 
 
 class BeforeInit(InRank):
-    """The rank harms itself before rueda::init()."""
+    """A rank causes the fault in itself before it calls rueda::init()."""
 
     def inject(self, job):
-        # The other ranks may notice the fault and end before this function looks.
+        # The other ranks may notice the fault and end at once. wait_until() would then fail, so it is not used here.
         deadline = time.monotonic() + START_SECONDS
         while (harmed := job.rank(self.rank).harmed) is None:
             if time.monotonic() > deadline:
@@ -151,7 +154,7 @@ class BeforeInit(InRank):
 
 
 class MemoryLimit(InRank):
-    """As InRank, in a control group with little memory."""
+    """Like InRank, but the job runs in a control group with little memory."""
 
     BYTES = 192 << 20
     EMPTY_SECONDS = 5  # processes that were killed have left their group after this time
@@ -203,7 +206,9 @@ class MemoryLimit(InRank):
 
 
 class Mount(Injection):
-    """Mounts a small file system at a folder that the setting or the job names. With `full`, no byte is free on it."""
+    """Mounts a file system at the folder "mounted" of the job. If there is a `setting`, this environment variable
+    gets the folder's path. If `full` is true, the file system is full.
+    """
 
     def __init__(self, options, setting=None, full=False):
         self.options = options
@@ -241,12 +246,12 @@ class FullSharedMemory(Injection):
 
     def inject(self, job):
         begin = super().inject(job)
-        (pathlib.Path("/dev/shm") / "filler").unlink()  # it is not a part of the job
+        (pathlib.Path("/dev/shm") / "filler").unlink()  # otherwise the file would count as left behind by the job
         return begin
 
 
 class NoProc(Injection):
-    """Hides /proc from the ranks, or from ruedarun, too."""
+    """Hides /proc from the ranks. If `launcher` is true, hides it from ruedarun, too."""
 
     def __init__(self, launcher=False):
         self.launcher = launcher
@@ -260,7 +265,7 @@ class NoProc(Injection):
 
 
 class ClockJump(Injection):
-    """Lets the clock of all processes of the job jump while it trains."""
+    """Changes the time that all processes of the job read, while the job trains."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -280,7 +285,7 @@ class ClockJump(Injection):
 
 
 class Debugger(Injection):
-    """Attaches a process that stops all threads of a rank, as a debugger does."""
+    """Starts a process that attaches to a rank and stops all of its threads, as a debugger does."""
 
     def __init__(self, rank):
         self.rank = rank
@@ -297,7 +302,7 @@ class Debugger(Injection):
 
 
 class Checkpoints(Injection):
-    """The job saves checkpoints in a folder."""
+    """Runs a job that saves checkpoints in a folder. The base class of faults that concern checkpoints."""
 
     STEPS = 30
 
@@ -348,7 +353,7 @@ class KillDuringCheckpoint(Checkpoints):
 
 
 class Unplug(Injection):
-    """Pulls the cable of a host."""
+    """Cuts a test host off from the network, as if its cable were pulled."""
 
     def __init__(self, host):
         self.host = host
@@ -361,7 +366,9 @@ class Unplug(Injection):
 
 
 class ChangeWire(Injection):
-    """Sends commands to the wire between the hosts, with `pause` seconds between them."""
+    """Sends commands to the process that forwards the packets between the hosts (the wire). Waits `pause` seconds
+    between two commands.
+    """
 
     def __init__(self, *commands, pause=1.0):
         self.commands = commands

@@ -24,18 +24,18 @@ import hosts as test_hosts  # noqa: E402
 
 START_SECONDS = 60  # a job must be inside its steps after this time
 HANG_SECONDS = 60  # a job that has not ended after this time hangs
-LINGER_SECONDS = 10  # processes that still run this long after the end of the launcher are left behind
-PAUSE = 0.005  # between two looks
+LINGER_SECONDS = 10  # a process that still runs this time after the end of the launcher counts as left behind
+PAUSE = 0.005  # seconds between two checks of a condition
 
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How a job is started. `layout` has the number of ranks of each host."""
+    """Says how a job is started. `layout` has the number of ranks of each host."""
 
     way: str = "no MPI"  # "no MPI", "Open MPI", "mpirun" (without ruedarun) or "hosts"
     layout: tuple[int, ...] = (3,)
     wire: bool = False  # whether the hosts are connected by a wire that can lose and delay packets
-    options: tuple[str, ...] = ()  # of ruedarun
+    options: tuple[str, ...] = ()  # options of ruedarun
 
     def command(self, ruedarun, host_names):
         ranks = str(sum(self.layout))
@@ -51,11 +51,11 @@ class Launch:
 
 @dataclasses.dataclass
 class RankFile:
-    """What a rank has written to its file."""
+    """The content of the file that a rank writes."""
 
     pid: int = 0
     running: bool = False
-    harmed: float | None = None  # the time at which the rank began to harm itself
+    harmed: float | None = None  # the time at which the rank began to cause the fault in itself
     error: tuple[float, str] | None = None
     ended: bool = False
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -80,11 +80,11 @@ def read_rank_file(path):
 
 
 class Problem(Exception):
-    """The job did something that no fault explains, for example it did not start."""
+    """The job did something that the fault does not explain; for example, it did not start."""
 
 
 class Job:
-    """One job. Threads: one, and a thread that reads the output."""
+    """One job. Threads: one thread uses the job, and a thread of this class reads the output."""
 
     def __init__(self, launch, ruedarun, rank_program, folder, kept=()):
         self.launch = launch
@@ -96,10 +96,10 @@ class Job:
         self.place.mkdir()
         self.environment = {}
         self.words = ["train", str(self.folder)]  # the arguments of fault_rank
-        self.before_launcher = []  # words of a command that runs the launcher
-        self.before_rank = []  # words of a command that runs fault_rank
-        self.own_processes = []  # processes of the injection, which are not part of the job
-        self.cleanups = []  # functions that remove what the injection has made
+        self.before_launcher = []  # words in front of the launcher's command line
+        self.before_rank = []  # words in front of fault_rank's command line
+        self.own_processes = []  # processes that the injection has started; they are not part of the job
+        self.cleanups = []  # functions that undo what the injection has changed
         self.lines = []  # the output: pairs of a time and a line
         self.hosts = None
         self.process = None
@@ -115,7 +115,7 @@ class Job:
     def start(self):
         names = []
         if self.launch.way == "hosts":
-            tempfile.tempdir = str(self.folder)  # /tmp belongs to the job
+            tempfile.tempdir = str(self.folder)  # not /tmp, where only files of the job may be
             self.hosts = test_hosts.Hosts(len(self.launch.layout), wire=self.launch.wire)
             names = self.hosts.names
         kept = ("PATH", "HOME", "LANG", "USER", "LD_LIBRARY_PATH")
@@ -149,7 +149,8 @@ class Job:
         return "\n".join(line for _, line in self.lines)
 
     def wait_until(self, condition, seconds, what):
-        """Waits until the condition is true. Returns its value."""
+        """Calls `condition` until it returns a true value, and returns this value. After `seconds`, raises a Problem with
+        the text `what`."""
         deadline = time.monotonic() + seconds
         while not (value := condition()):
             if time.monotonic() > deadline:
@@ -188,7 +189,9 @@ class Job:
         return found
 
     def wait_until_no_process(self):
-        """Waits until all processes of the job have ended. Returns the time, and the processes that are left."""
+        """Waits until all processes of the job have ended, at most LINGER_SECONDS. Returns the time, and the
+        processes that still run.
+        """
         deadline = time.monotonic() + LINGER_SECONDS
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(PAUSE)
@@ -203,7 +206,7 @@ class Job:
         return pid
 
     def left_behind(self, processes):
-        """Returns one line for each thing that the job has left."""
+        """Returns one line for each thing that the job has left behind."""
         left = [f"the process {line[:100]}" for line in processes.values()]
         for folder in ("/tmp", "/dev/shm", str(self.place)):
             kept = namespaces.within(self.kept, folder)
@@ -217,7 +220,7 @@ class Job:
         for process in networks:
             with contextlib.suppress(OSError):
                 for line in pathlib.Path(f"/proc/{process}/net/unix").read_text().splitlines()[1:]:
-                    if len(line.split()) > 7:  # the socket has a name
+                    if len(line.split()) > 7:  # true if the socket has a name
                         left.append(f"the socket {line.split()[7]}")
         for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
             left.append(f"the System V segment {line.split()[1]}")

@@ -33,11 +33,11 @@ def separate(folder, kept):
     mount_over("/dev/shm", ["-t", "tmpfs", "tmpfs"], kept)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts programs with `&` so that they ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a program that a shell starts with `&` ignores SIGINT
 
 
 def let_it_end(fault, job):
-    """Lets a job that goes on train for a while, and end."""
+    """For a job that continues after the fault: lets it train for a while, then tells it to end."""
     time.sleep(fault.trains_on)
     for note in fault.notes:
         job.wait_until(lambda note=note: re.search(note, all_notes(job)), 20, f"a rank notes {note!r}")

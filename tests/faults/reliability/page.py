@@ -11,12 +11,13 @@ from catalogue import GOES_ON, SECTIONS
 
 BEGIN = "<!-- tables: made by tests/faults/reliability/reliability.py -->"
 END = "<!-- end of the tables -->"
-LONGEST_LINE = 200  # characters of a message in the table
+LONGEST_LINE = 200  # the maximum number of characters of a message in the table
 
 
 def shorten(line):
-    """Shortens a line of the output: without the prefixes of ruedarun and of the log, with N for numbers that differ in
-    each run, and with at most LONGEST_LINE characters."""
+    """Returns a line of the output for the table: without the prefixes of ruedarun and of the log, with N for numbers
+    that differ in each run, and with at most LONGEST_LINE characters.
+    """
     line = re.sub(r"^\[\d+\] ", "", line.strip())
     line = re.sub(r"^\[[^\]]*rueda\] (\[rank \d+\]: )?", "", line)
     line = re.sub(r"\bpid \d+", "pid N", line)
@@ -34,12 +35,12 @@ def cell(text):
 
 
 def seconds(values):
-    """Returns the median and the maximum."""
+    """Returns the median and the maximum of the values as a text."""
     return f"{statistics.median(values):.2f}, {max(values):.2f}" if values else "—"
 
 
 def leftovers(runs):
-    """Returns the kinds of things that were left behind, without the parts of the names that differ in each run."""
+    """Returns the names of things that were left behind, without the parts of the names that differ in each run."""
     kinds = {re.sub(r"\d+|[0-9a-f]{8}", "N", thing) for run in runs for thing in run["left"]}
     if not kinds:
         return "nothing"
@@ -61,8 +62,9 @@ def row(fault, runs):
 
 
 def tables(faults, results, skipped):
-    """Returns the text between the two markers. `results` has the runs of each fault, by its key, and `skipped` the
-    reasons why faults could not be injected."""
+    """Returns the text between the two markers of the page. `results` has the runs of each fault, and `skipped` the
+    reasons why some faults could not be injected. Both use the fault's key.
+    """
     count = sum(map(len, results.values()))
     date = datetime.date.today()
     when = f"{date.day} {date:%B %Y}"
@@ -93,7 +95,7 @@ def write(page, faults, results, skipped):
 
 
 def complaints(page, faults):
-    """Returns what is wrong with the page: it must have one row for each fault, in the section of the fault."""
+    """Checks that the page has one row for each fault, in the section of the fault. Returns what is wrong, as texts."""
     text = page.read_text()
     if BEGIN not in text or END not in text:
         return [f"{page} has no tables"]

@@ -25,8 +25,9 @@ struct OperationHeader {
     std::int32_t reduction = 0;
     std::int32_t root = 0;
     std::uint64_t count = 0;
-    /// 0 if no address is in registered memory. Otherwise all addresses are in registered memory. If the function needs
-    /// the same offsets on all ranks, the number contains the offsets.
+    /// Says whether the input and the output of the operation are in registered memory: 0 if they are not. If they are,
+    /// this is another number. For functions that need the same offsets into registered memory on all ranks, it is
+    /// computed from the offsets. For other functions it is 1.
     std::uint64_t registered = 0;
 
     bool operator==(const OperationHeader&) const = default;
