@@ -3,9 +3,11 @@
 #include "collectives/plugin_file.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "rueda/version.h"
 
@@ -30,26 +32,36 @@ std::vector<std::string> plugin_places(const char* file) {
     return {(folder / file).string(), (folder / "rueda" / file).string()};
 }
 
-Result<void*> open_plugin_file(const std::string& file, const char* entry, PluginScope scope, const char* kind) {
-    const int visibility = scope == PluginScope::global ? RTLD_GLOBAL : RTLD_LOCAL;
+std::string find_plugin_file(const char* file) {
+    for (std::string& place : plugin_places(file)) {
+        if (::access(place.c_str(), F_OK) == 0) {
+            return std::move(place);
+        }
+    }
+    return {};
+}
+
+Result<void*> open_plugin_file(const std::string& file, const PluginKind& kind) {
+    const int visibility = kind.scope == PluginScope::global ? RTLD_GLOBAL : RTLD_LOCAL;
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | visibility);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
-        return failure(ErrorCode::unsupported, "the {} '{}' cannot be loaded: {}", kind, file,
-                       text == nullptr ? "no reason given" : text);
+        return failure(ErrorCode::unsupported, "the {} '{}' cannot be loaded: {}{}", kind.name, file,
+                       text == nullptr ? "no reason given" : text, kind.needs);
     }
-    void* const address = ::dlsym(library, entry);
+    void* const address = ::dlsym(library, kind.entry);
     if (address == nullptr) {
-        return failure(ErrorCode::unsupported, "'{}' is no {} of Rueda: it has no function {}", file, kind, entry);
+        return failure(ErrorCode::unsupported, "'{}' is no {} of Rueda: it has no function {}{}", file, kind.name,
+                       kind.entry, kind.needs);
     }
     return address;
 }
 
-Status other_plugin_version(const std::string& file, const char* kind, unsigned interface_version) {
+Status other_plugin_version(const std::string& file, const PluginKind& kind) {
     return failure(ErrorCode::unsupported,
                    "the {} '{}' is of another version of Rueda, expected {} (interface {}), installed from the "
                    "library's own build",
-                   kind, file, RUEDA_VERSION, interface_version);
+                   kind.name, file, RUEDA_VERSION, kind.interface_version);
 }
 
 }  // namespace rueda::collectives

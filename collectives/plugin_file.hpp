@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,37 @@ namespace rueda::collectives {
 /// Which other libraries can use the symbols of a plugin and of the libraries that the plugin needs.
 enum class PluginScope { own, global };
 
-/// Loads a plugin and returns the address of its function `entry`. The plugin is never unloaded. `kind` names the kind
-/// of the plugin in errors, for example "MPI plugin". Threads: any thread may call this function.
-[[nodiscard]] Result<void*> open_plugin_file(const std::string& file, const char* entry, PluginScope scope,
-                                             const char* kind);
+/// A kind of plugin. Every plugin exports one function, which returns the table of the plugin's functions, or null if
+/// the plugin has another interface.
+struct PluginKind {
+    const char* name;   ///< the name in errors, for example "MPI plugin"
+    const char* entry;  ///< the name of the exported function
+    std::uint32_t interface_version;
+    const char* needs = "";  ///< the end of the error if the file cannot be loaded: what the plugin needs
+    PluginScope scope = PluginScope::own;
+};
 
-/// The error for a plugin whose interface has another version than `interface_version`.
-[[nodiscard]] Status other_plugin_version(const std::string& file, const char* kind, unsigned interface_version);
+/// Returns the first of the places of the plugin `file` at which there is a file, or an empty text.
+[[nodiscard]] std::string find_plugin_file(const char* file);
+
+/// Loads a plugin and returns the address of its function. The plugin is never unloaded. Threads: any thread may call
+/// this function.
+[[nodiscard]] Result<void*> open_plugin_file(const std::string& file, const PluginKind& kind);
+
+/// The error for a plugin whose interface has another version than the kind.
+[[nodiscard]] Status other_plugin_version(const std::string& file, const PluginKind& kind);
+
+/// Loads a plugin and returns the table of its functions. Threads: any thread may call this function.
+template <class Plugin>
+[[nodiscard]] Result<const Plugin*> load_plugin_file(const std::string& file, const PluginKind& kind) {
+    using Entry = const Plugin* (*)(std::uint32_t interface_version);
+    const auto address = open_plugin_file(file, kind);
+    RUEDA_RETURN_IF_FAILED(address.status());
+    const Plugin* const plugin = reinterpret_cast<Entry>(address.value())(kind.interface_version);
+    if (plugin == nullptr || plugin->interface_version != kind.interface_version) {
+        return other_plugin_version(file, kind);
+    }
+    return plugin;
+}
 
 }  // namespace rueda::collectives

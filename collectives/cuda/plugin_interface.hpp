@@ -278,7 +278,4 @@ struct CudaPlugin {
     Result<std::unique_ptr<DeviceRuntime>> (*open)(const DeviceRuntimeOptions& options);
 };
 
-/// The plugin's entry function, extern "C". Returns null if the plugin's interface version is not `interface_version`.
-using CudaPluginEntry = const CudaPlugin* (*)(std::uint32_t interface_version);
-
 }  // namespace rueda::collectives

@@ -17,6 +17,11 @@ namespace {
 
 constexpr const char* kPluginFile = "librueda_mpi.so";
 constexpr const char* kMpichPluginFile = "librueda_mpich.so";
+constexpr PluginKind kMpiPluginKind{.name = "MPI plugin",
+                                    .entry = kMpiPluginEntry,
+                                    .interface_version = kMpiPluginInterface,
+                                    // The global scope also applies to the MPI library that the plugin needs.
+                                    .scope = PluginScope::global};
 
 std::string how_to_get_it(std::optional<MpiAbi> abi) {
     const char* const mpi = !abi                    ? "an MPI is installed (Debian: libopenmpi-dev)"
@@ -75,14 +80,7 @@ Result<const MpiPlugin*> load(const std::string& file, std::optional<MpiAbi> abi
     if (abi) {
         make_global(*abi);
     }
-    // The global scope also applies to the MPI library that the plugin needs.
-    const auto address = open_plugin_file(file, kMpiPluginEntry, PluginScope::global, "MPI plugin");
-    RUEDA_RETURN_IF_FAILED(address.status());
-    const MpiPlugin* const plugin = reinterpret_cast<MpiPluginEntry>(address.value())(kMpiPluginInterface);
-    if (plugin == nullptr || plugin->interface_version != kMpiPluginInterface) {
-        return other_plugin_version(file, "MPI plugin", kMpiPluginInterface);
-    }
-    return plugin;
+    return load_plugin_file<MpiPlugin>(file, kMpiPluginKind);
 }
 
 }  // namespace

@@ -86,7 +86,4 @@ struct MpiPlugin {
     Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
 };
 
-/// The plugin's entry function, extern "C". Returns null if the plugin's interface version is not `interface_version`.
-using MpiPluginEntry = const MpiPlugin* (*)(std::uint32_t interface_version);
-
 }  // namespace rueda::collectives

@@ -23,7 +23,4 @@ struct UcxPlugin {
     Result<std::unique_ptr<BulkTransport>> (*create)(int rank, int size);
 };
 
-/// The plugin's entry function, extern "C". Returns null if the plugin's interface version is not `interface_version`.
-using UcxPluginEntry = const UcxPlugin* (*)(std::uint32_t interface_version);
-
 }  // namespace rueda::collectives

@@ -44,8 +44,4 @@ struct MetricsPlugin {
     Result<std::unique_ptr<MetricsEndpoint>> (*open)(const MetricsAddress& address, CollectMetrics collect);
 };
 
-/// The plugin's entry function, with C linkage. Returns null if the plugin does not support the requested version of
-/// the interface.
-using MetricsPluginEntry = const MetricsPlugin* (*)(std::uint32_t interface_version);
-
 }  // namespace rueda::core
