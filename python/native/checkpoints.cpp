@@ -8,6 +8,7 @@
 
 #include "python/native/borrowed_tensor.hpp"
 #include "python/native/errors.hpp"
+#include "python/native/texts.hpp"
 #include "rueda/checkpoints.h"
 
 namespace rueda::python {
@@ -45,16 +46,6 @@ private:
     std::deque<BorrowedTensor> borrowed_;  // a deque, because a BorrowedTensor must not move
     std::vector<rueda_named_tensor> named_;
 };
-
-/// Turns a text of the C interface into a Python text, or null into None. Frees the text of the C interface.
-PyObject* take_text(char* text) {
-    if (text == nullptr) {
-        Py_RETURN_NONE;
-    }
-    const std::string copy = text;
-    rueda_checkpoint_free_text(text);
-    return PyUnicode_DecodeUTF8(copy.data(), static_cast<Py_ssize_t>(copy.size()), "replace");
-}
 
 /// Returns the bytes of a path. Returns null, with a Python error set, if the path contains a zero byte.
 const char* path_of(PyObject* path) {
@@ -105,15 +96,18 @@ PyObject* checkpoint_save(PyObject* /*module*/, PyObject* args) {
     snapshot.state = state_tensors.data();
     snapshot.state_count = state_tensors.size();
     char* pruning_failure = nullptr;
-    return succeeds([&] { return rueda_checkpoint_save(&snapshot, &pruning_failure); }) ? take_text(pruning_failure)
-                                                                                        : nullptr;
+    return succeeds([&] { return rueda_checkpoint_save(&snapshot, &pruning_failure); })
+               ? take_text(pruning_failure, rueda_checkpoint_free_text)
+               : nullptr;
 }
 
 /// Argument: (folder as bytes). Returns JSON.
 PyObject* checkpoint_list(PyObject* /*module*/, PyObject* folder) {
     const char* const path = path_of(folder);
     char* text = nullptr;
-    return path != nullptr && succeeds([&] { return rueda_checkpoint_list(path, &text); }) ? take_text(text) : nullptr;
+    return path != nullptr && succeeds([&] { return rueda_checkpoint_list(path, &text); })
+               ? take_text(text, rueda_checkpoint_free_text)
+               : nullptr;
 }
 
 rueda_checkpoint* opened_in(PyObject* capsule) {
@@ -140,7 +134,7 @@ PyObject* checkpoint_describe(PyObject* /*module*/, PyObject* capsule) {
     const rueda_checkpoint* const checkpoint = opened_in(capsule);
     char* text = nullptr;
     return checkpoint != nullptr && succeeds([&] { return rueda_checkpoint_describe(checkpoint, &text); })
-               ? take_text(text)
+               ? take_text(text, rueda_checkpoint_free_text)
                : nullptr;
 }
 

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <string>
 
 #include "python/native/errors.hpp"
+#include "python/native/texts.hpp"
 #include "rueda/data.h"
 
 namespace rueda::python {
@@ -131,9 +131,7 @@ PyObject* data_describe(PyObject* /*module*/, PyObject* capsule) {
     if (pipeline == nullptr || !succeeds([&] { return rueda_data_describe(pipeline, &text); })) {
         return nullptr;
     }
-    const std::string copy = text;
-    rueda_data_free_text(text);
-    return PyUnicode_DecodeUTF8(copy.data(), static_cast<Py_ssize_t>(copy.size()), "replace");
+    return take_text(text, rueda_data_free_text);
 }
 
 PyMethodDef data_methods[] = {{"data_open", data_open, METH_O, nullptr},

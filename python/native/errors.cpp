@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "python/native/errors.hpp"
 
+#include "python/native/texts.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::python {
@@ -37,9 +38,7 @@ void raise(int status, const std::string& text) {
     // know the status code.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {
-        // The texts of the C interface may contain bytes that are not valid UTF-8.
-        const Ref message =
-            Ref::taken(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+        const Ref message = Ref::taken(python_text(text));
         if (message) {
             PyErr_SetObject(type, message.borrow());
         }
