@@ -6,9 +6,13 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import job_environment  # noqa: E402
 
 DEEPFM = os.environ["DEEPFM"]
 DEEPFM_DATA = os.environ["DEEPFM_DATA"]
@@ -16,13 +20,7 @@ RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 120  # seconds; a run takes less than a second on a free core
 VOCABULARY = 10
 FEATURES = 13 + 26 * VOCABULARY
-
-# If a launcher started the test, the jobs of the test must not inherit the launcher's variables.
-ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
-}
+ENVIRONMENT = job_environment.job_environment()
 
 
 def run(command, timeout=TIMEOUT) -> subprocess.CompletedProcess:

@@ -22,15 +22,12 @@ REAL_DATA = os.environ.get("DIGITS_DATA", "")
 HAS_REAL_DATA = os.path.isfile(REAL_DATA)
 TIMEOUT = 120  # seconds; a run takes about two seconds on two free cores
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "training"))
+for folder in ("training", "support"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
+import job_environment  # noqa: E402
 import safetensors_reader  # noqa: E402, F401 (for the tests)
 
-# Variables of a launcher that started the test must not reach the jobs of the test.
-ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
-}
+ENVIRONMENT = job_environment.job_environment()
 
 
 def alone(_processes, program):

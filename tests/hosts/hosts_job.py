@@ -13,21 +13,17 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support" / "hosts"))
+SUPPORT = pathlib.Path(__file__).parent.parent / "support"
+sys.path[:0] = [str(SUPPORT), str(SUPPORT / "hosts")]
 import hosts as test_hosts  # noqa: E402
+import job_environment  # noqa: E402
 
 MPIRUN = os.environ["MPIRUN"]
 HOSTS_RANK = os.environ["HOSTS_RANK"]
 HAS_UCX = "RUEDA_UCX_PLUGIN" in os.environ
 TIMEOUT = 120
 
-# Variables of a launcher that started the test must not reach the jobs of the test.
-ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if name in ("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN")
-    or not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
-}
+ENVIRONMENT = job_environment.job_environment(keep=("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN"))
 
 
 # With these flags, mpirun behaves like ruedarun: it does not end the other ranks when one rank ends. But with these

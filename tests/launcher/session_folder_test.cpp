@@ -7,12 +7,11 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
-#include <string>
 #include <string_view>
+
+#include "tests/support/folder.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -22,20 +21,9 @@ namespace fs = std::filesystem;
 /// A folder for temporary files, in which Open MPI has made folders.
 class SharedFolder {
 public:
-    SharedFolder() {
-        std::string pattern = fs::temp_directory_path() / "rueda-session-test-XXXXXX";
-        if (::mkdtemp(pattern.data()) == nullptr) {
-            throw std::runtime_error("mkdtemp failed");
-        }
-        path_ = pattern;
-    }
-    SharedFolder(const SharedFolder&) = delete;
-    SharedFolder& operator=(const SharedFolder&) = delete;
-    ~SharedFolder() { fs::remove_all(path_); }
-
-    [[nodiscard]] const fs::path& path() const { return path_; }
+    [[nodiscard]] const fs::path& path() const { return folder_.path(); }
     [[nodiscard]] fs::path of_host(std::string_view host) const {
-        return path_ / fmt::format("ompi.{}.{}", host, ::geteuid());
+        return path() / fmt::format("ompi.{}.{}", host, ::geteuid());
     }
     /// Makes the session of an mpirun on a host, with a file in it. Returns the session's folder.
     [[nodiscard]] fs::path make(std::string_view host, int mpirun) const {
@@ -46,7 +34,7 @@ public:
     }
 
 private:
-    fs::path path_;
+    tests::Folder folder_;
 };
 
 TEST_CASE("the session of a killed mpirun is removed, but not that of another host with the same process id",

@@ -9,19 +9,18 @@ import pathlib
 import random
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import job_environment  # noqa: E402
 
 JOB = os.environ["RESUME_JOB"]
 RUEDARUN = os.environ["RUEDARUN"]
 STEPS = 40
 SEED = int(os.environ.get("RESUME_SEED") or random.randrange(1 << 30))
-# Variables of a launcher that started the test must not reach the jobs of the test.
-ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
-}
+ENVIRONMENT = job_environment.job_environment()
 
 
 class Resume(unittest.TestCase):
