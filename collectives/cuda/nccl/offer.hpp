@@ -15,7 +15,7 @@
 /// whether NCCL moves their tensors, or whether the tensors move through the host's memory. Pure functions.
 namespace rueda::collectives::cuda {
 
-/// What one member says in its offer, as texts and numbers.
+/// The content of the offer of one member, as texts and numbers.
 struct Participant {
     std::uint32_t member = 0;
     std::uint32_t members = 1;
