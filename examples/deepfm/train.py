@@ -18,12 +18,9 @@ import numpy as np
 import rueda.data
 import rueda.torch as hvd
 import torch
+from model import CATEGORIES, FIELDS, NUMBERS, DeepFM
 from rueda import training
-from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
-
-NUMBERS, CATEGORIES = 13, 26
-FIELDS = NUMBERS + CATEGORIES
 
 
 class Samples(NamedTuple):
@@ -72,30 +69,6 @@ def samples_of(batch: dict, features: int, where: str) -> Samples:
     for row in np.flatnonzero(~np.isfinite(values).all(1))[:1]:
         refuse(row, "a value is not a finite number; correct the file")
     return Samples(*(torch.from_numpy(column) for column in (labels, ids, values)))
-
-
-class DeepFM(nn.Module):
-    """DeepFM (Guo et al. 2017). A row of the table has an id's weight in the linear part, and then the id's embedding."""
-
-    def __init__(self, features: int, embedding: int, hidden: list[int]) -> None:
-        super().__init__()
-        self.table = nn.Embedding(features, 1 + embedding, sparse=True)
-        nn.init.uniform_(self.table.weight, -0.03, 0.03)
-        with torch.no_grad():
-            self.table.weight[:, 0] = 0
-        layers: list[nn.Module] = []
-        inputs = FIELDS * embedding
-        for outputs in hidden:
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-            inputs = outputs
-        self.deep = nn.Sequential(*layers, nn.Linear(inputs, 1))
-
-    def forward(self, ids: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        rows = self.table(ids) * values[:, :, None]
-        linear, embeddings = rows[:, :, 0].sum(1), rows[:, :, 1:]
-        # The sum of the products of all pairs (Rendle 2010, lemma 3.1).
-        pairs = 0.5 * (embeddings.sum(1).square() - embeddings.square().sum(1)).sum(1)
-        return linear + pairs + self.deep(embeddings.flatten(1)).squeeze(1)
 
 
 def evaluate(model: DeepFM, patterns: list[str], features: int) -> float:
