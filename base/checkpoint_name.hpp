@@ -21,7 +21,7 @@ struct CheckpointName {
 inline constexpr std::string_view kCheckpointStateFile = "state.safetensors";
 
 [[nodiscard]] std::string format_checkpoint_name(const CheckpointName& name);
-/// Returns nothing for any other text.
+/// Parses a name that format_checkpoint_name() made. Returns nothing if the text has another form.
 [[nodiscard]] std::optional<CheckpointName> parse_checkpoint_name(std::string_view text);
 
 }  // namespace rueda::base

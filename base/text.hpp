@@ -39,7 +39,7 @@ struct RankRange {
     [[nodiscard]] bool operator==(const RankRange&) const = default;
 };
 /// Parses a list that format_ranks() wrote: "ranks 0-3, 8" gives {0, 3}, {8, 8}. The list may come from another process
-/// or may have been cut. From the first damaged part on, everything is ignored.
+/// or may have been cut. If a part of the list is damaged, this part and everything after it are ignored.
 [[nodiscard]] std::vector<RankRange> parse_ranks(std::string_view text);
 
 /// Copies as much of the text as fits into `room`. A shortened text ends with "…", and is never cut inside a UTF-8

@@ -76,8 +76,8 @@ function(rueda_kernel_image)
     set(compile COMMAND "${RUEDA_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" ${RUEDA_NVCC_FLAGS} -arch=compute_75 -ptx
                         "${IMAGE_SOURCE}" -o "${ptx}")
     if(RUEDA_PTXAS)
-      # The script below lowers the PTX version in the text. So an assembler must confirm that the text uses nothing
-      # newer.
+      # The script below lowers the PTX version that the text declares. The assembler checks that the text uses nothing
+      # that needs a newer version.
       set(check COMMAND "${RUEDA_PTXAS}" --gpu-name sm_75 "${ptx}" -o "${ptx}.cubin")
     endif()
   elseif(RUEDA_KERNEL_COMPILER STREQUAL "clang++")

@@ -13,7 +13,7 @@ function(rueda_look_at_mpi)
 endfunction()
 
 # Creates the target RuedaMpich from the compiler wrapper's flags, and finds the launcher in the wrapper's folder
-# (RUEDA_MPICH_LAUNCHER). Without such an MPI, creates no target.
+# (RUEDA_MPICH_LAUNCHER). If there is no MPI with MPICH's ABI, creates no target.
 function(rueda_find_mpich)
   set(wrapper "${RUEDA_MPICH_COMPILER}")
   if(NOT wrapper)

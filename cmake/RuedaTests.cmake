@@ -11,8 +11,8 @@ set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as ha
 # Builds all programs for the tests of `scripts/test`.
 add_custom_target(default_tests)
 
-# Makes default_tests depend on the targets in a test's command or environment, given by name or as
-# $<TARGET_FILE:target>.
+# A test's command or environment may contain targets, either by name or as $<TARGET_FILE:target>. This function makes
+# default_tests depend on them.
 function(rueda_default_test_needs)
   foreach(word IN LISTS ARGN)
     string(REGEX REPLACE ".*\\$<TARGET_FILE:([A-Za-z0-9_]+)>.*" "\\1" word "${word}")

@@ -21,8 +21,8 @@ namespace rueda::collectives {
 /// Threads: as Transport says.
 class BulkTransport : public Transport {
 public:
-    /// Says how long a function waits for other ranks. The function calls `meanwhile` again and again while it waits.
-    /// If `meanwhile` fails, the function stops waiting and returns this failure.
+    /// How a function waits for other ranks: for at most `limit`. While the function waits, it calls `meanwhile` again
+    /// and again. If `meanwhile` fails, the function stops waiting and returns this failure.
     struct Wait {
         std::chrono::milliseconds limit;
         std::function<Status()> meanwhile = {};

@@ -14,8 +14,8 @@
 
 namespace rueda::collectives {
 
-/// Where the tensor of one member lies, for one segment, as that member announced it. The pointers are addresses in
-/// this rank's mapping of the host's shared memory.
+/// Where the tensor of one member lies. A batch has one Location for each segment (tensor) and member. That member
+/// announced the values. The pointers are addresses in this rank's mapping of the host's shared memory.
 struct Location {
     std::byte* input = nullptr;          ///< null if the input is in that member's private memory
     std::byte* output = nullptr;         ///< null if the output is in that member's private memory
@@ -25,8 +25,7 @@ struct Location {
     /// For a tensor in device memory: the value of core's DeviceUse::place, which says whether and where the tensor
     /// lies in memory that NCCL allocated. It is only compared with the values of other members.
     std::uint64_t device_place = 0;
-    bool counted = true;  ///< for an absent member (it called join()): whether the divisor of an average
-                          ///< still counts this member
+    bool counted = true;  ///< for an absent member: whether an average still counts this member in its divisor
 };
 
 /// One tensor's part of a batch: this rank's own memory, and the operation to perform.
@@ -64,8 +63,8 @@ struct Segment {
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
-    /// for the first segment, the places of the tensors on all members of this host; then the same for each later
-    /// segment
+    /// The locations of the first segment's tensors on all members of this host, then those of the second segment, and
+    /// so on.
     std::span<const Location> locations;
     /// For alltoall, gather and scatter: the number of rows that each member sends to each member. The list is ordered
     /// by the sending member. A sender's numbers add up to the first dimension of its input. In a set on several hosts,
@@ -93,7 +92,8 @@ enum class StepResult : std::uint8_t {
                ///< again soon
 };
 
-/// The chunks in which a batch goes through the cells of a host's arena. They are the same on all members of the host.
+/// The chunks in which a batch goes through the cells (buffers) of a host's arena. They are the same on all members of
+/// the host.
 struct BatchChunks {
     /// The number of the first chunk; chunks are numbered over all batches, as the counters in Progress are.
     std::uint64_t first = 0;
@@ -118,14 +118,15 @@ class Task {
 public:
     virtual ~Task() = default;
     virtual StepResult step() = 0;
-    /// Returns the chunks of the task, for reports about a task that makes no progress. Returns nothing if a member
-    /// does not stage and combine a share of every chunk. Threads: as for step().
+    /// Returns the chunks of the task, for reports about a task that makes no progress. Only a task in which every
+    /// member stages and combines a share of every chunk returns its chunks. Other tasks return nothing. Threads: as
+    /// for step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
     /// Returns what the last step did. If the step did several things, returns the last of them.
     [[nodiscard]] StepWork last_work() const { return last_work_; }
 
 protected:
-    /// Each step sets this value. A task that does not report its work leaves it unchanged.
+    /// A task that reports its work sets this value in each step. Other tasks leave it unchanged.
     StepWork last_work_ = StepWork::other;
 };
 

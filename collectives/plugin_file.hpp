@@ -35,7 +35,7 @@ struct PluginKind {
 /// this function.
 [[nodiscard]] Result<void*> open_plugin_file(const std::string& file, const PluginKind& kind);
 
-/// The error for a plugin whose interface has another version than the kind.
+/// Returns the error for a plugin whose interface version differs from `kind.interface_version`.
 [[nodiscard]] Status other_plugin_version(const std::string& file, const PluginKind& kind);
 
 /// Loads a plugin and returns the table of its functions. Threads: any thread may call this function.

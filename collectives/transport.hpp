@@ -47,16 +47,17 @@ public:
     };
     /// Process sets must have numbers below this limit, so that every port has its own tag in every MPI.
     static constexpr std::uint32_t kMostSets = 8000;
-    /// Identifies a send or a receive in progress. Bit 63 belongs to a transport that wraps another one: there it tells
-    /// the wrapper's own tickets from those of the inner transport. All other transports leave it 0.
+    /// Identifies a send or a receive in progress. A transport that wraps another one sets bit 63 of its own tickets,
+    /// to distinguish them from those of the inner transport. All other transports leave this bit 0.
     using Ticket = std::uint64_t;
     static constexpr Ticket kTicketOfWrapper = Ticket{1} << 63U;
-    /// The ticket of a message whose transport keeps it at `place` in a list. `generation` counts how often the place
-    /// was used. Its highest bit is dropped, because bit 63 of the ticket belongs to wrappers.
+    /// The ticket of a message that a transport keeps as element `place` of a list. `generation` counts how often this
+    /// element was used. Its highest bit is dropped, because bit 63 of the ticket belongs to wrappers.
     [[nodiscard]] static constexpr Ticket make_ticket(std::uint32_t place, std::uint32_t generation) {
         return (Ticket{generation & kMostGenerations} << 32U) | place;
     }
-    /// The generation of a place that is used again. After 2^31 uses the generations, and so the tickets, are repeated.
+    /// The next generation of such an element, when the element is used again. After 2^31 uses the generations, and so
+    /// the tickets, are repeated.
     [[nodiscard]] static constexpr std::uint32_t next_generation(std::uint32_t generation) {
         return (generation + 1) & kMostGenerations;
     }

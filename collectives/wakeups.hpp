@@ -20,12 +20,12 @@ public:
     /// Takes in all messages that have arrived, so that test() finds them. Returns true if there was such a message, or
     /// if has_arrived() is true.
     [[nodiscard]] virtual bool take_in() = 0;
-    /// Whether a message between leaders was received that test() has not returned yet. The rank must then drive
-    /// progress once more before all its threads sleep. The message was already read from its socket, so the socket
-    /// would not wake them.
+    /// Whether there is a message between leaders that was received but that test() has not returned yet. The rank must
+    /// then drive progress once more before all its threads sleep. The message was already read from its socket, so the
+    /// socket would not wake the threads.
     [[nodiscard]] virtual bool has_arrived() const noexcept = 0;
     virtual void arm() noexcept = 0;
-    /// Like arm(), but after a short time, and only if disarm() is not called before.
+    /// Like arm(), but acts after a short time, and only if disarm() is not called before that.
     virtual void arm_soon() noexcept = 0;
     virtual void disarm() noexcept = 0;
 };

@@ -14,8 +14,8 @@ namespace rueda::data {
 /// Computes the same checksum without special instructions, with a table of 8 × 256 numbers.
 [[nodiscard]] std::uint32_t portable_crc32c(const void* bytes, std::size_t size) noexcept;
 
-/// Returns the form in which a TFRecord file stores a CRC. The format masks it, because a CRC over bytes that contain
-/// their own CRC detects errors badly.
+/// Returns the masked form of a CRC, which TFRecord files store. The format masks each CRC, because a CRC over bytes
+/// that contain their own CRC detects errors badly.
 [[nodiscard]] constexpr std::uint32_t masked(std::uint32_t crc) noexcept {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }

@@ -33,8 +33,8 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 const char* read_digits(const char* place, const char* end, DecimalParts& parts) noexcept {
     while (place != end && is_digit(*place)) {
         parts.digits = parts.digits * 10 + static_cast<std::uint64_t>(*place - '0');
-        // Leading zeros are not counted. After the first digit that is counted, every digit is, even if the sum
-        // overflowed to zero.
+        // Leading zeros are not counted. After the first digit that is counted, every digit is counted, even if the sum
+        // has overflowed to zero.
         parts.count += (parts.count != 0 || parts.digits != 0) ? 1 : 0;
         ++place;
     }
@@ -75,8 +75,9 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // The limit keeps the exponent small enough for an int. No exponent that read_exponent() adds brings a sum that
-        // is_exact() accepts, so the slow way reads a number with so long a fraction.
+        // The limit keeps the exponent small enough for an int. It does not change the result: even the largest
+        // exponent that read_exponent() adds leaves a sum that is_exact() refuses, so a number with so long a fraction
+        // is read by read_slowly().
         constexpr std::ptrdiff_t kLongestFraction = 1'000'000;
         parts.exponent = -static_cast<int>(std::min(place - fraction, kLongestFraction));
     }
@@ -119,9 +120,9 @@ double exact_product(const DecimalParts& parts) noexcept {
 }
 
 /// Whether rounding `wide` to float32 gives the float32 that is nearest to the decimal number. `wide` is the float64
-/// nearest to the decimal number, so both lie on the same side of the middle between two float32 numbers, unless
-/// `wide` is itself such a middle. The check is for normal float32 numbers, in which the middle has the bits 1000…
-/// below the 23 bits of a float32.
+/// that is nearest to the decimal number. So both lie on the same side of the middle between two float32 numbers,
+/// unless `wide` is itself such a middle. The function therefore checks that `wide` is no middle. It accepts only
+/// normal float32 numbers and zero: for normal numbers, a middle has the bits 1000… below the 23 bits of a float32.
 bool rounds_like_decimal(double wide) noexcept {
     constexpr std::uint64_t kBelow = (std::uint64_t{1} << 29) - 1;
     constexpr std::uint64_t kMiddle = std::uint64_t{1} << 28;

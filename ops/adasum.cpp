@@ -91,8 +91,8 @@ private:
     std::span<double> weights_;
 };
 
-/// The size in bytes of a block of all sources. A block is read several times, so it must stay in the first-level
-/// cache.
+/// All sources are processed in blocks that together have this size in bytes. A block is read several times, so it must
+/// stay in the first-level cache.
 constexpr std::size_t kBytesAtATime = 16 * 1024;
 
 std::size_t elements_at_a_time(DType dtype, std::size_t sources) {

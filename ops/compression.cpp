@@ -59,8 +59,8 @@ struct AsDouble {
     }
 };
 
-/// Calls f(d, i) for whole vectors that begin at element i, and at the end for single elements. It never goes outside
-/// [0, count).
+/// Processes the elements from 0 to `count` in whole vectors, and the last elements one by one. For each vector or
+/// element, calls f with its Highway tag and the index of its first element.
 template <class Lane, class F>
 HWY_INLINE void for_each_vector(std::size_t count, F&& f) {
     const hn::ScalableTag<Lane> whole;

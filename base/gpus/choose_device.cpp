@@ -82,13 +82,14 @@ Result<int> first_gpu_of_rank(const DeviceRequest& request, const VisibleGpus& v
     return too_few_gpus(request, visible, groups);
 }
 
-/// Reads the number in a text of Slurm such as "2" or "a100:2". Returns 0 if there is none.
+/// Reads the number in a text of Slurm such as "2" or "a100:2". Returns 0 if the text contains no number.
 int slurm_number(std::string_view text) {
     const std::size_t colon = text.rfind(':');
     return std::max(0, parse_integer<int>(text.substr(colon == std::string_view::npos ? 0 : colon + 1)).value_or(0));
 }
 
-/// Reads the number of GPUs in a text such as "cpu=2,gres/gpu=1" or "gres/gpu:a100:1". Returns 0 if there is none.
+/// Reads the number of GPUs in a text such as "cpu=2,gres/gpu=1" or "gres/gpu:a100:1". Returns 0 if the text names no
+/// GPUs.
 int gpus_in_slurm_resources(std::string_view text) {
     constexpr std::string_view kGpus = "gres/gpu";
     const std::size_t at = text.find(kGpus);

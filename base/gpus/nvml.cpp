@@ -180,7 +180,7 @@ std::vector<std::int32_t> Nvml::pids(const Device& device) const {
     std::vector<NvmlProcess> processes;
     // The first call returns the number of processes, the second call the processes. More processes may start between
     // the two calls, so the buffer gets some more space. If the buffer is still too small, the missing processes are
-    // found in the next interval.
+    // found when the caller asks again.
     if (result == kNvmlInsufficientSize && count <= kMostProcesses) {
         constexpr unsigned kMore = 16;
         count += kMore;

@@ -37,7 +37,7 @@ public:
     AddressRace& operator=(AddressRace&&) noexcept;
 
     void add_to(PollSet& set);
-    /// Gives up the addresses whose time is over. Call this after each wait.
+    /// Gives up the addresses whose time limit has passed. Call this after each wait.
     void check_deadlines(PollSet::TimePoint now);
     /// Whether the search is still going on: no process has proved that it knows the secret, but at least one address
     /// may still succeed.

@@ -10,9 +10,8 @@
 
 namespace rueda::base {
 
-/// If operations have a name, this identifies their process set, their kind and their name. If an operation has no
-/// name, this identifies one call. The hash of the name stands for the name, so operations with different names and the
-/// same hash may be matched wrongly.
+/// For operations with a name: their process set, their kind, and the hash of their name. For an operation without a
+/// name, this key identifies one call. Operations whose names differ but have the same hash may be matched wrongly.
 struct NameKey {
     std::int32_t set_id = 0;
     std::uint8_t kind = 0;
@@ -33,11 +32,11 @@ struct NameKey {
 /// at some time or may differ between the ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
-        /// the position of the operation's batch in the log. It is the same on all ranks, but is known only after the
-        /// log has called the batch.
+        /// the position of the operation's batch in the log (the process set's list of batches). It is the same on all
+        /// ranks, but is known only after the log has called the batch.
         batch,
-        /// the generation of the name's slot. A rank that uses the name for the first time does not know the generation
-        /// yet.
+        /// the generation: the operation's number among the operations of its slot. (A slot is a number that stands for
+        /// the name.) A rank that uses the name for the first time does not know the slot yet.
         generation,
         /// the operation's number among the operations of its rank. It differs between ranks that start their
         /// operations in different orders.
@@ -60,9 +59,9 @@ struct OperationKey {
 [[nodiscard]] inline OperationKey key_by_ordinal(const RecordedOperation& record) {
     return {name_key_of(record), OperationKey::By::ordinal, record.ordinal};
 }
-/// Returns the best key of an operation that has ended. If the operation was in a batch, the key contains the position
-/// of the batch, because a name occurs at most once in a batch. Otherwise the key contains the generation. If the
-/// operation has no name, its generation is the number of the call.
+/// Returns the key of an operation that has ended. If the operation was in a batch, the key contains the position of
+/// the batch. This is enough, because a name occurs at most once in a batch. Otherwise the key contains the generation.
+/// If the operation has no name, its generation is the number of the call.
 [[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
     return record.batch ? key_by_batch(record) : key_by_generation(record);
 }

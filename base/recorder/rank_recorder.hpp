@@ -33,8 +33,8 @@ struct RecordKind {
     /// A part of the execution of a batch (see PartKind), from `announced` to `ended`. Parts are recorded only while a
     /// timeline is on.
     static constexpr std::uint8_t kPart = 66;
-    // The low bits of `kSend` and `kReceive`, 11 and 12, are indices into RankCounters::of_kind. No operation of a
-    // process set has one of these indices.
+    // The low bits of `kSend` and `kReceive` (11 and 12) are the indices of these kinds in RankCounters::of_kind. No
+    // operation of a process set has the index 11 or 12.
     static constexpr std::uint8_t kSend = 64 + 11;
     static constexpr std::uint8_t kReceive = 64 + 12;
 
@@ -89,7 +89,7 @@ struct alignas(kCacheLine) OperationRecord {
     std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
     std::atomic<std::uint64_t> announced;  ///< ticks
     /// Ticks at the start of the operation on this rank. At this time, the rank knew that all ranks had announced the
-    /// operation (for a send or a receive: that the other rank had called its side).
+    /// operation. For a send or a receive, the rank knew that the other rank had called the matching receive or send.
     std::atomic<std::uint64_t> started;
     /// ticks at the end of the operation; for an operation on a GPU, ticks at its launch
     std::atomic<std::uint64_t> ended;
@@ -97,8 +97,9 @@ struct alignas(kCacheLine) OperationRecord {
     /// step, this word is the number of the step. For a send or a receive, see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
     /// The lower half is the number of the name in `RankRecorder::names`. The upper half contains the low bits of the
-    /// generation of the name's slot; 0 means that the slot was not known yet. For an operation without a name, the
-    /// upper half contains the number of the call. For a send or a receive, this word is the process set.
+    /// generation (the operation's number among those of the name's slot); 0 means that the slot was not known yet. For
+    /// an operation without a name, the upper half contains the number of the call. For a send or a receive, this word
+    /// is the process set.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
     std::atomic<std::uint64_t> state;  ///< see RecordState
@@ -122,9 +123,9 @@ struct MessageEnd {
 };
 
 /// The execution of a batch is recorded in parts. An enumerator is the kind of work that a rank did in one part. The
-/// record of a part has the enumerator in place of the DType. Its `ordinal` is a MessageEnd whose `peer` is the rank
-/// that was awaited, and whose `tag` is the number of steps. Its `size` is the time that was spent waiting, in ticks,
-/// and its `name` is the process set.
+/// record of a part has the enumerator in place of the DType. The other words of this record are: `ordinal` is a
+/// MessageEnd, whose `peer` is the rank for which this rank waited, and whose `tag` is the number of steps; `size` is
+/// the waiting time in ticks; `name` is the process set.
 enum class PartKind : std::uint8_t {
     work,            ///< the rank did work of a kind that is not in this list
     copy_in,         ///< the rank copied its input to where other ranks read it
@@ -198,7 +199,8 @@ struct RankCounters {
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< the number of operations that ended with an error
     std::atomic<std::uint64_t> steps;                       ///< the number of steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none
-    std::atomic<std::uint64_t> step_ticks;                  ///< how long the step before the last one took; 0: unknown
+    std::atomic<std::uint64_t> step_ticks;                  ///< time between the beginnings of the last two steps; 0:
+                                                            ///< unknown
     std::atomic<std::uint64_t> stall_reports;               ///< the number of stall reports that this rank made
     std::atomic<std::uint64_t> resident_bytes;              ///< bytes of resident memory that the program has allocated
     std::atomic<std::uint64_t> scopes;                      ///< recorded scopes; see RecordKind::kScope
@@ -216,7 +218,7 @@ struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kNames = 2048;
     static constexpr std::uint64_t kSets = 26;  ///< this number of sets fits into the first page
 
-    // The rank writes the clocks below once, before it sets `ready`.
+    // The rank writes `begin_ticks`, `begin_ns` and `realtime_ns` once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record
     /// 1: a thread of the rank is writing a name. If a second thread wants to write a name at this time, it does not
     /// wait but leaves the name out. The name is then written at its next use.

@@ -29,7 +29,7 @@ struct RecordedOperation {
     std::string name;           ///< empty if the operation has no name, or if its name was overwritten
     std::uint32_t name_hash = 0;
     bool has_name_record = false;  ///< whether `set_id` and `name` are known
-    /// The low bits of the generation of the name's slot (the number that stands for the name); 0: the slot was not
+    /// The low bits of the generation (the operation's number among those of the name's slot); 0: the slot was not
     /// known. For an operation without a name: the low bits of the number of the call.
     std::uint32_t generation = 0;
     /// For a send or a receive: the other rank, and the tag. For a part of an execution: the rank that was awaited, and
@@ -42,7 +42,7 @@ struct RecordedOperation {
     std::optional<std::int64_t> ended_ns;
     bool is_launched = false;  ///< whether the work of the operation was given to a GPU
     /// If a GPU got the operation's work and has not finished it: the time when the GPU got the work. Until this time,
-    /// the operation occupied the rank.
+    /// the rank itself worked on the operation.
     std::optional<std::int64_t> launched_ns = {};
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
@@ -70,7 +70,7 @@ struct RecordedCounters {
     std::uint64_t messages = 0;
     std::uint64_t parts = 0;
     std::optional<std::int64_t> step_began_ns;
-    std::optional<std::int64_t> step_ns;  ///< how long the step before the last one took
+    std::optional<std::int64_t> step_ns;  ///< time between the beginnings of the last two steps
     [[nodiscard]] bool operator==(const RecordedCounters&) const = default;
 };
 

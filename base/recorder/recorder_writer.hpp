@@ -78,8 +78,8 @@ public:
         bool is_blocking = false;
         std::uint64_t ordinal = 0;
         std::uint64_t name = 0;        ///< the name's number from note_name()
-        std::uint64_t generation = 0;  ///< the generation of the name's slot; for an operation without a name, the
-                                       ///< number of the call
+        std::uint64_t generation = 0;  ///< the operation's number among those of the name's slot; for an operation
+                                       ///< without a name, the number of the call
         std::uint64_t bytes = 0;
     };
     /// Records that an operation was submitted. Returns the number of its record.
@@ -173,11 +173,10 @@ public:
         record->started.store(started, std::memory_order_release);
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
-    /// Records that the program waits for a send or a receive. If the program has started this message just before, as
-    /// blocking calls in Python do, the message counts as blocking. If the program started the message earlier, the
-    /// message does not count as blocking, because the program did something else after the start. Threads: any thread.
-    /// If another thread changes the record's state at the same moment, this mark may be lost. Only reports use the
-    /// mark.
+    /// Records that the program waits for a send or a receive. If the program started this message just before this
+    /// call, as blocking calls in Python do, the message counts as blocking. If the program did something else after
+    /// the start of the message, the message does not count as blocking. Threads: any thread. If another thread changes
+    /// the record's state at the same moment, the bit that this function sets may be lost. Only reports use this bit.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
         // relaxed: no other data depend on the bit

@@ -216,7 +216,7 @@ void check_format(const Json& json) {
 /// with an object for each of thousands of operations would take more time than everything else.
 class OperationLists {
 public:
-    /// A callback for Json::parse(). Returns false for what must not become a part of the tree.
+    /// A callback for Json::parse(). Returns false for elements that must not become a part of the tree.
     bool see(int depth, Json::parse_event_t event, const Json& parsed) {
         if (event == Json::parse_event_t::key && depth == 1) {
             list_ = parsed == "operations" ? &operations_ : parsed == "messages" ? &messages_ : nullptr;

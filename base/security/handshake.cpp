@@ -12,15 +12,15 @@ namespace rueda::base {
 
 namespace {
 
-/// The header is this mark, the version, the sender's side, and zeros.
+/// The header consists of this text, the version, the sender's side, and zeros.
 constexpr std::string_view kMark = "rueda-proof\n";
 constexpr std::uint8_t kHandshakeVersion = 1;
 constexpr std::size_t kVersionAt = kMark.size();
 constexpr std::size_t kSideAt = kVersionAt + 1;
 static_assert(kSideAt < Handshake::kHeaderBytes);
 
-/// Each label begins the text over which a code is computed. The labels have equal lengths, so that no text with one
-/// label is also a text with the other label.
+/// A code is computed over a text that begins with one of these labels. The labels have equal lengths, so no text can
+/// begin with both of them.
 constexpr std::string_view kProofLabel = "rueda proof 1\n";
 constexpr std::string_view kKeyLabel = "rueda key   1\n";
 static_assert(kProofLabel.size() == kKeyLabel.size());

@@ -31,8 +31,9 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-/// Computes HMAC-SHA-256 (RFC 2104, FIPS 198-1). To save time, copy a new object for each text: the two blocks that
-/// depend only on the key are then computed once. Threads: only one thread may use an object.
+/// Computes HMAC-SHA-256 (RFC 2104, FIPS 198-1). To save time if many texts have the same key, make one object and copy
+/// it for each text. Then the two blocks that depend only on the key are computed only once. Threads: only one thread
+/// may use an object.
 class HmacSha256 {
 public:
     explicit HmacSha256(std::string_view key);

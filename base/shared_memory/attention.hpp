@@ -24,9 +24,9 @@ enum class AttentionState : std::uint32_t {
 /// and the background thread. `state` says which of them must be woken.
 ///
 /// Going to sleep uses Dekker's pattern (both sides write, then read). The sleeping thread writes `state`, then checks
-/// its condition. The publishing thread publishes a change, then reads `state`. All four accesses are seq_cst, also the
-/// publication. If the publishing thread still reads the old state, it published its change before the sleeping thread
-/// wrote `state`. In that case the sleeping thread's check sees the change.
+/// its condition. The publishing thread publishes a change, then reads `state`. All four accesses, including the
+/// publication, are seq_cst. If the publishing thread still reads the old state, it published its change before the
+/// sleeping thread wrote `state`. In that case the sleeping thread's check sees the change.
 ///
 /// Each of the two futexes belongs to a *bell*. To ring a bell means to wake the thread that sleeps on its futex, which
 /// is a system call. To avoid needless calls, each bell has a flag `rung`. Before it sleeps, a thread takes a ticket
@@ -79,8 +79,8 @@ public:
         set(AttentionState::awake);
     }
 
-    /// Wakes the thread that sleeps according to `state`, which the caller has just read. This is a system call, unless
-    /// the thread's bell was already rung since the thread took its last ticket.
+    /// Wakes a thread. `state` is the value that the caller has just read; it says which of the two threads must be
+    /// woken. This is a system call, unless the thread's bell was already rung since the thread took its last ticket.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
     /// Rings both bells, even if `rung` is set. This function is used when the job ends, because a thread may have been
     /// killed between setting `rung` and its system call. All other threads would then find `rung` set, and none of

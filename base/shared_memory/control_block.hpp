@@ -80,8 +80,8 @@ private:
     std::array<std::atomic<std::uint64_t>, kWords> words_{};
 };
 
-/// Facts about one rank that other ranks of its host read. (Progress in collectives has its own place.) The block lies
-/// in shared memory; `rueda top` reads it too.
+/// Facts about one rank that other ranks of its host read. (The progress in collectives is stored elsewhere.) The block
+/// lies in shared memory; `rueda top` reads it too.
 struct alignas(kCacheLine) RankBlock {
     Attention<StdAtomics> attention;
 
@@ -116,7 +116,7 @@ enum class StackOffer : std::uint32_t {
     refused = 2,  ///< the rank cannot answer; `StackBlock::text` says why
 };
 
-/// The means by which other ranks of the host ask a rank for the stack of its main thread, and the rank answers
+/// Through this block, other ranks of the host ask a rank for the stack of its main thread, and the rank answers
 /// (docs/design/0015-stacks.md). A block of zeros means StackOffer::none.
 struct alignas(kCacheLine) StackBlock {
     std::atomic<std::uint32_t> offer{0};  ///< a StackOffer; its rank stores with release, readers load with acquire
@@ -167,8 +167,9 @@ struct alignas(4096) ControlBlock {
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
 static_assert(std::is_trivially_destructible_v<StackBlock>);
 
-/// The blocks of the ranks of a group (the job, or a process set) on one host, indexed by member, and the job's abort
-/// block. The blocks lie in the shared memory of the whole job. The job may have more ranks than the group.
+/// A group is the job or a process set. This object contains the blocks of those members of a group that are on one
+/// host, indexed by member, and the job's abort block. The blocks lie in the shared memory of the whole job, which may
+/// have more ranks than the group.
 class HostBlocks {
 public:
     /// Makes the view of the whole job.

@@ -19,7 +19,8 @@ namespace rueda::base {
     return signals;
 }
 
-/// While an object of this class lives, threads that this thread starts block the signals in signals_of_the_program().
+/// While an object of this class lives, every new thread that the current thread starts blocks the signals in
+/// signals_of_the_program().
 class ProgramSignalsBlocked {
 public:
     ProgramSignalsBlocked() noexcept {

@@ -23,9 +23,9 @@ namespace {
 
 /// The merger writes its text when it has this many bytes of text.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// Some spans of the timeline cover several operations, such as the operations of a batch. Whenever the merger has
-/// taken this many further operations, it writes the spans that are complete. The operations of a batch end together,
-/// so usually all of them are among these operations.
+/// Whenever the merger has taken this number of further operations, it writes the spans that are complete. Some spans
+/// cover several operations, for example the operations of a batch. The operations of a batch end together, so usually
+/// the merger takes all of them before it writes again.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {
@@ -107,7 +107,7 @@ private:
         text_ += format_header(header) + clocks;
     }
 
-    /// Reads pieces of the part number `part` until a piece contains an operation, or until the end of the part.
+    /// Reads pieces of the file with the index `part` until a piece contains an operation, or until the file ends.
     Status refill(std::size_t part) {
         while (queues_[part].empty()) {
             Result<std::optional<TimelinePart>> piece = parts_[part].next();

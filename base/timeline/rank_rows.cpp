@@ -12,12 +12,13 @@ namespace rueda::base {
 
 namespace {
 
-/// If several messages, or several operations without a name, are pending at the same time, at most this many of them
-/// are drawn in rows of their own. Further messages and operations share the first of these rows.
+/// Messages that are pending at the same time are drawn in different rows, and so are operations without a name. This
+/// is the maximum number of such rows. If there are not enough rows, the first row is used again.
 constexpr std::size_t kMostLanes = 8;
 static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kGpus);
 
-/// `category`: "part" for a row of parts. `rueda timeline` copies the events of this category as they are.
+/// Appends the name of a row. `category` is "part" for a row that shows parts of executions: `rueda timeline` copies
+/// the events of this category as they are.
 void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name,
                      std::string_view category = "") {
     append_event(text, {.name = R"("thread_name")",
@@ -204,8 +205,9 @@ void RankRows::add_scope(const RecordedOperation& record, std::string& text) con
                         .end_ns = record.ended_ns.value_or(record.announced_ns)});
 }
 
-/// The work of a GPU lies outside of the batch's span, because the batch ends when it is launched. A stream does its
-/// work in order, so the spans of a GPU do not overlap.
+/// For the rank, a batch ends when its work is given to the GPU. The GPU does the work later, so this work is drawn in
+/// a row of the GPU, outside of the batch's span. A stream does its work in order, so the spans of a GPU do not
+/// overlap.
 void RankRows::add_gpu_part(const RecordedOperation& record, std::string& text) {
     constexpr std::size_t kMostGpus = kFirstName - kGpus;
     const GpuPart gpu = GpuPart::of(record.message.tag);

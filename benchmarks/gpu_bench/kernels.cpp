@@ -84,8 +84,8 @@ private:
         gpu_.synchronise();
     }
 
-    /// Copies `bytes` bytes in the device. The places depend on j, so that a copy does not find its bytes in the L2
-    /// cache.
+    /// Copies `bytes` bytes within the device's memory. The addresses depend on j, so that a copy does not find its
+    /// bytes in the L2 cache.
     void copy_beside(std::uint64_t j, std::uint64_t bytes) {
         const auto place = [&](std::uint64_t room) { return j * bytes % (room - bytes + 1) / 256 * 256; };
         gpu_.copy(copied_.data() + place(kCopied * size_), sources_.data() + place(kSources * size_), bytes);
@@ -167,7 +167,8 @@ private:
                  run, [=, this](std::uint64_t j) { return wrong_at(destination(j) + shift, dtype, count, sum); }});
     }
 
-    /// Packs as many small tensors as fit one launch: with the kernel, or with one copy of the driver for each tensor.
+    /// Packs as many small tensors as fit into one launch. Either the kernel packs them, or the driver copies each
+    /// tensor separately.
     void pack(std::uint64_t bytes, bool with_kernel) {
         // The distance between two tensors is a multiple of the period of the values, and of the alignment of
         // allocations (256).

@@ -28,7 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// After this time without an operation, no message is left in MPI, and a leader that can sleep does so.
+/// After this time without an operation, MPI has no message in progress, and every leader that is able to sleep is
+/// asleep.
 constexpr std::chrono::milliseconds kSettle{1500};
 
 double processor_seconds() {

@@ -4,8 +4,8 @@
 
     python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench [--rows N] [--rounds N]
 
-Rueda and tf.data take turns, each in a new process that may use one core. Each of them is the first
-one in every second round. The time is the processor time of all threads from opening the file to
+Rueda and tf.data take turns, each in a new process that may use one core. The order of the two
+changes from round to round. The time is the processor time of all threads from opening the file to
 the last batch. Before the measurement, tf.data reads and parses one batch, so the time does not
 include the building of its graph. The table has the medians of the rounds. Needs tensorflow.
 """

@@ -4,18 +4,19 @@
 
     python benchmarks/python/workers_bench.py [--ways NAME,…] [--batches N] [--workers N] [--rounds N]
 
-A producer needs --make seconds for a batch: it waits, as for a disk or a network, and then fills the arrays. For each way
-there are two measurements, each in a new process:
+For each batch, a producer first waits for --make seconds, as if it waited for a disk or a network, and then fills the arrays.
+For each way to get the batches there are two measurements, each in a new process:
 
-- full queue: the trainer needs more time for a step than the producers for a batch. The table has the median and the longest
-  time that the trainer waited for a batch, without the first --ahead batches of each worker (the first batch aside), and the
-  time to read one number of each page of the batch afterwards.
-- rate: the trainer takes batches as fast as it can. The table has the delivered MB/s from the begin of the first producer to
-  the last batch, and its share of what the same producers make when nobody takes the batches from their process. Producers
-  that fill worker.empty() allocate nothing, so they are compared with producers that fill one array again and again.
+- full queue: the trainer needs more time for a step than the producers need for a batch. The table has the median and the
+  longest time that the trainer waited for a batch. It also has the median time in which the trainer then read one number of
+  each page of the batch. The first three batches of each worker do not count.
+- rate: the trainer takes batches as fast as it can. The table has the delivered MB/s, measured from the begin of the first
+  producer to the last batch. The table also compares this rate with the rate of the same producers when nobody takes the
+  batches from their process. Producers that fill worker.empty() allocate nothing, so they are compared with producers that
+  fill one array again and again.
 
-Rounds take turns, so that other work on the machine hits all ways alike; the table has the medians of the rounds. Ways whose
-package is missing are left out, with a line that says so.
+The ways take turns in each round, so that other work on the machine affects all ways alike. The table has the medians of the
+rounds. If the package of a way is missing, the way is left out, and the output says so.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def fill(image: np.ndarray, number: int) -> None:
 
 
 def batches_of(worker_index: int, worker_count: int, batches: int, make: float):
-    """Makes every worker_count-th batch. Each is new memory, as from a decoder."""
+    """Makes every worker_count-th batch. Each batch is in new memory, as if a decoder had made it."""
     began = np.array([time.monotonic()])
     for number in range(worker_index, batches, worker_count):
         time.sleep(make)
@@ -52,7 +53,7 @@ def batches_of(worker_index: int, worker_count: int, batches: int, make: float):
 
 
 def batches_in_one_array(worker_index: int, worker_count: int, batches: int, make: float):
-    """Makes the same batches in the same memory, as a producer does that need not allocate."""
+    """Makes the same batches, all of them in the same memory, like a producer that need not allocate."""
     began = np.array([time.monotonic()])
     image = np.empty(SHAPE, "float32")
     for number in range(worker_index, batches, worker_count):
@@ -129,7 +130,7 @@ def tensorflow_generator(arguments):
 
 
 def ray_actors(arguments):
-    """Ray without Ray Data: an actor for each worker; its batches lie in Ray's shared memory."""
+    """Uses Ray without Ray Data: each worker is an actor, whose batches lie in Ray's shared memory."""
     import ray
 
     ray.init(num_cpus=arguments.workers, include_dashboard=False, log_to_driver=False, object_store_memory=2 << 30)
@@ -156,7 +157,7 @@ def ray_actors(arguments):
 
 
 def ray_data(arguments):
-    """Ray Data: a map over the numbers of the batches, in as many tasks as there are workers."""
+    """Uses Ray Data: it maps each batch number to a batch, in as many tasks as there are workers."""
     import ray
 
     ray.init(num_cpus=arguments.workers + 1, include_dashboard=False, log_to_driver=False, object_store_memory=2 << 30)
@@ -222,9 +223,9 @@ def measure(arguments) -> dict[str, float]:
     return {"rate": len(times) * MEGABYTES / (times[-1][1] - min(began for *_, began in times))}
 
 
-#: Producers that run alone, in processes that drop their batches.
+#: Producers that run without a trainer, in processes that drop the batches.
 ALONE = {"alone": batches_of, "alone-reused": batches_in_one_array}
-#: The way that is compared with another kind of producers than "alone".
+#: All ways are compared with the producers "alone", except these ways, which are compared with other producers.
 COMPARED_WITH = {"rueda-empty": "alone-reused"}
 
 

@@ -290,9 +290,9 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// A bound that no allreduce in shared memory can beat by much. When all ranks have written their buffers, rank p
-/// scales its share of all buffers in place. With buffers of S bytes, each rank thus reads and writes S bytes, most of
-/// which another core wrote last.
+/// A bound that no allreduce in shared memory can beat by much. First every rank writes its own buffer. When all ranks
+/// have done this, each rank scales its share of the buffers of all ranks in place. With buffers of S bytes, each rank
+/// thus reads and writes S bytes when it scales, and other cores wrote most of these bytes.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}

@@ -307,7 +307,7 @@ private:
     std::vector<Leader> leaders_;
     std::priority_queue<Event, std::vector<Event>, Later> events_;
     std::uint64_t events_made_ = 0;
-    /// The key is the order number of the event at which the message arrives.
+    /// The key is the number of the event at which the message arrives. Events are numbered as they are created.
     std::unordered_map<std::uint64_t, Delivery> under_way_;
     Nanoseconds now_ = 0;
     Nanoseconds start_ = 0;  ///< when the step began
@@ -317,7 +317,8 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> tensor_of_id_;
     std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
     const Arrivals* arrivals_ = nullptr;
-    std::vector<std::uint32_t> order_;  ///< tensors in the order in which the first host got their calls
+    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which their operations were called on the first
+                                        ///< host
     std::vector<Nanoseconds> known_everywhere_;
     StepResult result_;
 };

@@ -86,9 +86,9 @@ inline constexpr int kDevicePciDomain = 50;
 inline constexpr int kDeviceComputeMajor = 75;
 inline constexpr int kDeviceComputeMinor = 76;
 
-/// Lists the functions: F(member, symbol, result and parameters). The symbol is the one in the library; the names in
-/// NVIDIA's headers are macros for the newest version of a function. Streams of value null are the legacy default
-/// stream.
+/// Lists the functions: F(member, symbol, result and parameters). The symbol is the function's name in the library. The
+/// names in NVIDIA's headers are macros that stand for the newest version of a function. A stream whose value is null
+/// is the legacy default stream.
 #define RUEDA_CUDA_FUNCTIONS(F)                                                                                      \
     F(init, "cuInit", CudaResult(unsigned flags))                                                                    \
     F(driver_get_version, "cuDriverGetVersion", CudaResult(int* version))                                            \

@@ -83,7 +83,8 @@ private:
     std::atomic<bool> is_done_{false};
 };
 
-/// The end of measured work. Its events are destroyed: only a timeline needs them.
+/// The end of measured work. The two events with a time are destroyed and not used again, because only a timeline needs
+/// such events.
 class TimedEvent final : public DeviceEvent {
 public:
     TimedEvent(std::shared_ptr<Device> device, TimedBegin begin, CudaEvent measured, DeviceEventPtr end)

@@ -82,8 +82,9 @@ public:
 
     /// Records an event at the end of the work in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
-    /// Records where measured work begins, and where it ends. If the device cannot measure at this moment,
-    /// begin_timed() returns no begin, and the work is not measured. Threads: only the owner of the turn (take_turn()).
+    /// begin_timed() records where measured work begins, and end_timed() records where it ends. If the device cannot
+    /// measure at this moment, begin_timed() returns a TimedBegin without an event, and the work is not measured.
+    /// Threads: only the owner of the turn (take_turn()) may call these functions.
     [[nodiscard]] TimedBegin begin_timed(CudaStream stream);
     [[nodiscard]] Result<DeviceEventPtr> end_timed(TimedBegin begin, CudaStream stream);
     /// Returns Unsupported if `stream` captures a graph.
@@ -92,11 +93,12 @@ public:
     /// Returns Rueda's own stream, which has the highest priority and does not wait for the legacy default stream. All
     /// communicators of the device use this one stream: NCCL demands an order between the communicators of a device.
     [[nodiscard]] Result<CudaStream> stream();
-    /// Makes another stream of this kind. It is never destroyed.
+    /// Makes another stream with the properties of stream(). It is never destroyed.
     [[nodiscard]] Result<CudaStream> make_stream();
-    /// Records events behind all work that Rueda has put into its streams of this device, and adds them to `events`.
-    /// Returns false, without events, if a communicator has the turn (take_turn()), because only this communicator may
-    /// then put work into its stream. `owner` must be one thread at a time.
+    /// Records an event at the end of the work in each of Rueda's streams of this device, and adds the events to
+    /// `events`. During the call, `owner` has the turn (take_turn()), because only the owner of the turn may put work
+    /// into the streams. If another owner has the turn, returns false and records nothing. Two threads must not use the
+    /// same `owner` at the same time.
     [[nodiscard]] Result<bool> record_all(const void* owner, std::vector<DeviceEventPtr>& events);
 
     /// Takes the turn, which is the right to put work into the stream. A communicator needs the turn from its first
@@ -109,8 +111,9 @@ public:
     /// use it, and only the owner of the turn may call this function. Larger memory replaces smaller memory; the
     /// smaller memory stays allocated, because freeing it would wait for all work of the device.
     [[nodiscard]] Result<DeviceAddress> scratch(std::size_t bytes);
-    /// Puts `bytes` bytes of a repeated pattern into the stream, at `to`. `key` names the pattern, and `write` writes
-    /// `kPatternBytes` bytes of it; it is called once for each key. The rules are those of scratch().
+    /// Fills `bytes` bytes at `to` with a repeated pattern, by work in the stream. `key` names the pattern. `write`
+    /// writes `kPatternBytes` bytes of the pattern, and is called once for each key. Only the owner of the turn may
+    /// call this function.
     static constexpr std::size_t kPatternBytes = 4096;
     [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
                               const std::function<void(std::byte* to)>& write);
@@ -119,8 +122,8 @@ public:
     /// Like failure_of(), for a call that failed on `stream`. Returns InvalidArgument if `stream` belongs to the
     /// program and cannot be a stream of this device.
     [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error, CudaStream stream) const;
-    /// Returns another device, which this object opens at the first call. The other device is needed if its null stream
-    /// waits for an event of this device.
+    /// Returns another device, which this object opens at the first call. It is needed if the null stream of that
+    /// device must wait for an event of this device.
     [[nodiscard]] Result<std::shared_ptr<Device>> other(int ordinal);
 
 private:

@@ -39,7 +39,7 @@ public:
     /// other ranks.
     ///
     /// Later calls are fast and return the same result. If there are no kernels, the result is Unsupported with the
-    /// reason, and the first call notes it.
+    /// reason. Only the first call also passes the reason to `note`.
     const Status& load(const Note& note = {});
 
     /// Puts a kernel into the stream, which must belong to the device. Fails with the reason of load() if there are no

@@ -43,7 +43,7 @@ inline constexpr NcclReduction kNcclMax = 2;
 inline constexpr NcclReduction kNcclMin = 3;
 inline constexpr NcclReduction kNcclAverage = 4;
 
-/// ncclScalarResidence_t: NCCL reads the factor during the call.
+/// A value of ncclScalarResidence_t: NCCL reads the factor of a reduction during the call.
 inline constexpr int kNcclScalarHostImmediate = 1;
 
 using NcclCommunicator = struct ncclComm*;
@@ -111,7 +111,8 @@ struct NcclConfig {
       NcclResult(NcclCommunicator communicator, void* memory, std::size_t bytes, void** handle)) \
     F(deregister_memory, "ncclCommDeregister", NcclResult(NcclCommunicator communicator, void* handle))
 
-/// NCCL's functions. All pointers are set, except that those of the memory functions may all be null.
+/// NCCL's functions. All pointers are set, with one exception: those of the memory functions are either all set or all
+/// null.
 struct NcclApi {
 #define RUEDA_NCCL_MEMBER(member, symbol, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
     RUEDA_NCCL_FUNCTIONS(RUEDA_NCCL_MEMBER)

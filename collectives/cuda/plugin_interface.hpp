@@ -50,22 +50,22 @@ public:
         std::int64_t begin_ns = 0;
         std::int64_t end_ns = 0;
     };
-    /// For DeviceCommunicator::end(), if measure(true) was called before the batch was started. Valid when is_done()
-    /// has returned true. Returns nothing if the times are not known.
+    /// The times of a batch, if DeviceCommunicator::end() returned this event, and measure(true) was called before the
+    /// batch was started. Call this only after is_done() has returned true. Returns nothing if the times are not known.
     [[nodiscard]] virtual std::optional<Times> times() { return std::nullopt; }
 };
 using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
 
-/// Memory of a device that DeviceRuntime::allocate() gave to the program. It is freed some time after the last owner
-/// has let go of it: when the device has done Rueda's work that was put into streams until then. An operation owns the
-/// memory that it uses, and so does a communicator that has registered it.
+/// Memory of a device that DeviceRuntime::allocate() gave to the program. When the last owner lets go of it, streams
+/// may still contain work of Rueda. The memory is freed some time after the device has done this work. An operation
+/// owns the memory that it uses, and so does a communicator that has registered it.
 struct DeviceMemory {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
     std::int32_t device = -1;
     bool is_from_nccl = false;  ///< NCCL allocated the memory, so a communicator can register it
-    /// The program has freed it. Relaxed: the flag only lets communicators end registrations, and an older value lets
-    /// them do it later.
+    /// The program has freed the memory. Relaxed is enough: communicators use the flag only to end registrations, and a
+    /// communicator that reads an old value ends them later.
     mutable std::atomic<bool> is_given_back{false};
 };
 using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
@@ -74,8 +74,8 @@ using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
 /// members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
 enum class NcclMemory : std::uint8_t {
     none,  ///< no member uses such memory
-    all,  ///< all addresses of all members are in memory that NCCL allocated; the offsets are the same where NCCL needs
-          ///< this
+    all,   ///< all addresses of all members are in memory that NCCL allocated, and have the same offsets there if NCCL
+           ///< needs this
     some,  ///< anything else
 };
 /// The memory of this member's tensor. The value `use` is the same on all members.
@@ -106,7 +106,7 @@ struct DeviceBatch {
     Batch host{};
 };
 
-/// Memory of this rank that the other members of a process set on one host can read and write: resident memory.
+/// Resident memory: memory of this rank that the other members of a process set on one host can read and write.
 ///
 /// Threads: the one that drives progress.
 class SharedMemory {
@@ -140,14 +140,15 @@ struct DeviceSet {
     std::int32_t device = -1;   ///< the device of this rank in the set
     std::uint32_t member = 0;   ///< this rank's number among the members
     std::uint32_t members = 1;  ///< on all hosts
-    std::int32_t id = 0;        ///< the process set's number, for texts
+    std::int32_t id = 0;        ///< the process set's number
     DevicePath path = DevicePath::automatic;
-    std::vector<std::int32_t> ranks{};  ///< the members' ranks in the job; empty: the members' numbers
+    /// The members' ranks in the job. If the list is empty, a member's rank is its number among the members.
+    std::vector<std::int32_t> ranks{};
     /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members, and a member
     /// has other sets, each batch of this set gets a place in the launch order of all sets, which costs a small
     /// exchange.
     bool expects_other_sets = false;
-    /// Null if the members are on several hosts. The communicator keeps it.
+    /// The memory that the members share; null if the members are on several hosts. The communicator keeps the object.
     std::shared_ptr<SharedMemory> shared{};
 };
 
@@ -182,9 +183,9 @@ public:
     /// Returns this member's offer. If this member cannot take part, the offer says why, so that all members learn the
     /// reason.
     [[nodiscard]] virtual Offer offer() = 0;
-    /// Begins to connect the members. `offers` has one element for each member, from other processes, and is checked.
-    /// All members decide alike whether NCCL or the host's memory moves their tensors. If the members do not fit
-    /// together, all members return the same error.
+    /// Begins to connect the members. `offers` has one element for each member. The offers come from other processes,
+    /// so this function checks them. All members decide alike whether NCCL or the host's memory moves their tensors. If
+    /// the members do not fit together, all members return the same error.
     [[nodiscard]] virtual Status connect(std::span<const Offer> offers) = 0;
     /// Whether the members are connected. Does not wait.
     [[nodiscard]] virtual Result<bool> is_connected() = 0;
@@ -226,9 +227,9 @@ class DeviceRuntime {
 public:
     virtual ~DeviceRuntime() = default;
     /// Records an event at the end of the work that the program has put into the stream until now. Does not wait for
-    /// this work. If memory of deallocate() is still to be freed, this function frees it, and the driver may then let
-    /// it wait for work of the device. So a thread that drives progress must not call it. Returns InvalidArgument if
-    /// the device does not exist, and Unsupported if the stream captures a graph: a replay of the graph would bypass
+    /// this work. This function also frees the memory that deallocate() has taken back, and the driver may then make it
+    /// wait for work of the device. A thread that drives progress must therefore not call it. Returns InvalidArgument
+    /// if the device does not exist, and Unsupported if the stream captures a graph: a replay of the graph would bypass
     /// the order of the log.
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
     /// Opens NCCL, if it is not open yet. This takes long, so the program's own thread calls this before the first
@@ -239,8 +240,8 @@ public:
     [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set,
                                                                                         Communicator& host) = 0;
 
-    /// Returns memory of the host to and from which `device` copies without a wait of the host. When its last owner
-    /// lets go of it, the memory is used again, so no copy may use it any more.
+    /// Returns memory of the host. `device` can copy to and from this memory without making the host wait. When the
+    /// last owner lets go of the memory, it is given out again, so no copy may use it any more.
     [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
     /// Copies between memory of `device` and memory of the host from host_memory(), after the event `after`. Returns
     /// the event after the copy. If `after` is null, the copy waits only for other copies whose `after` is null. Does
@@ -248,12 +249,12 @@ public:
     [[nodiscard]] virtual Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from,
                                                       std::size_t bytes, const DeviceEventPtr& after) = 0;
 
-    /// Allocates memory of `device` for the program, from NCCL if `path` allows NCCL and if it has the function for
-    /// that, otherwise from the driver. The contents are undefined. Must not be called by a thread that drives
-    /// progress, because the driver may wait for the device.
+    /// Allocates memory of `device` for the program. NCCL allocates it if `path` allows NCCL and NCCL has the function
+    /// for that; otherwise the driver allocates it. The contents are undefined. Must not be called by a thread that
+    /// drives progress, because the driver may wait for the device.
     [[nodiscard]] virtual Result<std::byte*> allocate(std::int32_t device, std::size_t bytes, DevicePath path) = 0;
-    /// Takes memory of allocate() back. Returns false if `memory` is not the begin of such memory. Threads: as for
-    /// allocate().
+    /// Takes back memory that allocate() returned. Returns false if `memory` is not the beginning of such memory.
+    /// Threads: the same as for allocate().
     [[nodiscard]] virtual bool deallocate(const void* memory) = 0;
     /// Returns the memory of allocate() that contains `address`; null if there is none.
     [[nodiscard]] virtual DeviceMemoryPtr memory_of(const std::byte* address) = 0;

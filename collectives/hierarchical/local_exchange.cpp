@@ -78,9 +78,9 @@ void LocalExchange::learn() {
     set_.publish(set_.mine().fetched, set_.chunks + 1);
 }
 
-/// Checks the length of a part that rank `from` wrote to shared memory. `from` may have written anything. This rank
-/// knows the lengths of the parts that it receives, and compares `from`'s numbers with them. All other lengths must not
-/// exceed the limit.
+/// Checks the length of a part that rank `from` wrote to shared memory. The length can be any number, because another
+/// process wrote it. This rank knows the lengths of the parts that it receives, and compares `from`'s numbers with
+/// them. All other lengths must not exceed the limit.
 bool LocalExchange::can_be(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     const std::uint64_t expected = parts_->from[rank_of(from)].bytes();

@@ -22,8 +22,8 @@ constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// In bytes. A chunk of B bytes is divided between at most ⌈B / kLeastOfLane⌉ ranks of a host, because an additional
-/// message takes as much time as sending some KiB more in an existing message.
+/// The value is in bytes. A chunk of B bytes is divided between at most ⌈B / kLeastOfLane⌉ ranks of a host, because an
+/// additional message takes as much time as sending some KiB more in an existing message.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {

@@ -32,7 +32,7 @@ struct PartialReduction {
     ops::Reduction last;     ///< combines partials into the result
     bool in_words = false;
     std::optional<ops::Compressed> compressed;
-    double expanded_by = 1.0;         ///< the factor applied when the result is expanded; only if compressed
+    double expanded_by = 1.0;         ///< the factor that is applied when a compressed result is expanded
     std::uint64_t carried_bytes = 0;  ///< the size of an element between hosts and in results, in bytes
 
     /// The size of an element in the host's shared memory, before compression, divided by its size on the network.

@@ -23,7 +23,8 @@ public:
     explicit HostCommunicator(std::shared_ptr<Arena> arena);
 
     [[nodiscard]] Task& start(const Batch& batch) override;
-    // On one host, the ranks' announcements contain the row counts (splits), and no message can fail.
+    // On one host, the ranks' announcements contain the row counts (splits), so no exchange of splits is necessary. The
+    // ranks exchange no messages that could fail, so failed() always returns success.
     [[nodiscard]] bool exchanges_splits() const override { return false; }
     [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) override;
     [[nodiscard]] const Status& failed() const override { return no_failure_; }

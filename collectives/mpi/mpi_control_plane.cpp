@@ -270,7 +270,7 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// The rules have no interruption: the call goes on if a rank of the launch ends, because that rank may belong to
+    /// The rules have no interruption, so the call goes on if a rank of the launch ends. That rank may belong to
     /// another job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
@@ -527,7 +527,7 @@ private:
     int key_ = MPI_KEYVAL_INVALID;
     std::string description_;
     const char* operation_ = "";
-    std::chrono::milliseconds limit_{};  ///< how long the operation in progress may wait, until `deadline_`
+    std::chrono::milliseconds limit_{};  ///< the time limit of the operation in progress, which ends at `deadline_`
     Clock::time_point deadline_;
     Clock::time_point warn_at_ = Clock::time_point::max();  ///< the time at which to warn that the shutdown takes long
     Clock::time_point next_question_;

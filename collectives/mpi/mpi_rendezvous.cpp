@@ -19,7 +19,8 @@
 #include "collectives/wire.hpp"
 
 // The protocol of a rendezvous: the lowest member sends a question to every other member. Each member answers with its
-// list of members and waits for the verdict. Numbers are in the machine's byte order:
+// list of members and waits for the verdict. The messages contain the following, with numbers in the machine's byte
+// order:
 //
 //   question  attempt (32 bits), the lowest member's timeout in milliseconds (32 bits, more than 0)
 //   answer    attempt, hash of the list (64 bits), the list as text
@@ -38,8 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostMessageBytes = 8192;
 /// The maximum length of a list as text. describe_ranks() shows at most 32 ranks.
 constexpr std::size_t kMostListText = 1024;
-/// How long sending a small message may take. Also how long receiving a message may take after its beginning has
-/// arrived.
+/// The time limit for sending a small message, and for receiving a message after its beginning has arrived.
 constexpr std::chrono::milliseconds kTransferTime{2000};
 
 /// The 64-bit FNV-1a hash (Fowler, Noll, Vo) of a list of ranks.
@@ -261,8 +261,8 @@ private:
 };
 
 /// The work of every other member. It answers the lowest member's questions until it gets the verdict or its deadline
-/// passes. It also answers questions that are older than this rendezvous. Only the lowest member knows which question
-/// is the current one.
+/// passes. It even answers questions that are older than this rendezvous, because only the lowest member knows which
+/// question is the current one.
 class OtherMember final : public Rendezvous {
 public:
     OtherMember(MpiApi& mpi, RendezvousPlan plan, RendezvousTime now)

@@ -120,7 +120,7 @@ Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
 
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    // Any call makes MPI progress its messages, so the result of this probe does not matter.
+    // Any call makes MPI progress its messages, so it does not matter whether this probe finds a message.
     return mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_).status();
 }
 
@@ -221,7 +221,7 @@ Result<Transport::Ticket> MpiTransport::keep(Result<MPI_Request> started, bool i
     return make_ticket(place, places_[place].generation);
 }
 
-/// Returns the length of the message at `place` if the message was sent or received, otherwise nothing.
+/// Returns the length of the message `places_[place]` if it was sent or received, otherwise nothing.
 Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     UnderWay& message = places_[place];
     const auto answer = mpi_->test_message(message.request);

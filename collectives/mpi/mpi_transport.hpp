@@ -30,7 +30,7 @@ struct MpiLife {
 /// the process ends. Threads: any thread, but only one at a time.
 class MpiTransport final : public Transport {
 public:
-    /// `first_generation` is for tests: the number of uses with which every place begins.
+    /// `first_generation` is for tests: the initial value of `generation` in all elements of the list of messages.
     MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator, int rank,
                  int size, std::uint32_t first_generation = 0);
     ~MpiTransport() override;
@@ -65,8 +65,8 @@ private:
         MPI_Request request;
         std::size_t bytes;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank;
-        std::uint32_t
-            generation;  ///< counts the uses of this place in the list, with 31 bits; an old ticket has another number
+        std::uint32_t generation;  ///< counts the uses of this element of the list, with 31 bits; the ticket of an
+                                   ///< earlier use has another number
         bool is_send;
         bool is_free;
     };

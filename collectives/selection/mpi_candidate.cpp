@@ -59,8 +59,8 @@ Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& 
     return {};
 }
 
-/// Makes the start fail on all ranks if one rank has found an error. Settings may differ between ranks, so possibly
-/// only one rank finds the error. Otherwise the other ranks would wait for that rank.
+/// Makes the start fail on all ranks if one rank has found an error. Otherwise the other ranks would wait for that
+/// rank. Possibly only one rank finds the error, because settings can differ between ranks.
 Status agree(ControlPlane& plane, const Status& mine) {
     auto gathered = plane.allgather(mine.is_ok() ? Bytes() : encode_failure(mine));
     if (!gathered.is_ok()) {

@@ -14,14 +14,15 @@ namespace {
 /// Tickets with this bit belong to this transport. Transports that wrap no other transport leave it 0.
 constexpr Transport::Ticket kOverTcp = Transport::kTicketOfWrapper;
 
-/// Returns what the inner transport has returned for a send or a receive.
+/// Returns `ticket`, which the inner transport returned for a send or a receive. Asserts that it does not have the bit
+/// kOverTcp.
 Result<Transport::Ticket> checked_inner(Result<Transport::Ticket> ticket) {
     RUEDA_ASSERT(!ticket.is_ok() || (ticket.value() & kOverTcp) == 0);
     return ticket;
 }
 
-/// How many bytes of arrived messages may wait for a receive. A leader has at most one message to its parent in flight
-/// for each set, and always has a receive posted, so a correct job stays far below this.
+/// The maximum number of bytes of arrived messages that wait for a receive. A leader has at most one message to its
+/// parent in flight for each set, and always has a receive posted, so a correct job stays far below this.
 constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
 
 }  // namespace
@@ -48,7 +49,8 @@ Status LeaderTransport::add(std::uint32_t number, std::vector<MetLeader> leaders
     for (MetLeader& met : leaders) {
         met.link->limit_silence(silence_);
         if (const Status watched = watch_->add(met.link->fd()); !watched.is_ok()) {
-            return {ErrorCode::aborted, watched.message()};  // the other leaders do not know of this failure
+            // The failure is `aborted`, because the other leaders do not know of it.
+            return {ErrorCode::aborted, watched.message()};
         }
         lines_[met.rank].link = std::move(met.link);
     }

@@ -44,14 +44,15 @@ struct MetLeader {
 /// to the owner of the object.
 class LeaderTransport final : public Transport, public Wakeups {
 public:
-    /// `inner` must outlive this object. `silence`: after this time, an unanswered message ends its connection.
-    /// `most_bytes`: the longest message between leaders of the job.
+    /// `inner` must outlive this object. `silence`: a connection ends if the other host acknowledges nothing for this
+    /// time. `most_bytes`: the longest message between leaders of the job.
     [[nodiscard]] static Result<std::unique_ptr<LeaderTransport>> create(Transport& inner,
                                                                          std::chrono::milliseconds silence,
                                                                          std::size_t most_bytes);
     ~LeaderTransport() override;
 
-    /// Lets the leaders of the set `number` (Port::set) use the connections, and adds `leaders`, which may be empty.
+    /// Lets the leaders of the set `number` (Port::set) use the connections. Adds the connections in `leaders`, which
+    /// may be empty.
     [[nodiscard]] Status add(std::uint32_t number, std::vector<MetLeader> leaders);
     [[nodiscard]] bool has_link(int rank) const;
     [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
@@ -60,8 +61,8 @@ public:
     /// add() brings the first connection.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes the connections. No other function may be called during this call. Call it when no
-    /// leader needs this rank any more, or after a failure. `says_farewell`: the end of this rank is no failure for the
-    /// other leaders, which may still be leaving.
+    /// leader needs this rank any more, or after a failure. If `says_farewell` is true, the other leaders, which may
+    /// still be leaving the job, do not treat the end of this rank as a failure.
     void close(bool says_farewell = false);
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
@@ -128,16 +129,17 @@ private:
     std::set<std::uint32_t> sets_;
     std::function<void()> ring_;  ///< empty before start(); the mutex protects this member and the next one
     bool is_watching_ = false;
-    /// Whether there are connections. Release: add(). Acquire: the thread that holds the progress lock, which need not
-    /// look at the connections while there are none.
+    /// Whether there are connections. add() stores it with release. The thread that holds the progress lock loads it
+    /// with acquire, and need not look at the connections while there are none.
     std::atomic<bool> has_lines_{false};
     std::map<BoxKey, Box> boxes_;
     std::unordered_map<Ticket, UnderWay> under_way_;
     std::uint64_t next_ticket_ = 0;
     std::size_t waiting_bytes_ = 0;  ///< how many bytes the arrived messages in all boxes have together
-    /// The number of receives on the channel `control` whose message has arrived, but was not returned by test() yet. A
-    /// test() for one port reads the messages of all ports of its connection. Receives on the channel `diagnostics` are
-    /// not counted, because they are tested only from time to time.
+    /// The number of receives on the channel `control` whose message has arrived, but which test() has not returned
+    /// yet. There can be such receives, because a test() for one port reads the messages of all ports of its
+    /// connection. Receives on the channel `diagnostics` are not counted, because they are tested only from time to
+    /// time.
     std::size_t untested_ = 0;
     Status failed_;     ///< the first failure that concerns all connections
     Status abandoned_;  ///< made in advance, because an abort may happen when no memory is left

@@ -9,7 +9,8 @@ namespace rueda::collectives {
 
 namespace {
 
-/// "rdl" and the version of the format. A host with another byte order sends a different number here.
+/// The letters "rdl" and the version of the format. A host with another byte order sends a different number, so its
+/// messages are refused.
 constexpr std::uint32_t kLinkMagic = 0x72646C01;
 
 struct RawLinkHeader {

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostEndpoints = 16;
-/// A numeric address with its port has at most 47 + 8 characters.
+/// A numeric address has at most 47 characters, and its port with the characters around it at most 8.
 constexpr std::size_t kLongestEndpoint = 64;
 constexpr std::size_t kLongestSecret = 64;
 constexpr std::size_t kLongestOutcome = 2000;
@@ -196,8 +196,8 @@ public:
         }
     }
 
-    /// Waits until this rank has its connections, or the time is over. The arrival of a connection or of bytes of the
-    /// handshake ends each wait.
+    /// Waits until this rank has its connections, or the time is over. The loop wakes up when a connection or bytes of
+    /// a handshake arrive.
     [[nodiscard]] MeetingOutcome run() {
         if (!options_.cannot.empty()) {
             return {fmt::format("rank {}: {}", own_job_rank(), options_.cannot), ""};

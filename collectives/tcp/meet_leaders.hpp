@@ -30,8 +30,8 @@ struct LeaderListener {
     std::vector<base::UniqueFd> sockets;
     std::vector<std::string> endpoints;
 };
-/// Listens at every network address of this host, the loopback's last. Link-local addresses are left out, because they
-/// are valid only together with the name of a local interface.
+/// Listens at every network address of this host. The loopback's addresses come last. Link-local addresses are left
+/// out, because they are valid only together with the name of a local interface.
 [[nodiscard]] LeaderListener listen_at_all_addresses();
 
 struct MeetingOptions {
@@ -40,15 +40,15 @@ struct MeetingOptions {
     std::chrono::milliseconds time{8000};
     std::size_t most_bytes = std::size_t{64} << 20;  ///< the longest message that a connection accepts
     std::function<LeaderListener()> listen = listen_at_all_addresses;
-    /// If this rank can have no connections: the reason, which all ranks then get. Otherwise empty.
+    /// The reason why this rank can have no connections, which all ranks then get. Empty if this rank can have them.
     std::string cannot = {};
 };
 
-/// The connections of this rank, by the ranks of the job.
+/// The connections of this rank. The ranks in it are ranks of the job.
 struct Meeting {
     std::vector<MetLeader> leaders;
-    /// Why the ranks have no connections; empty if they have. The text is the same on all ranks. If one rank could not
-    /// connect, none keeps a connection.
+    /// Why the ranks have no connections; empty if they have connections. The text is the same on all ranks. If one
+    /// rank could not connect, no rank keeps a connection.
     std::string why_not;
 };
 

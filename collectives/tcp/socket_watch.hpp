@@ -19,11 +19,11 @@ namespace rueda::collectives {
 /// thread that sleeps on the sockets (epoll). When a socket becomes readable, this thread calls the function that wakes
 /// the other threads.
 ///
-/// The function is called once after each arm(). Level-triggered: it is also called for bytes that arrived before
-/// arm(), so no order of arm() and the arrival can lose a wake-up.
+/// The function is called once after each arm(). It is also called for bytes that arrived before arm() (the watch is
+/// level-triggered). So a wake-up is never lost, whether the bytes arrive before or after arm().
 ///
-/// Threads: only one thread at a time may call the functions, except that stop() may also run while the object's own
-/// thread does.
+/// Threads: only one thread at a time may call the functions. The object's own thread may be running during each call,
+/// also during stop().
 class SocketWatch {
 public:
     [[nodiscard]] static Result<std::unique_ptr<SocketWatch>> create();
@@ -42,8 +42,8 @@ public:
     void watch_output(int socket, bool wanted);
 
     void arm() noexcept;
-    /// Lets the object's own thread call arm() after kSoon, unless disarm() is called before. Between two operations
-    /// that follow each other closely, nobody then wakes up for a message that the next operation will find anyway.
+    /// Lets the object's own thread call arm() after kSoon, unless disarm() is called before. If the next operation
+    /// follows closely, no thread then wakes up for a message that this operation will find anyway.
     void arm_soon() noexcept;
     void disarm() noexcept;
 

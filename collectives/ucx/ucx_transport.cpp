@@ -18,8 +18,8 @@ namespace {
 /// How long close() waits for UCX to end the connections. UCX can end them without an answer of other ranks.
 constexpr std::chrono::milliseconds kDisconnecting{2000};
 
-/// Whether a failed message says that its peer has gone or cannot be reached. UCX cancels the messages of a connection
-/// that it closes.
+/// Whether the status of a failed message says that its peer has gone or cannot be reached. This includes
+/// UCS_ERR_CANCELED, because UCX cancels the messages of a connection that it closes.
 bool is_of_connection(ucs_status_t status) {
     constexpr std::array kOthers{UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_IO_ERROR,   UCS_ERR_NOT_CONNECTED,
                                  UCS_ERR_REJECTED, UCS_ERR_TIMED_OUT,        UCS_ERR_UNREACHABLE};
@@ -35,13 +35,14 @@ Result<std::unique_ptr<BulkTransport>> make_ucx_transport(int rank, int size) {
     return std::unique_ptr<BulkTransport>(new UcxTransport(std::move(worker).value(), rank, size));
 }
 
-/// A wait for other ranks. The caller calls turn() in a loop, which fails after the deadline.
+/// A wait for other ranks. The caller calls turn() in a loop. After the deadline, turn() returns a failure.
 class UcxTransport::Waiting {
 public:
     Waiting(UcxTransport& transport, const Wait& wait)
         : transport_(transport), wait_(wait), deadline_(Clock::now() + wait.limit) {}
 
-    /// Takes one turn. `what` and, unless it is negative, `rank` say what this rank waits for.
+    /// One step of the wait: lets UCX progress, and pauses if nothing happened. `what` and, unless it is negative,
+    /// `rank` say what this rank waits for.
     [[nodiscard]] Status turn(const char* what, int rank = -1) {
         const bool moved = transport_.worker_->progress();
         if (transport_.takes_strays_) {
@@ -113,8 +114,8 @@ Result<std::optional<std::size_t>> UcxTransport::test(Ticket ticket) {
     return end_of(place);
 }
 
-/// Returns the length of the message at `place` if it was sent or received. If the peer is lost, the message stays in
-/// progress for kLossPatience; then this function returns the error.
+/// Returns the length of the message `places_[place]` if it was sent or received. If the peer is lost, the message
+/// counts as in progress for kLossPatience. After this time, this function returns the error.
 Result<std::optional<std::size_t>> UcxTransport::end_of(std::uint32_t place) {
     UnderWay& message = places_[place];
     const UcxRequest& request = message.request;
@@ -285,7 +286,7 @@ void UcxTransport::take_strays() {
         }
         return stray.request.is_done;
     });
-    // A message that was taken must be received, so the memory of its Stray is allocated before.
+    // A message that find() has taken must be received. The memory of its Stray is therefore allocated before the call.
     while (has_next_stray()) {
         const auto found = worker_->find(0, kOwnMessages, /*takes=*/true);
         if (!found) {

@@ -28,7 +28,7 @@ class UcxTransport final : public BulkTransport {
 public:
     static constexpr std::chrono::milliseconds kLossPatience{1000};
 
-    /// `first_generation` is for tests: the number of uses with which every place begins.
+    /// `first_generation` is for tests: the initial value of `generation` in all elements of the list of messages.
     UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, int size, std::uint32_t first_generation = 0);
     ~UcxTransport() override;
     UcxTransport(const UcxTransport&) = delete;
@@ -57,8 +57,8 @@ private:
         UcxRequest request;
         std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank = 0;
-        std::uint32_t generation =
-            0;  ///< counts the uses of this place, with 31 bits; an old ticket has another number
+        std::uint32_t generation = 0;  ///< counts the uses of this element of the list, with 31 bits; the ticket of an
+                                       ///< earlier use has another number
         bool is_send = false;
         bool is_free = true;
         bool was_started = false;  ///< false: the peer was lost already, so the message was not given to UCX

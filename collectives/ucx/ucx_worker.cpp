@@ -31,7 +31,7 @@ struct UcxDefault {
 };
 constexpr std::array kUcxDefaults{
     // Only ranks of different hosts exchange messages over UCX, so UCX's transports by shared memory are of no use.
-    // They would also notice the end of a peer only after UCX_KEEPALIVE_INTERVAL, which is 20 s.
+    // With them, UCX would also notice the end of a peer late: only after UCX_KEEPALIVE_INTERVAL, which is 20 s.
     UcxDefault{"TLS", "UCX_TLS", "^shm"},
     // UCX asks the receiver before it sends a message above this size. The messages with tensors' data are smaller, and
     // their receivers have posted receives in advance, so asking would only cost time.
@@ -43,9 +43,9 @@ thread_local UcxLine last_log_line{};
 /// Whether this thread is inside a UcxCall.
 thread_local bool is_in_ucx_call = false;
 
-/// UCX prints errors and warnings to the standard output, also those that it returns to the caller as a status. While
-/// Rueda calls UCX, this function stores the line instead. Lines of other users of UCX, for example MPI, are still
-/// printed.
+/// UCX prints errors and warnings to the standard output, even those that it also returns to the caller as a status.
+/// While Rueda calls UCX, this function stores such a line, and UCX does not print it. Lines of other users of UCX, for
+/// example MPI, are still printed.
 ucs_log_func_rc_t keep_log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
                                 ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
                                 const char* text, va_list arguments) {
@@ -92,9 +92,9 @@ bool has_handler_of_ucx(int signal) {
            of_handler.dli_fbase == of_ucx.dli_fbase;
 }
 
-/// Gives the program back the signals whose handlers UCX replaced when it was loaded: those of faults, and SIGHUP,
-/// which would not end the process any more. UCX keeps them if the user has set one of its variables for signals, and
-/// a handler that was installed after UCX's stays.
+/// Restores the signal handlers that UCX replaced when it was loaded: those of faults, and that of SIGHUP. With UCX's
+/// handler, SIGHUP would not end the process any more. Nothing is restored if the user has set one of UCX's variables
+/// for signals. A handler that was installed after UCX's handler also stays.
 void give_back_signals() {
     constexpr std::array kVariables{"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"};
     static const bool are_given_back = [&] {
@@ -191,7 +191,7 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::create(int ranks) {
 Status UcxWorker::open() {
     keep_log_lines_from_now_on();
     give_back_signals();
-    const base::ProgramSignalsBlocked blocked;  // UCX starts a thread, which inherits this
+    const base::ProgramSignalsBlocked blocked;  // UCX starts a thread, which inherits the blocked signals
     const UcxCall call;
     last_log_line[0] = '\0';
     const Result<ucp_config_t*> config = read_ucx_config();
@@ -220,7 +220,7 @@ Status UcxWorker::open() {
     const auto* const bytes = reinterpret_cast<const std::byte*>(address);
     address_.assign(bytes, bytes + length);
     ucp_worker_release_address(worker_, address);
-    last_log_line[0] = '\0';  // a warning of the start says nothing about a later failure
+    last_log_line[0] = '\0';  // so that a warning of the start is not taken for the reason of a later failure
     return {};
 }
 
@@ -269,7 +269,7 @@ Status UcxWorker::reach(int rank) {
 void UcxWorker::note_peer_error(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t status) {
     auto& lost = *static_cast<Peer*>(peer);
     if (!lost.loss) {
-        // UCX logs the line before this call, but maybe during an earlier call of Rueda's.
+        // UCX has logged the line before it calls this function, possibly during an earlier call that Rueda made.
         lost.loss = Loss{status, Clock::now(), last_log_line};
         last_log_line[0] = '\0';
     }

@@ -94,7 +94,7 @@ public:
     [[nodiscard]] bool disconnect(std::chrono::milliseconds limit) noexcept;
     /// Returns false in a forked child, which must leave UCX alone.
     [[nodiscard]] bool is_of_this_process() const { return process_ == ::getpid(); }
-    /// From now on, the destructor leaves UCX alone: it may still use memory that is never freed.
+    /// From now on, the destructor does not call UCX. UCX may still use its memory, so this memory is never freed.
     void leak() { is_leaked_ = true; }
 
 private:

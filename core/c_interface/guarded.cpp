@@ -48,7 +48,7 @@ void keep_error(std::string_view text) noexcept {
     }
 }
 
-/// Whether a Runtime can abort its job with this code.
+/// Whether a Runtime can abort its job with this error code.
 bool ends_jobs(rueda::ErrorCode code) {
     return code == rueda::ErrorCode::aborted || code == rueda::ErrorCode::resource_exhausted ||
            code == rueda::ErrorCode::internal;

@@ -52,8 +52,8 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// The error for blocking calls in a completion callback. While a callback waits, no other callback can run; but what
-/// the callback waits for may need another callback to run first.
+/// The error for blocking calls in a completion callback. While a callback waits, no other callback can run. If the
+/// wait needed another callback to run first, it would never end.
 [[nodiscard]] Status refused_in_callback();
 
 /// Like guarded(), for a call that may wait for other ranks.

@@ -80,8 +80,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// Forked children use this connection to the launcher, which never receives anything. The connection is created before
-/// a fork, because a forked child may not allocate memory.
+/// The connection to the launcher that forked children use. It never receives anything. It is created before a fork,
+/// because a forked child must not allocate memory.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
@@ -331,8 +331,9 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     launcher.set_members(membership.ranks);
     // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
     // From that time `question` does nothing, because the engine watches the other ranks. `starting` is also false
-    // until the members of a communicator are known, because a rank that ends before that time may not be a member.
-    // Relaxed: the flag is read by this thread, or later by a thread that shuts down; both hold the process mutex.
+    // until the members of a communicator are known, because a rank that ends before that time is possibly not a
+    // member. Relaxed is enough: only this thread reads the flag, or later a thread that shuts down, and both hold the
+    // process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();

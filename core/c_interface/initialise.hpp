@@ -21,8 +21,7 @@ struct SetsToMake {
 
     /// Creates the sets in a job that has just begun. All ranks gave the same list, so all get the same result.
     [[nodiscard]] Status make(Runtime& runtime) const;
-    /// Finds the sets. For a repeated call of init(): this process has joined the job already, and the job has the
-    /// sets.
+    /// For a repeated call of init(): finds the sets in the job that this process has already joined.
     [[nodiscard]] Status find(Runtime& runtime) const;
 
 private:

@@ -30,8 +30,9 @@ namespace rueda::core::c_interface {
 /// The Runtimes in this struct are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
     std::mutex mutex;  // held during init and shutdown; taken before any other mutex
-    /// A thread holds this mutex only while it reads or extends the list, and never while it waits: another thread may
-    /// free memory while a shutdown waits for the other ranks.
+    /// A thread holds this mutex only while it reads or extends the list, and never while it waits for other ranks.
+    /// Freeing memory needs this mutex, so a shutdown that waits for other ranks would otherwise block a thread that
+    /// frees memory.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
     std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; under `mutex`

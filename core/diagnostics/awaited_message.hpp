@@ -48,9 +48,9 @@ void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* 
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
 /// Makes an entry of a report from `message`, the result of read_awaited_message(). Rank `own` waits for this message.
-/// If this is a receive from any rank, there are two cases. If all other ranks of `ranks` may send the message, all
-/// these ranks count as missing. If only the members of a smaller process set may send it, no rank counts as missing,
-/// because only rank `own` knows that set. If the message waits for the GPU of rank `own`, this rank counts as missing.
+/// If it is a receive from any rank, there are two cases. If all other ranks of `ranks` can send the message, all these
+/// ranks count as missing. If only the members of a smaller process set can send it, no rank counts as missing, because
+/// only rank `own` knows that set. If the message waits for the GPU of rank `own`, rank `own` counts as missing.
 [[nodiscard]] StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own,
                                              std::span<const std::int32_t> ranks);
 

@@ -46,8 +46,8 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
 }
 
 /// Returns the ranks that may hold up the batch: the ranks that have done least, and the ranks that do not respond. If
-/// all ranks respond and have done the same, another host holds up the batch; if there is no other host, any rank may
-/// hold it up.
+/// all ranks respond and have done equally much, another host holds up the batch. If there is no other host, any rank
+/// may hold it up.
 std::vector<std::int32_t> suspects(const StallReport& report) {
     std::uint64_t most = 0;
     for (const StallReport::Rank& rank : report.missing_ranks) {
@@ -74,8 +74,8 @@ BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& bl
 
 std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const Source& source) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
-    // This must be peek() and not read(), because another thread of this rank may move the cursor past the entry. After
-    // that, the entry may be overwritten.
+    // This must be peek() and not read(), because another thread of this rank may move the cursor (this rank's position
+    // in the log) past the entry. After that, the entry may be overwritten.
     const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
@@ -177,8 +177,8 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     return true;
 }
 
-/// The tensor whose operation is called by the log entry at the cursor. A batch may have several tensors, which all end
-/// together.
+/// Returns the tensor whose operation is called by the log entry at `position_`. A batch may have several tensors,
+/// which all end together.
 StallReport::Tensor BatchWatch::tensor() const {
     StallReport::Tensor tensor;
     const auto entry = log_.peek(position_);

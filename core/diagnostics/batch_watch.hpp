@@ -22,9 +22,9 @@ namespace rueda::core {
 /// does not complete. The reason is a rank that is stopped or starved in the middle of the batch, or another host that
 /// delivers nothing.
 ///
-/// This class looks at this rank's cursor. If the cursor stays before the same call of the log for the warning time,
-/// this class reports the call, and reports it again at growing intervals. If no rank of the host moves any data for
-/// the shutdown time, the job ends. Threads: one, the background thread.
+/// This class looks at this rank's cursor, the rank's position in the log. If the cursor stays before the same call of
+/// an operation for the warning time, this class reports the call, and reports it again at growing intervals. If no
+/// rank of the host moves any data for the shutdown time, the job ends. Threads: one, the background thread.
 class BatchWatch {
 public:
     /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared
@@ -60,8 +60,8 @@ public:
         /// later. If this function is empty, reports have no chunks.
         std::function<ChunksAnswer(std::uint64_t position)> chunks = {};
     };
-    /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs. The
-    /// report comes some calls later if it waits for stacks.
+    /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs. If the
+    /// report must wait for stacks or chunks, a later call returns it.
     [[nodiscard]] std::optional<StallMonitor::Finding> tick(std::int64_t now_ns, const Source& source);
 
 private:
@@ -84,8 +84,8 @@ private:
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: no batch is stuck
     std::int64_t next_report_ns_ = 0;
-    std::uint64_t steps_ = 0;  ///< the steps that all members of this host together had done at the last call of look()
-    std::int64_t moved_ns_ = 0;  ///< when `steps_` was last seen to change, or when the call was first seen
+    std::uint64_t steps_ = 0;  ///< the steps that all members of this host together had done at the last call of tick()
+    std::int64_t moved_ns_ = 0;  ///< the time when `steps_` last changed, or when the cursor came to the current call
     bool asks_for_stacks_ = false;
     std::int64_t due_ns_ = 0;  ///< the time since which a report has waited for stacks and chunks; 0: no report waits
 };

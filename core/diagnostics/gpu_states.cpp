@@ -89,8 +89,8 @@ std::string text_on_gpu(const GpuState& state, std::int64_t now_ns) {
 
 GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, std::uint64_t position) {
     auto& cursor = memory.cursor(member);
-    // acquire; partner: LogCursor::advance_to(). The other loads are relaxed: a report is made only seconds after the
-    // last change of these values.
+    // Acquire pairs with LogCursor::advance_to(). The other loads are relaxed, because a report is made only seconds
+    // after the last change of these values.
     const std::uint64_t read = cursor.position.load(std::memory_order_acquire);
     GpuState state{.state = DeviceState::of(cursor.device.load(std::memory_order_relaxed))};
     const std::uint64_t launched = cursor.launched.load(std::memory_order_relaxed);

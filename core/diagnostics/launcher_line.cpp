@@ -28,12 +28,12 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 /// How long a rank in init waits for messages that an ended rank sent before its end. Such a message takes precedence,
 /// because an error that all ranks were told says more than the end of one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// How long a shutdown may take after the last rank has announced it. The shutdown takes time because a message must
-/// pass through the tree of the hosts.
+/// How long this rank still waits for its shutdown to complete after it has learned that another rank failed. After the
+/// last rank has announced its shutdown, a message must pass through the tree of the hosts, which takes time.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
-/// The largest number of messages with the reason of an abort. The number is small, because the launcher reads these
-/// messages only when the rank ends.
+/// The largest number of messages with the reason of an abort that this rank sends. The number is small, because the
+/// messages stay in the socket's buffer: the launcher reads them only when the rank ends.
 constexpr std::size_t kMostReports = 8;
 
 /// The largest number of notifications that this rank keeps. ruedarun sends at most sixteen; a launcher that sends more

@@ -36,12 +36,13 @@ struct HeardNotification {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Looks for notifications about the end of another rank. Returns the first notification about an end that must also
-/// end the job of a rank in the state `standing`; nullptr if there is none. This function is pure.
+/// Searches the notifications for the end of another rank that must also end the job of this rank. `standing` is the
+/// state of this rank. Returns the first such notification; nullptr if there is none. This function is pure.
 ///
 /// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
-/// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is
-/// treated as the cause only if the shutdown does not complete, because a rank may fail after it has left.
+/// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is a
+/// failure only if the shutdown does not complete in time, because the other rank may have left the job before it
+/// failed.
 [[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardNotification> heard, Standing standing,
                                                             std::int64_t now_ns);
 /// Returns the text of the error for a rank in the state `standing`.
@@ -59,9 +60,9 @@ struct HeardNotification {
 class LauncherLine {
 public:
     /// How long to wait for the launcher's notification about a failure that this rank has noticed in another way.
-    /// ruedarun learns of an end on the same host within a millisecond, and of an end on another host after the time of
-    /// one message. In measurements with more runnable threads than cores, 100 ms were too short in about one of thirty
-    /// deaths.
+    /// ruedarun learns of an end on the same host within a millisecond. It learns of an end on another host by one
+    /// message. In measurements with more runnable threads than cores, the notification took longer than 100 ms for
+    /// about one of thirty deaths.
     static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
@@ -84,9 +85,9 @@ public:
     /// Notifications about other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
-    /// `standing()` returns this rank's state. If the end of another rank must end the job of a rank in this state,
-    /// returns the reason. `standing()` is called after the messages were read, because a notification may be the
-    /// consequence of what this rank has just done.
+    /// Returns the reason if the end of another rank must also end the job of this rank; otherwise nothing.
+    /// `standing()` returns the state of this rank. It is called only after the notifications were read: another rank
+    /// may have ended because of what this rank has just done, so the state must not be older than the notifications.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
@@ -129,7 +130,7 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    // the notifications of `heard_` that are about members; each request makes this list again
+    // those notifications in `heard_` that are about members of the job; each call that needs the list makes it anew
     std::vector<HeardNotification> members_heard_;
     std::vector<int> members_;
     std::int32_t rank_ = 0;

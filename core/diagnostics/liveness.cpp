@@ -63,7 +63,7 @@ void Liveness::watch_member(std::uint32_t index) {
     member.pid = block.pid.load(std::memory_order_acquire);
     member.process_start = block.process_start.load(std::memory_order_acquire);
     if (member.pid == getpid()) {
-        return;  // this rank is a thread of this process, and dies together with it
+        return;  // the member is a thread of this process, so it dies together with this rank
     }
     // If /proc is usable in both processes, the ranks of one host are known to be in the same pid namespace. Otherwise
     // the rank's pid may belong to another process here.

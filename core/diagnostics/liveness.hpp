@@ -71,7 +71,7 @@ public:
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
     }
 
-    /// The members whose processes ended without leaving the job first, as texts such as "rank 1 (pid 4711)". The
+    /// The members whose processes ended before the members had left the job, as texts such as "rank 1 (pid 4711)". The
     /// function reads /proc, so the list includes members that check() has not looked at yet. The caller is about to
     /// report why the job ended.
     [[nodiscard]] std::vector<std::string> ended() const;

@@ -47,8 +47,8 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
-/// The oldest message, with the names of the other late messages. A rank can publish only one message. So the text that
-/// names this message also mentions the other late messages.
+/// Returns the oldest message in the form in which it is published. A rank can publish only one message, so the text
+/// that names this message also mentions the other late messages.
 StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
     constexpr std::size_t kNamed = 3;
     constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103
@@ -106,8 +106,8 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
         const StallReport::Tensor published = with_other_names(all);
         publish_awaited_message(block_, &published, all.front().pending.since_ns);
     }
-    // The schedule is replaced only after the texts exist. So if there is no memory for the texts, the report is not
-    // lost.
+    // The schedule records which reports were made, so it is replaced only after the texts of the report exist. If
+    // there is no memory for the texts, the report stays due.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);

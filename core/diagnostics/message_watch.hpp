@@ -31,8 +31,9 @@ public:
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
     /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line in its
-    /// log. The returned finding contains no report; it says whether to end the job, because a message has been pending
-    /// for the shutdown time. Every rank decides this by itself, and the reporting rank does so first.
+    /// log. The returned finding contains no report. It says whether the job must end because a message has been
+    /// pending for the shutdown time. Every rank decides this by itself, a little later than the rank that prints the
+    /// report.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             bool is_reporter);
 

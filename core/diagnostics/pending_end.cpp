@@ -85,8 +85,8 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        // Acquire: pairs with Registrar::await_readers(), which says that the mailbox is full, because members have not
-        // read the answers.
+        // Acquire: pairs with Registrar::await_readers(). That function stores a value other than 0 while the mailbox
+        // is full because members have not read the answers.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

@@ -13,8 +13,8 @@
 
 namespace rueda::core {
 
-/// Some members may wait for the end of a process set that other members have not announced: in shutdown(),
-/// remove_process_set() or leave_process_set(). Such a wait is reported like a tensor that only some ranks have
+/// In shutdown(), remove_process_set() and leave_process_set(), a member waits until all members have announced the end
+/// of the process set. If some members do not announce it, the wait is reported like a tensor that only some ranks have
 /// announced. Instead of a tensor's name, the report has the name of the call.
 ///
 /// Threads: any. The functions here read only atomics that any thread may read at any time.
@@ -28,9 +28,9 @@ void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 /// registrar, in the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Returns nothing while no member waits. The end may be pending even if all members have announced it: while some
-/// member waits, another member may be stopped in its post or in the registrar's work. The stopped member is listed as
-/// unfinished.
+/// Returns the end of the set as a pending operation; nothing while no member waits for the end. The end can be pending
+/// although all members have announced it, because a member may have been stopped while it posted its announcement or
+/// did the registrar's work. Such a member is listed as unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// Returns a text for the line about this member. The text says what keeps the member from ending, for example "has

@@ -71,7 +71,8 @@ std::optional<Hole> find_hole(const Memory& memory) {
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
         position = std::max(position, memory.cursor(member).position.load(std::memory_order_acquire));
     }
-    // All entries before any member's cursor are published.
+    // A member's cursor is the position up to which the member has read the log. All entries before a cursor are
+    // published, so the search begins at the largest cursor.
     for (std::uint32_t looked = 0; looked < memory.extent().log_entries() && log.is_published(position); ++looked) {
         ++position;
     }
@@ -149,9 +150,9 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
-/// Returns the last generation that any member has announced. The stamps (the generation that each member writes with
-/// its announcement) are read, because the slot's counter does not include direct announcements. 0: no member has
-/// announced any generation, or only the first generation was announced.
+/// Returns the last generation (use of the slot, counted from 0) that any member has announced; also 0 if no member has
+/// announced any generation. The function reads the stamps (the generation that each member writes with its
+/// announcement), because the slot's counter does not include direct announcements.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -197,7 +198,7 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// Returns the generation of a named slot that may be pending according to the slot's state and arrivals. Returns
+/// Finds out from the state and the arrivals of a named slot which generation (use of the slot) may be pending. Returns
 /// nothing if no generation can be pending. If the slot is retired while a direct announcement is pending in it, this
 /// announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
@@ -345,8 +346,8 @@ public:
         if (awaited == 0) {
             return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
         }
-        // The registrar has paused its work until all members have read the log up to `awaited`. After that, the last
-        // registrar continues.
+        // The registrar's work is paused until all members have read the log up to `awaited`. After that, the member
+        // that was the registrar last continues the work.
         const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
         const std::uint64_t unread = behind(awaited);
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
@@ -359,7 +360,8 @@ public:
     }
 
 private:
-    /// Adds the records that no registrar has handled, and the first announcement that found the mailbox full.
+    /// Adds two kinds of announcements to the pending operations: those in records that no registrar has handled, and
+    /// the first announcement that found the mailbox full.
     void look_at_mailbox(std::uint32_t member) {
         auto& mailbox = memory_.mailbox(member);
         std::uint64_t index = mailbox.taken.load(std::memory_order_acquire);

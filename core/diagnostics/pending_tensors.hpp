@@ -14,7 +14,8 @@
 namespace rueda::core {
 
 /// A tensor that some members have announced and others have not. A tensor that all members have announced is also
-/// pending while the log has no call of it, because a member is stopped in the middle of a step of the negotiation.
+/// pending as long as the log has no call of it. This happens if a member is stopped in the middle of a step of the
+/// negotiation.
 struct PendingTensor {
     /// Distinguishes this pending operation from earlier and later operations in the same slot.
     struct Id {
@@ -39,8 +40,8 @@ struct PendingTensor {
 
     // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
-    std::uint64_t unread_mask = 0;      ///< members that must still read the log, because a slot or a mailbox record
-                                        ///< becomes free for this operation only after that
+    std::uint64_t unread_mask = 0;      ///< members that must read more of the log before a slot or a mailbox record
+                                        ///< becomes free for this operation
     /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
     /// their mailbox is full, and only they know the names.
     std::uint64_t unseen_mask = 0;
@@ -68,10 +69,10 @@ template <class RankOf>
 /// Whether the name stands for join(). Such an entry stands for a call, not for a tensor.
 [[nodiscard]] bool is_name_of_join(std::string_view name);
 
-/// Everything that is pending in a process set, the longest pending first. Ranks that wait in join() count as one
-/// entry, "join()"; the time of this entry is the time of the last announcement of any tensor. If ranks wait for the
-/// end of the set, this is another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. A
-/// slot that changes while it is read is left out, because it is not stalled.
+/// Everything that is pending in a process set, the longest pending first. All ranks that wait in join() are one entry,
+/// "join()", with the time of the last announcement of any tensor. All ranks that wait for the end of the set are
+/// another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. A slot that changes while
+/// it is read is left out, because it is not stalled.
 ///
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
 /// any.

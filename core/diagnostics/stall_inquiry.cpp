@@ -560,8 +560,8 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// For the root, when a report is due: asks the hosts for new accounts, with the stacks of the ranks that the first
-/// accounts show to be missing.
+/// For the root, when a report is due: asks the hosts for new accounts. These are to contain the stacks of the ranks
+/// that are missing according to the first accounts.
 void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report) {
     asked_ns_ = now_ns;
     asked_for_stacks_ = true;
@@ -628,8 +628,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     const auto data = std::make_shared<const StallReport>(merge(accounts_, host_of_, settings_.warning_seconds));
     const StallReport& report = *data;
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    // The schedule is replaced only after the texts exist. So if there is no memory for the texts, the report is not
-    // lost.
+    // The schedule records which reports were made, so it is replaced only after the texts of the report exist. If
+    // there is no memory for the texts, the report stays due.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     if (due.report && !asked_for_stacks_ && source.stacks && !report.missing_ranks.empty()) {

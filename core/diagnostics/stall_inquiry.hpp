@@ -82,9 +82,9 @@ public:
         /// Returns the whole account. It reads the state of every process of the host. The search calls this only if an
         /// operation makes no progress.
         std::function<HostAccount(std::int64_t now_ns)> account;
-        /// Returns the stacks of those of `ranks` that are on this host; in each element of the result, `rank` and
-        /// `stack` are set. Returns nothing if the stacks are not there yet; ask again later. If this function is
-        /// empty, reports have no stacks.
+        /// Returns the stacks of those ranks in `ranks` that are on this host. In each element of the result, only
+        /// `rank` and `stack` are set. Returns nothing if the stacks are not there yet; the caller must then ask again
+        /// later. If this function object is empty, reports have no stacks.
         std::function<std::optional<std::vector<StallReport::Rank>>(std::span<const std::int32_t> ranks,
                                                                     std::int64_t now_ns)>
             stacks = {};
@@ -148,7 +148,8 @@ private:
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // whether the current inquiry asks for stacks
-    // when the tensor that has been pending for longest in the last inquiry will end the job; 0: never
+    // the time when the oldest tensor of the last inquiry ends the job, if this is before the next regular inquiry;
+    // otherwise 0
     std::int64_t ends_job_ns_ = 0;
     // the number of each tensor, by name and call, and of each message, by name and rank
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;

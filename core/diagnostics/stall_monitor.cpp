@@ -50,8 +50,8 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     std::stable_sort(pending.begin(), pending.end(),
                      [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
     // Every rank keeps the schedule, so that another rank can continue when the reporting rank stops responding. The
-    // schedule is replaced only after the texts exist. If there is no memory for the texts, the next tick makes the
-    // same report.
+    // schedule is replaced only after the texts of the report exist. If there is no memory for the texts, the next tick
+    // makes the same report.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);

@@ -22,16 +22,16 @@
 
 namespace rueda::core {
 
-/// Finds the stalled operations of one process set: tensors that some ranks announced a long time ago and other ranks
-/// have not announced; and sends and receives for which the other rank has not made the matching call. Every rank
-/// checks; the lowest rank that responds prints the report.
+/// Finds the stalled operations of one process set. These are tensors that some ranks announced a long time ago and
+/// other ranks have not announced, and sends and receives for which the other rank has not made the matching call.
+/// Every rank checks; the lowest rank that responds prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
 public:
     struct Finding {
-        std::string text;  ///< a report of several lines; if shut_down is true, one line: why the job is aborted; ""
-                           ///< if there is nothing to print
+        std::string text;  ///< a report of several lines, or, if shut_down is true, one line that says why the job is
+                           ///< aborted; "" if there is nothing to print
         bool shut_down = false;  ///< whether to abort the job; every rank decides this by itself
         /// A report that is due at the same time and must be printed first; "" if there is none.
         std::string report_before = {};
@@ -62,13 +62,13 @@ public:
     /// belong to any process set. If several sets reported it, it would be reported several times.
     void report_messages() { reports_messages_ = true; }
 
-    /// Call this a few times per second; if the warning time is shorter than a second, call it a few times per warning
+    /// Call this a few times per second, or, if the warning time is shorter than a second, a few times per warning
     /// time. tick() reads the arena four times per warning time or once per second, whichever is more often. It also
     /// reads the arena when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
-    /// Records for the other ranks when this rank finished its last operation. Call this once in every liveness
-    /// interval.
+    /// Records the time when this rank finished its last operation, so that other ranks can read it. Call this once in
+    /// every liveness interval.
     void date_last_finished(std::int64_t now_ns);
 
     /// Whether this is the lowest rank that responds. Any thread.

@@ -20,8 +20,8 @@ using Rank = StallReport::Rank;
 using Ranks = std::vector<std::int32_t>;
 
 constexpr std::size_t kMostPatterns = 3;
-/// The tensors are compared in pairs, so at most this many tensors are compared. If more tensors stand still, the
-/// oldest of them show the pattern.
+/// The tensors are compared in pairs, and the number of pairs grows with the square of the number of tensors. So at
+/// most this many tensors are compared. If more tensors are stalled, the oldest of them are enough to find the pattern.
 constexpr std::size_t kMostCompared = 20;
 
 Ranks without(const Ranks& some, const Ranks& others) {
@@ -190,8 +190,9 @@ const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     return found == rank.waits_in.end() ? nullptr : &*found;
 }
 
-/// When a rank has ended its loop, the other ranks soon wait for it. They may begin at most this many more steps,
-/// because some steps of a trainer that accumulates gradients call no collective operation.
+/// How many steps the other ranks can be ahead of a rank that has ended its loop. The other ranks soon wait for that
+/// rank, but not always in their next step: some steps of a trainer that accumulates gradients call no collective
+/// operation.
 constexpr std::int64_t kMostStepsWithoutRank = 16;
 
 std::optional<StallPattern> loop_ended(const StallReport& report) {
@@ -224,8 +225,8 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// If some ranks have not launched an operation, the report about this operation also describes the ranks that have
-/// launched it. The ranks that have launched it are not the reason for the stall.
+/// Whether the rank has launched the operation of the report, although other ranks have not launched it. The report
+/// describes such a rank too, but the rank is not the reason for the stall.
 bool has_launched(const StallReport& report, const Rank& rank) {
     return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
            contains(report.tensors.front().ready, rank.rank);

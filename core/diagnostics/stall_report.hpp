@@ -21,7 +21,7 @@ struct StallReport {
         bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
         std::int32_t peer = -1;     ///< rank of the job; -1: any
         bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
-        bool is_late = false;       ///< true if its rank has waited for the message longer than the warning time
+        bool is_late = false;       ///< whether the call has waited longer than the warning time
         /// Whether the message waits for the GPU of its own rank, and not for another rank. Tensor::name says for which
         /// GPU.
         bool waits_for_gpu = false;
@@ -125,8 +125,8 @@ struct StallReport {
 struct AwaitedTensor {
     std::string name = {};   ///< empty for an unnamed operation
     std::uint64_t call = 0;  ///< number of an unnamed operation
-    /// the number of an earlier unnamed call that is pending; this rank announces this tensor only after that call; 0:
-    /// there is none
+    /// if this rank announces the tensor only after an earlier unnamed call that is pending: the number of that call;
+    /// otherwise 0
     std::uint64_t waits_behind = 0;
     bool is_group = false;         ///< this entry is the operation in which the ranks compare the group's number of
                                    ///< members; it has the group's name

@@ -36,8 +36,8 @@ public:
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
 
-    /// The time at which look() must be called next: after `interval_ns`, or at the time to end the job if that time is
-    /// earlier. Call this after look().
+    /// Returns the time of the next call of look(). This is `interval_ns` from now, or the time to end the job if that
+    /// time is earlier. Call this function after look().
     [[nodiscard]] std::int64_t next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
                                             std::int64_t interval_ns) const;
 

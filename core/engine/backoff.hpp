@@ -58,8 +58,8 @@ public:
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        // Each of these calls takes one pause instruction. A cache line that another core has already written arrives
-        // within a few calls.
+        // Each of the first calls only executes one pause instruction. A cache line that another core has already
+        // written arrives within a few calls.
         if (turns_ < kTurnsPerLook && !yielding_) {
             return true;
         }

@@ -27,10 +27,11 @@ namespace {
 /// rank when a place becomes free.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Returns the pause before the next check for messages from other hosts. `still` is the time since an operation last
-/// made progress. The pause is still/16, but at least 20 µs and at most 1 ms, so it adds little to the wait. When
-/// still/100 is more than 1 ms, the pause is still/100, but at most 10 ms. Each check for messages takes about 40 µs. A
-/// leader that has nothing to do must still poll; it uses 0.9 % of a core in its first ten seconds.
+/// Returns the pause before the next check for messages from other hosts. The parameter `still` is the time since an
+/// operation last made progress. The pause is a sixteenth of this time, but at least 20 µs and at most 1 ms, so it adds
+/// little to the wait. After 100 ms without progress, the pause is a hundredth of this time, but at most 10 ms. Each
+/// check for messages takes about 40 µs. Even a leader that has nothing to do must poll; this takes 0.9 % of a core in
+/// the first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
@@ -41,8 +42,8 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 /// the time between heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// A leader that sleeps wakes up this often within RUEDA_HOST_TIMEOUT, because other hosts must hear from it. It sends
-/// six heartbeats within this time.
+/// How often a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. It must wake up because it sends six heartbeats to
+/// other hosts within this timeout.
 constexpr double kLeaderTurnsPerTimeout = 12;
 
 /// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
@@ -456,8 +457,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
                 // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
-                // its own timer, this thread checks its condition once and sleeps again. A rank that must poll is left
-                // out here, because its pauses must continue to grow.
+                // its own timer, this thread checks its condition once and sleeps again. This does not apply to a rank
+                // that must poll, because its pauses must continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -491,9 +492,10 @@ void Engine::poll() {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
         arm_wakeups();  // the turns above have switched the wake-ups by messages off
-        // The attention state tells other ranks which thread of this rank to wake. It was set before these turns, so
-        // other ranks wake the background thread for everything that was called or arrived since then. In the state
-        // `holding_back`, the timer of the background thread covers only the batch that this rank holds open.
+        // `before` is the attention state, which tells other ranks which thread of this rank to wake. It was set before
+        // the turns above. So in the state `asleep`, other ranks wake the background thread for everything that was
+        // called or has arrived since then. In the state `holding_back`, the background thread wakes up by a timer, but
+        // only to close the batch that this rank holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -615,7 +617,7 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
 /// rank when the mailbox has a free place again, so the waiting thread tries again after each kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    // an abort may follow a death that left the negotiation's tables incomplete, so nothing is posted then
+    // after an abort, nothing is posted: the cause may be a death that left the negotiation's tables incomplete
     if (!aborted()) {
         set.announce_shutdown();
     }
@@ -813,7 +815,7 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    // this call comes after the requests above, because it also answers this rank's own request
+    // this call comes after requested_stacks_.look(), because it also answers a question that this rank has asked there
     stack_responder_.look();
 }
 
@@ -912,8 +914,9 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     }
     const auto standing = [this] {
         // Acquire: pairs with the release in Runtime::shutdown(), and with the release of the thread that reads the end
-        // of the log. Assume that rank B exits normally because this rank shuts down. This rank's state and the end of
-        // the log were written before B exited, and so before the notification about B's exit arrived here.
+        // of the log. If another rank exits normally because this rank shuts down, this rank's state and the end of the
+        // log were written before that rank exited. So they were also written before the notification about its exit
+        // arrived here.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running
@@ -935,8 +938,9 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
 
 /// Finds the cause of a broken connection. Usually a rank has ended, and the launcher knows which rank, and how. If
 /// there is no notification from the launcher, the text names the failure, and the ranks of this host that have died.
-/// Such a death can be the cause, because MPI also ends a process on another host if its connection to a dead process
-/// broke. The failure of that process may arrive here before this host notices the death.
+/// Such a death can be the cause even if the broken connection leads to a process on another host: MPI ends a process
+/// whose connection to a dead process breaks. This rank may notice the end of that process before it notices the death
+/// on its own host.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> notification =
             launcher_ != nullptr ? launcher_->notification_of_failure() : std::nullopt) {

@@ -14,7 +14,7 @@
 namespace rueda::core {
 
 /// When one thread hands the progress to another thread, some steps must not be left out. This type says which steps
-/// are left out. The product uses this type, which leaves out no step. An interleaving test passes a type that leaves
+/// are left out. Rueda itself uses this type, which leaves out no step. An interleaving test passes a type that leaves
 /// out one step, to show that the test would notice the error.
 struct AllSteps {
     /// a thread that releases the lock does not look at pending() again
@@ -92,9 +92,9 @@ public:
     /// Makes sure that a thread will be woken for the remaining work. Call this after a submit without a wait, and
     /// after a wait.
     void attend() {
-        // In the state `asleep`, a thread has handed the work to the background thread. Since then, another caller may
-        // have held the lock and released it. If the background thread found the lock taken during that time, it sleeps
-        // again and must be woken once more.
+        // In the state `asleep`, the work was handed to the background thread. But another caller may have held the
+        // lock in the meantime. If the background thread found the lock taken during that time, it sleeps again and
+        // must be woken once more.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
         const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
@@ -121,9 +121,9 @@ public:
             attention_.ring_all();
         }
     }
-    /// Lets a caller wait until `done()` is true, until the lock is free, or for the time `look_again`. A thread that
-    /// calls tell_waiters() or releases the lock wakes the caller. This is a thread of the same process, so no death of
-    /// another process can prevent the wake-up.
+    /// Lets a caller wait until `done()` is true, until the lock is free, or for the time `look_again`. The caller is
+    /// woken by the thread that calls tell_waiters() or releases the lock. That thread belongs to the same process, so
+    /// the death of another process cannot prevent the wake-up.
     template <class Done>
     void wait_until_free(Done&& done, Duration look_again, int spins = 0) {
         waiters_.fetch_add(1, std::memory_order_seq_cst);
@@ -137,8 +137,8 @@ public:
         waiters_.fetch_sub(1, std::memory_order_seq_cst);
     }
     /// Lets a caller in join() wait until an operation makes progress, until `done()` is true, or for the time
-    /// `look_again`. tell_waiters() wakes the caller; a thread of this process calls it, so no death of another process
-    /// can prevent the wake-up.
+    /// `look_again`. The caller is woken by the thread that calls tell_waiters(). That thread belongs to the same
+    /// process, so the death of another process cannot prevent the wake-up.
     template <class Done>
     void wait_until_moved(Done&& done, Duration look_again) {
         moved_.wait(done, look_again);
@@ -227,9 +227,9 @@ public:
     // Only the background thread may call lock_as_background() and sleep_as_background().
 
     /// Takes the lock for the background thread, unless a caller holds the lock or waits for it. In that case the
-    /// thread sleeps for at most `timeout()`, and the function returns false. A thread that releases the lock in
-    /// leave() or poll() ends the sleep. That is a thread of this process, so no death of another process can prevent
-    /// the wake-up.
+    /// thread sleeps for at most `timeout()`, and the function returns false. The sleep is ended by the thread that
+    /// releases the lock in leave() or poll(). That thread belongs to the same process, so the death of another process
+    /// cannot prevent the wake-up.
     template <class Timeout>
     [[nodiscard]] bool lock_as_background(Timeout&& timeout) {
         const std::uint32_t ticket = attention_.background_ticket();
@@ -257,7 +257,7 @@ public:
             attention_.set(AttentionState::awake);
         }
         unlock();
-        // Since this thread chose `state`, another thread may have submitted an operation, found the lock taken, and
+        // After this thread chose `state`, another thread may have submitted an operation, found the lock taken, and
         // left the work to this thread.
         const bool unattended = !steps_.no_second_look && state == AttentionState::awake && work_.pending() > 0;
         if (sleeps && !unattended && !work_.is_stopping()) {

@@ -91,8 +91,8 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    // After the end of the job, when the arenas are unmapped, a thread that has released the progress lock may still
-    // call this function.
+    // A thread that has released the progress lock may call this function even after the end of the job. The arenas are
+    // then unmapped and must not be read.
     return !released_ && has_unread();
 }
 

@@ -51,8 +51,8 @@ public:
     void add(Entry& entry) noexcept;
     void remove(const ProcessSet& set) noexcept;
 
-    /// Calls ProcessSet::step() for each set. Returns the result of one set: the result after which the engine must run
-    /// the next turn soonest.
+    /// Calls ProcessSet::step() for each set. Of the results of all sets, returns the result after which the engine
+    /// must run the next turn soonest.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
     [[nodiscard]] bool has_unread() const;

@@ -25,15 +25,16 @@ struct BulkConnections {
     std::string why_not;
 };
 
-/// What ends a wait for other ranks over UCX before its deadline. Both pointers may be null.
+/// Where a rank that waits for other ranks over UCX looks for reasons to end the wait before its deadline. Both
+/// pointers may be null.
 struct EarlyEnds {
     const base::ControlBlock* control = nullptr;  ///< with the abort word
     LauncherLine* launcher = nullptr;             ///< with the launcher's notifications, read every 100 ms
 };
 
-/// How long the ranks try to exchange messages over UCX before they give it up. After this time, enough of
-/// RUEDA_START_TIMEOUT must be left for the ranks to tell each other. With RUEDA_TRANSPORT=auto the time is short,
-/// because MPI takes over.
+/// How long the ranks try to exchange messages over UCX before they give up. The rest of RUEDA_START_TIMEOUT must be
+/// long enough for the ranks to tell each other whether the attempt succeeded. With RUEDA_TRANSPORT=auto the time is
+/// short, because the ranks then use MPI instead.
 [[nodiscard]] std::chrono::milliseconds meeting_time(const base::Config& config);
 
 /// Connects all ranks of a job on several hosts over UCX, if the settings ask for it. Collective. A failure ends init.
@@ -49,8 +50,9 @@ struct EarlyEnds {
 /// Ends the transport at the end of the job, and closes it. Collective, unless `after_failure`. The ranks wait for each
 /// other for at most RUEDA_START_TIMEOUT in total.
 ///
-/// Returns false if this rank could not wait for all other ranks, and logs a warning: all ranks have their results
-/// already. The control plane must then be closed as after a failure, because another rank may have died.
+/// Returns false if this rank could not wait for all other ranks. In this case it only logs a warning, because all
+/// ranks have their results already. The control plane must then be closed as after a failure, because another rank may
+/// have died.
 [[nodiscard]] bool end_bulk_transport(const base::Config& config, const base::Logger& logger,
                                       collectives::ControlPlane& control_plane, collectives::BulkTransport& bulk,
                                       bool after_failure, const EarlyEnds& ends) noexcept;

@@ -164,7 +164,7 @@ private:
     std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    // the neighbours stay in memory if MPI still has posted receives
+    // shared, so that the neighbours can stay in memory after this object's end if MPI still has posted receives
     std::shared_ptr<std::vector<Neighbour>> neighbours_;
     bool started_ = false;
     bool ended_ = false;

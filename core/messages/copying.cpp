@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kCopyLimit{1000};
 
 /// Begins an operation. A send whose tensor is still being copied must wait. A send must also wait if an earlier send
 /// with the same peer, tag and process set waits, because such messages arrive in the order of the calls. Other sends
-/// do not wait for an earlier send: its copy may depend on what the receivers of the other sends do.
+/// do not wait for that earlier send, because its copy may depend on what the receivers of these other sends do.
 void Messenger::begin_in_order(MessageOperation& operation) {
     const MessageRequest& request = operation.request;
     const MessageOperation* const earlier = request.sends && !held_.empty() ? held_before(request) : nullptr;

@@ -36,8 +36,8 @@ public:
     /// Returns the first frame that has arrived and has not been removed by pop(). The frame is not checked.
     [[nodiscard]] virtual Result<std::optional<Received>> front() = 0;
     virtual void pop() = 0;
-    /// Returns the other rank's resident memory as this rank can read it. Returns null if this rank cannot read it, or
-    /// if there is no resident memory at that offset.
+    /// Returns the address at which this rank can read the other rank's resident memory. Returns null if this rank
+    /// cannot read it, or if there is no resident memory at that offset.
     [[nodiscard]] virtual const std::byte* resident(std::uint64_t /*offset*/, std::uint64_t /*bytes*/) const {
         return nullptr;
     }

@@ -69,8 +69,8 @@ public:
 
 private:
     struct Box {
-        // `receives` is in the order of the calls, `arrivals` in the order of arrival; no receive in the box matches an
-        // arrival in it
+        // `receives` is in the order of the calls, `arrivals` in the order of arrival; no receive in a box matches an
+        // arrival in the same box
         std::list<MessageOperation*> receives;
         std::list<MessageArrival> arrivals;
     };

@@ -126,9 +126,9 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // If a message arrived before its receive was called, this rank keeps the message, and tells the sender that it is
-    // kept. This rank does so only while one of its own callers is blocked. Until it has told all such senders, this
-    // rank stays active.
+    // If a message arrived before its receive was called, this rank keeps the message. It tells the sender that the
+    // message is kept, but only while one of this rank's own callers is blocked. This rank stays active until it has
+    // told all such senders.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -315,7 +315,7 @@ void Messenger::end(MessageOperation& operation, const Status& status, int sende
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
     if (completion.is_on_device() && !completion.is_launched()) {
-        completion.fail(status);  // wait_on_stream() returns after launched(), and then finds the failure
+        completion.fail(status);  // before launched(), so that wait_on_stream(), which then returns, finds the failure
         completion.launched(nullptr);
     }
     recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);

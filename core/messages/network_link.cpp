@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // a message on one host is sent in parts of the same size
+constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // on one host, the parts of a message have this size, too
 constexpr std::size_t kUnderWay = 4;                         // one frame is sent while others are filled and received
 
 }  // namespace

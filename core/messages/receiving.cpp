@@ -20,8 +20,8 @@
 namespace rueda::core {
 namespace {
 
-/// How often this rank checks for messages of other hosts while it waits for no such message. The sender of such a
-/// message may wait until it learns that this rank keeps the message.
+/// How often this rank checks for messages of other hosts while none of its receives waits for such a message. The
+/// checks are necessary because the sender of a message may wait until it learns that this rank keeps the message.
 constexpr std::int64_t kProbeNs = 5'000'000;
 /// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
 /// it shuts down.
@@ -99,8 +99,8 @@ Status Messenger::hear_departures() {
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // If this rank has shut down itself, it only waits until its last frames fit into the rings. It therefore
-        // ignores ranks with which it has exchanged nothing.
+        // A rank that has shut down only waits until its own last frames fit into the rings. So if this rank has shut
+        // down, it ignores ranks with which it has exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);

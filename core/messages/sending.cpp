@@ -12,8 +12,8 @@ namespace rueda::core {
 namespace {
 
 /// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the ranks,
-/// but the receiver must copy the bytes once more if no receive waits for them yet. For comparison: in sets of more
-/// than two ranks, inputs up to the same size are sent with an announcement.
+/// but the receiver must copy the bytes once more if no receive waits for them yet. In sets of more than two ranks, the
+/// same limit holds for inputs that are sent with an announcement.
 constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond this
 /// limit are offered instead: the sender keeps their bytes until the receiver asks for them.
@@ -22,7 +22,8 @@ constexpr std::uint64_t kMostUnanswered = 256 * 1024;
 /// its content.
 constexpr std::uint64_t kLeastCharge = 128;
 
-/// After a send, this rank polls for this long, because frames may still be inside MPI. ProcessSet does the same.
+/// After a send, this rank polls for this long: MPI may still hold frames, and sends them only while this rank calls
+/// MPI. ProcessSet polls after a send, too.
 constexpr std::int64_t kSendingNs = 1'000'000'000;
 
 std::span<const std::byte> bytes_of(const std::byte* memory, std::uint64_t offset, std::uint64_t bytes) {

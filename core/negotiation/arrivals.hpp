@@ -29,8 +29,8 @@ void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank,
         direct.store(0, std::memory_order_release);
     }
 }
-/// Records that the rank no longer announces in the slot, which begin_arrival() has recorded. The member that announces
-/// last must first append the call, or post its request to the registrar.
+/// Ends what begin_arrival() has recorded: the rank no longer announces in the slot. The member that announces last
+/// must append the call, or post its request to the registrar, before it calls this function.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);

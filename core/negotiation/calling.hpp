@@ -16,8 +16,8 @@
 /// end_announcements() run in the thread that drives progress.
 namespace rueda::core {
 
-/// The order of the steps in the product. An interleaving test passes a type with a wrong order, to show that the test
-/// would notice the error.
+/// The order of the steps that Rueda itself uses. An interleaving test passes a type with a wrong order, to show that
+/// the test would notice the error.
 struct ShippedSteps {
     static constexpr bool called_before_append = false;
     static constexpr std::memory_order end_of_announcements = std::memory_order_seq_cst;
@@ -57,7 +57,7 @@ struct Counting {
     bool changed = false;       ///< this rank's metadata differs from the metadata that the slot is bound to
 };
 
-/// The result of a counted announcement.
+/// The result of count_announcement().
 enum class Counted {
     waiting,     ///< other members have not announced the operation yet
     called,      ///< this rank announced last, and has appended the call

@@ -15,9 +15,9 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
-/// Whether the claim may be about a group of tensors. Such a claim is never dropped: when the root refuses a group, it
-/// must also refuse the group's members. A claim without metadata repeats the last call's metadata. Only the root knows
-/// whether the last call was about a group, so such a claim may be about a group too.
+/// Whether the claim may be about a group of tensors. Such a claim is never dropped, because the root needs it to
+/// refuse a group: it must then also refuse the group's members. A claim without metadata repeats the last call's
+/// metadata. Only the root knows whether the last call was about a group, so such a claim may be about a group too.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {

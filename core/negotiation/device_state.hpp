@@ -9,8 +9,8 @@ namespace rueda::core {
 /// What a member of a process set does with its GPU at present. The member stores this in Cursor::device, and the stall
 /// reports of all ranks of the host read it.
 struct DeviceState {
-    /// The phases of a batch. In the phases up to `launching`, the member has begun the batch and not launched it. In
-    /// the later phases, the batch is launched.
+    /// The phases of a batch. In the phases up to `launching`, the member has begun the batch, but not launched it yet.
+    /// In the later phases, the batch is launched.
     enum class Phase : std::uint8_t {
         idle,        ///< no batch is being launched
         offering,    ///< the member gave its offer (what it needs to connect) to the other members, and waits for their

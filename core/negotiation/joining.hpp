@@ -21,8 +21,8 @@ std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
         // seq_cst: a leader reads `last_joined` before it sleeps, and the caller of set_joined() wakes the leader after
-        // this store. The registrar reads `last_joined` after this rank has reported, in a request of the kind
-        // *settle*, that it has no pending operation.
+        // this store. The registrar sees this store too: it reads `last_joined` only after this rank has reported, in a
+        // request of the kind *settle*, that it has no pending operation.
         header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;

@@ -65,7 +65,8 @@ struct NegotiationExtent {
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
-    /// How many of the first `all` slots have names. Settings and error messages state this number.
+    /// Returns how many of the first `all` slots are for operations with names. Settings and error messages state this
+    /// number.
     [[nodiscard]] std::uint32_t for_names(std::uint32_t all) const { return all - std::min(all, unnamed_slots); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
@@ -120,8 +121,8 @@ struct alignas(base::kCacheLine) Place {
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
-    std::uint64_t input = 0;           ///< arena offset, if resident; for device memory, DeviceUse::place
-    std::uint64_t output = 0;          ///< arena offset, if resident
+    std::uint64_t input = 0;           ///< in resident memory: the arena offset; in device memory: DeviceUse::place
+    std::uint64_t output = 0;          ///< in resident memory: the arena offset
     std::int64_t first_dimension = 0;  ///< for an operation of variable size: the first dimension of this rank's input
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
@@ -171,8 +172,8 @@ public:
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
             words_[i].store(word,
-                            // relaxed: a later store publishes the word: the store of the place's stamp, or the store
-                            // by which one registrar hands the role to the next
+                            // relaxed, because a later store publishes the word. It is the store of the place's stamp,
+                            // or the store by which one registrar hands the role to the next
                             std::memory_order_relaxed);
         }
     }
@@ -513,10 +514,10 @@ struct SetHeader {
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
     std::uint64_t settled_members = 0;  ///< joined members without a pending operation; accessed by atomic_ref
-    /// Announcements may wait for a slot number. `numbers_wait_for`: they wait until all members have read the log up
-    /// to this position; 0: no announcement waits. `numbers_wait_with` - 1: the member that will handle the waiting
-    /// announcements, unless another member becomes the registrar earlier. Both fields are accessed by atomic_ref,
-    /// because the stall monitor reads them.
+    /// For announcements that wait for a slot number. `numbers_wait_for`: the announcements wait until all members have
+    /// read the log up to this position; 0: no announcement waits. `numbers_wait_with` - 1: the member that will handle
+    /// the waiting announcements, unless another member becomes the registrar earlier. Both fields are accessed by
+    /// atomic_ref, because the stall monitor reads them.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };

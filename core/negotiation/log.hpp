@@ -109,7 +109,7 @@ public:
     /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from), from a position that this rank knows: all entries before it are taken.
+    /// Like end(from), but begins at a position before which, as this rank knows, all entries are taken.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }

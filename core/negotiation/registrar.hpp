@@ -86,8 +86,8 @@ public:
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
-        // A record becomes free only when all members have read the log entry that answers it. The log has an entry for
-        // the answer to each record, so it always has free entries for the answers.
+        // The log has space for an answer to every record of every mailbox. A record becomes free only when all members
+        // have read the log entry that answers it. So the log always has free entries for the answers.
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
@@ -438,7 +438,7 @@ private:
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
         // On one host, a joined member announces a name only after another rank of this host has announced it. On
-        // several hosts, the other rank may be on another host.
+        // several hosts, that other rank may be on another host, so this check is made on one host only.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -495,9 +495,9 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // The search for an idle slot is skipped until the log grows. The new log entry would let the next search run,
-        // although a refusal makes no slot idle. So `nothing_idle_at`, the log position at which no idle slot was
-        // found, moves past this entry.
+        // After no idle slot was found, the search is skipped until the log has grown. The refusal adds an entry to the
+        // log, but makes no slot idle. So `nothing_idle_at`, the log position at which no idle slot was found, moves
+        // past this entry, and the next search is still skipped.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;

@@ -49,7 +49,7 @@ struct TensorKey {
     [[nodiscard]] bool operator==(const TensorKey&) const = default;
 };
 
-/// The announcement that all ranks of a host, or of a subtree of hosts, have announced a tensor.
+/// Tells a leader that all ranks of a host, or of a subtree of hosts, have announced a tensor.
 struct Announcement {
     TensorKey key;
     std::vector<Claim> claims;   ///< the claims of all these ranks; empty if all their metadata equal
@@ -61,7 +61,7 @@ struct Announcement {
     std::vector<RankRange> uncounted = {};  ///< an average does not count these ranks
 };
 
-/// A notification that this many hosts had an id and no longer use it.
+/// A notification that some hosts no longer use an id that they had. `hosts` is the number of these hosts.
 struct Release {
     std::uint64_t id = 0;
     std::uint32_t hosts = 0;
@@ -72,7 +72,8 @@ struct Release {
 struct UpMessage {
     std::uint64_t number = 0;       ///< counts from 1
     std::vector<Release> releases;  ///< processed before the announcements
-    /// For each host on which all ranks have joined, the rank that joined last. Processed before the announcements.
+    /// For each host on which all ranks have joined, the rank that joined last. The receiver processes this list before
+    /// the announcements.
     std::vector<std::int32_t> joined;
     std::vector<Announcement> announcements;
     /// ranks that have shut down, in the order of their shutdowns

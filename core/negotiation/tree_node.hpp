@@ -80,9 +80,9 @@ public:
     /// decisions in between. A decision of kind `wanted` contains a name or a call number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
-    /// A tensor that this host or its subtree has announced and that the root has not decided on, for stall reports.
-    /// `missing_hosts` are the hosts that have not announced it. If a child has not announced the tensor, all hosts of
-    /// the child's subtree are listed, because only the child knows which of these hosts have announced it.
+    /// For stall reports: a tensor that this host or its subtree has announced, and on which the root has not decided
+    /// yet. `missing_hosts` are the hosts that have not announced it. If a child has not announced the tensor, all
+    /// hosts of the child's subtree are listed, because only the child knows which of these hosts have announced it.
     struct Pending {
         std::string name;  ///< "" if the operation has no name
         std::vector<std::uint32_t> missing_hosts;

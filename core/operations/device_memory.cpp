@@ -17,7 +17,7 @@ using collectives::Operation;
 
 namespace {
 
-// numbers from this one on stand for places in NCCL's memory; kPartlyInNcclMemory is smaller
+// this number and all larger numbers stand for places in NCCL's memory; kPartlyInNcclMemory is smaller than all of them
 constexpr std::uint64_t kInNcclMemory = 2;
 
 /// Whether NVLink SHARP may do the operation. It needs the same offsets in the registered memory of all members (NCCL
@@ -31,8 +31,8 @@ std::uint64_t offset_in(const DeviceMemoryPtr& memory, const std::byte* address)
     return memory == nullptr ? 0 : static_cast<std::uint64_t>(address - memory->begin);
 }
 
-/// Mixes two offsets into one number. If two pairs of offsets differ, they have the same number only with a probability
-/// of 2^-62.
+/// Mixes two offsets into one number. Two different pairs of offsets get the same number only with a probability of
+/// 2^-62.
 std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
     const std::uint64_t mixed = ((input * kOdd) ^ (input >> 29U)) + output;

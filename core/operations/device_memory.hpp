@@ -9,7 +9,7 @@
 #include "collectives/cuda/plugin_interface.hpp"
 #include "core/pending/tensor_table.hpp"
 
-/// Which memory of rueda_allocate_on_device() an operation uses.
+/// Finds out which memory of rueda_allocate_on_device() an operation uses.
 namespace rueda::core {
 
 /// Adds to `use` the memory in which the tensors of `request` lie, and returns the result. `use` may have been made for

@@ -23,7 +23,8 @@ namespace rueda::core {
 /// read only after done() is true.
 class Completion {
 public:
-    /// A callback. The thread that completes the last member calls it. The engine does not use the object afterwards.
+    /// A callback. The thread that completes the last member calls it. The engine does not use the Completion after
+    /// this call.
     using OnDone = void (*)(Completion&);
     explicit Completion(std::uint32_t members = 1, OnDone on_done = nullptr) : remaining_(members), on_done_(on_done) {}
     virtual ~Completion() = default;
@@ -63,8 +64,8 @@ public:
     }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
-    /// For an operation on tensors in device memory: sets how many of its members (the tensors of a group) will be
-    /// launched or will fail. Call this before the operation is started.
+    /// For an operation on tensors in device memory: sets the number of its members (the tensors of a group). Each of
+    /// them will be launched or will fail. Call this before the operation is started.
     void expect_launches(std::uint32_t members) {
         is_on_device_ = true;
         unlaunched_.store(members, std::memory_order_relaxed);

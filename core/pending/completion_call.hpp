@@ -40,7 +40,7 @@ public:
 private:
     enum class State : std::uint8_t { idle, armed, taken };
     std::atomic<State> state_{State::idle};
-    std::atomic<bool> claimed_{false};  // relaxed: the exchange only decides which thread may write
+    std::atomic<bool> claimed_{false};  // relaxed: the exchange only decides which thread may write the callback
 };
 
 }  // namespace rueda::core

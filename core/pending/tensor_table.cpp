@@ -79,7 +79,7 @@ void TensorTable::release() {
         std::vector<std::uint32_t>().swap(free_tickets_);
         return;
     }
-    // entries that a TensorSlot holds stay, with their tickets; they lose only their slots
+    // the remaining entries are those that a TensorSlot holds; they lose their slots, but keep their tickets
     for (auto& [name, entry] : by_name_) {
         entry->slot = kNoSlot;
     }

@@ -36,8 +36,8 @@ struct DeviceUse {
     collectives::DeviceMemoryPtr input_memory{};
     collectives::DeviceMemoryPtr output_memory{};
     /// Whether the addresses are in memory that NCCL allocated. 0: none of them. kPartlyInNcclMemory: some of them. Any
-    /// other number: all of them. Two members have the same number if their offsets are the same, or if NCCL does not
-    /// require that they are the same.
+    /// other number: all of them. If NCCL requires that the offsets in this memory are the same on all members, the
+    /// number is computed from the offsets. Members with different offsets then have different numbers.
     std::uint64_t place = 0;
     /// this rank's heap; the set's device communicator uses it for tensors that pass through shared memory
     collectives::ResidentHeap* heap = nullptr;
@@ -57,8 +57,8 @@ struct Request {
     /// allocates the output.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< for a member of a group: the index of its output in the Completion
-    /// The compression in the caller's options. The metadata hold the compression that is used. That compression may
-    /// come from the setting instead.
+    /// The compression that the caller's options ask for. The compression that is used is in the metadata, and may come
+    /// from the setting instead.
     std::int32_t asked_compression = 0;
     bool is_refused = false;  ///< the operation is impossible (is_possible()) and has no elements; it is announced
                               ///< so that all ranks get the error
@@ -136,8 +136,9 @@ struct TensorEntry {
     std::unique_ptr<Completion> checked;
 };
 
-/// A queue of entries, in order. Each entry is in at most one queue. The links are in the entries, so the queue
-/// allocates no memory. It must not, because an announcement must not fail after it has begun.
+/// A queue of entries, in order. Each entry is in at most one queue. The links are in the entries, so the queue needs
+/// no memory, and push_back() cannot fail. A failure would be wrong here, because an announcement that has begun must
+/// not fail.
 class EntryQueue {
 public:
     [[nodiscard]] bool empty() const { return first_ == nullptr; }

@@ -84,8 +84,8 @@ public:
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// After an abort: ends the operations whose errors are the next entries of the log. Other ranks may have got these
-    /// errors, and one of them may have ended the job because of its error.
+    /// After an abort: ends the operations whose errors are the next entries of the log. Other ranks may already have
+    /// got these errors, and the job may have ended because of such an error.
     void take_decided_errors() noexcept;
     /// Drops the batch in progress, and ends the operations that a device works on with `reason`. Call this when the
     /// job has ended.
@@ -138,7 +138,7 @@ private:
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;
-    const TensorTable& table_;  // this part is used only for slots of log entries that this rank has read
+    const TensorTable& table_;  // used only for slots that are in log entries that this rank has read
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;

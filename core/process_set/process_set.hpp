@@ -67,7 +67,8 @@ public:
     [[nodiscard]] int set_size() const { return static_cast<int>(view_.set_size); }
 
     /// Sets a function that is called before a failure of the network between hosts ends the job. The function returns
-    /// the cause, or the failure itself, and may take some time. Call this before the engine first runs.
+    /// the cause of the failure, or the failure itself if it finds no cause. It may take some time. Call this before
+    /// the engine first runs.
     void explain_failures_with(std::function<Status(const Status& failure)> explain) {
         hosts_.explain_failures_with(std::move(explain));
     }
@@ -165,8 +166,9 @@ public:
     /// Call this after an abort, before fail_all(). Notifies the other hosts; afterwards the set sends and receives
     /// nothing.
     void leave_other_hosts(const Status& reason) noexcept { hosts_.leave(reason); }
-    /// Call this after an abort, before fail_all(). An operation whose error was decided before the abort ends with
-    /// that error, as on the other ranks, if this rank has completed the earlier operations of the log.
+    /// Call this after an abort, before fail_all(). If the log already contains the error of an operation, the
+    /// operation ends with that error, as on the other ranks. This is possible only if this rank has completed all
+    /// earlier operations of the log.
     void take_decided_errors() noexcept { runner_.take_decided_errors(); }
     /// Ends every pending operation with `reason`. Afterwards, submit() fails with `reason`.
     void fail_all(const Status& reason) noexcept;

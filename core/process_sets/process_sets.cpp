@@ -258,7 +258,8 @@ void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) c
                                                       identity.describe(), why));
 }
 
-/// Checks that all ranks request the same change. Returns a number for the next set that no rank has used.
+/// Checks that all ranks request the same change. Returns a number that no rank has used. The next set gets this
+/// number.
 Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<const std::byte> mine,
                                         const char* function) {
     collectives::WireWriter writer;
@@ -367,8 +368,8 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    std::vector<collectives::RankFacts> facts;  // what was found out at the beginning of the job is still right,
-                                                // because the ranks of a host do not change
+    std::vector<collectives::RankFacts> facts;  // known from the start of the job, and still right, because
+                                                // the ranks of a host do not change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }

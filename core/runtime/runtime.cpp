@@ -113,7 +113,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     }
     Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
     if (status.is_ok() && runtime.value()->bulk_ != nullptr) {
-        // From now on, nothing calls the plane's MPI, which may still hold its last messages.
+        // From now on, this rank does not call MPI for the control plane. MPI may still hold the last messages of the
+        // control plane, so pass_last_messages() waits until they have arrived.
         status = pass_last_messages(config, plane, *runtime.value()->bulk_, {&runtime.value()->control(), launcher});
     }
     if (status.is_ok()) {
@@ -396,7 +397,8 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         completion.add_members(~more + 1);  // subtracts `more`
         return joined;
     }
-    // If a rank is leaving a set or the job, this join fails when this rank reads the log entry about the leaving rank.
+    // If a rank is leaving a set or the job, this join fails as soon as this rank reads the log entry about the leaving
+    // rank.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -617,7 +619,7 @@ Status Runtime::leave_job() {
         has_ended_cleanly =
             end_bulk_transport(config_, logger_, *control_plane_, *bulk_, after_failure, {&control(), launcher_});
     }
-    // If another rank may have died as it ended, MPI is not called any more.
+    // If it is possible that another rank died while it left the job, MPI is not called any more.
     control_plane_->close(/*after_failure=*/!has_ended_cleanly);
     if (leaders_ != nullptr) {
         // the connections are closed this late, because another host may have needed an answer of this rank

@@ -179,8 +179,8 @@ public:
     }
     /// Ends the job on all ranks, without waiting. Any thread.
     void abort(std::string_view reason);
-    /// Delays the exit of this process if another rank of this host has ended the job. Waits for the end of that rank's
-    /// process, for two seconds at most; after this end, waits another 0.3 s. Reason: torchrun,
+    /// Delays the exit of this process if another rank of this host has ended the job. Waits until the process of that
+    /// rank has ended, but for two seconds at most. If the process has ended, waits another 0.3 s. Reason: torchrun,
     /// torch.multiprocessing.spawn and mpirun report the process that ends first as the cause.
     void let_the_cause_end_first() const;
     /// Sets the text that other ranks report if this process ends without a shutdown.

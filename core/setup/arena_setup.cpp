@@ -124,7 +124,8 @@ Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent&
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
     // If memory is missing, touching the pages now gives an error. A later touch would raise a signal in the middle of
-    // an operation. On kernels before 5.14, which do not have MADV_POPULATE_WRITE, there is only the check above.
+    // an operation. Kernels before 5.14 do not have MADV_POPULATE_WRITE; with them, only check_memory() notices that
+    // memory is missing.
     if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
         return system_failure(ErrorCode::resource_exhausted,
                               fmt::format("touching {} of the arena", base::format_bytes(bytes)));

@@ -12,8 +12,8 @@
 namespace rueda::core {
 namespace {
 
-/// More rounds do not narrow the interval further. The last round only transfers the time at which rank 0 left the
-/// previous round.
+/// More rounds would not further narrow the interval in which the difference of two clocks must lie. The last round
+/// only transfers the time at which rank 0 left the previous round.
 constexpr int kRounds = 9;
 
 /// What each rank sends in a round. The first two times are CLOCK_MONOTONIC of the rank's host.

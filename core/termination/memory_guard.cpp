@@ -157,11 +157,11 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         action.sa_sigaction(number, info, context);
     } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // the kernel's own signals cannot be ignored
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // a signal that the kernel sends cannot be ignored
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
-        if (info->si_code <= 0) {  // another process sent the signal, so no access will be repeated
+        if (info->si_code <= 0) {  // a process sent the signal, so no access will cause it again
             raise(number);
         }
     }

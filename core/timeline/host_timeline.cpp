@@ -170,7 +170,8 @@ void HostTimeline::merge_written() {
     if (whole->wait(kPatienceForMerge)) {
         thread.join();
     } else {
-        // The thread still waits for the file system. It shares the ownership of everything that it uses.
+        // The thread still waits for the file system. It may outlive this object, because it shares the ownership of
+        // everything that it uses.
         thread.detach();
     }
     if (const std::vector<std::string> left = whole->left(); !left.empty()) {

@@ -63,7 +63,7 @@ private:
 
     std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
     std::string path_;  // mutex_ protects this member and the members below
-    // the absolute path of the file `path_`, because the program may change its folder before the merge
+    // the absolute path of `path_`, because the program may change its working folder before the merge
     std::string absolute_path_;
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing
     std::thread thread_;

@@ -20,16 +20,16 @@ using std::chrono::steady_clock;
 /// noticeable part of a core.
 constexpr std::chrono::nanoseconds kLongestPause = milliseconds(100);
 constexpr std::chrono::nanoseconds kShortestPause = milliseconds(1);
-/// The thread chooses its pauses so that after a pause this share of the records in a ring is new. Even if four times
-/// as many operations come in one pause, no record is lost.
+/// The thread chooses the length of its pauses so that after a pause this share of the records in a ring is new. So no
+/// record is lost even if four times as many operations as expected come in one pause.
 constexpr double kWantedPart = 0.25;
 /// A pause takes at least four times as long as the work before it, so the thread uses at most a fifth of a core.
 constexpr int kPauseForWork = 4;
 /// This many records are read from one rank before the next rank's turn. So the thread finds the records of one
 /// operation on different ranks soon after each other, and must keep only few operations in memory.
 constexpr std::size_t kRecordsAtATime = 256;
-/// If a rank of the host has not ended an operation this long after another rank, the operation is written without that
-/// rank.
+/// If one rank of the host has ended an operation, and another rank has still not ended it after this time, the
+/// operation is written without the other rank.
 constexpr std::int64_t kPatienceForOthersNs = 2'000'000'000;
 /// When the timeline ends, the thread waits at most this long for operations that some ranks have ended and others have
 /// not.
@@ -107,7 +107,8 @@ Result<double> TimelineRecording::round() {
         readers.push_back(reader_of(member, now));
         drains_[member].revisit(readers.back(), ended);
     }
-    // A round reads at most one ring for each rank, because a rank may record faster than this thread reads.
+    // In one round, at most as many records are read from each rank as its ring holds. Without this limit a round might
+    // never end, because a rank may record faster than this thread reads.
     std::vector<std::size_t> read(drains_.size());
     for (bool goes_on = true; std::exchange(goes_on, false);) {
         for (std::size_t member = 0; member < drains_.size(); ++member) {
@@ -175,8 +176,8 @@ Status TimelineRecording::note_losses() {
 }
 
 /// Returns the number of ranks of this host that are members of the set. Every member records the set before it
-/// announces an operation in it. If the set is so old that this record was overwritten, each rank's operations are
-/// written without waiting for the other ranks.
+/// announces an operation of the set. If the set is so old that these records were overwritten, the operations of a
+/// rank are written without waiting for the other ranks.
 std::size_t TimelineRecording::members_of(std::int32_t set_id) {
     const auto known = members_.find(set_id);
     if (known != members_.end()) {

@@ -52,7 +52,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;  // the end of run() notifies
-    std::vector<std::string> left_;    // protected by mutex_, as the other members
+    std::vector<std::string> left_;    // mutex_ protects this member and the members below
     std::string reason_;
     bool is_done_ = false;
 };

@@ -22,7 +22,7 @@
 namespace rueda::data {
 
 /// Batches that the caller has released. The next batches use their memory. The pipeline and its batches share this
-/// object, because the pipeline may be closed before its batches are released, or after that. Threads: any.
+/// object, because the pipeline may be closed before or after the release of its batches. Threads: any.
 class ReleasedBatches {
 public:
     void keep(Batch&& batch) {
@@ -100,7 +100,7 @@ int rueda_data_wait(rueda_data_pipeline* pipeline, double timeout_seconds, int32
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
         RUEDA_RETURN_IF_FAILED(check_place(ready, "answer"));
-        constexpr double kLongest = 1e6;  // seconds; a longer time would overflow below
+        constexpr double kLongest = 1e6;  // in seconds; much longer times would overflow as nanoseconds
         if (!(timeout_seconds >= 0) || timeout_seconds > kLongest) {
             return failure(ErrorCode::invalid_argument, "pipeline: the timeout is {} s; expected 0 to {} s",
                            timeout_seconds, kLongest);

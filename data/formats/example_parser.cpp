@@ -25,7 +25,7 @@ constexpr std::uint64_t kEntry = wire::tag_of(1, wire::kLength);     ///< in Fea
 constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map Features.feature
 constexpr std::uint64_t kValue = wire::tag_of(2, wire::kLength);
 
-/// A name that is compared with keys fast: its first eight bytes are one number.
+/// A name that can be compared with keys fast, because its first eight bytes are stored as one number.
 class FastName {
 public:
     explicit FastName(std::string name) : name_(std::move(name)) {
@@ -92,7 +92,8 @@ public:
 private:
     static constexpr std::size_t kUnknown = ~std::size_t{0};
 
-    /// Calls `read` with the content of each field `wanted` of a message, and skips all other fields.
+    /// Calls `read` with the content of each field of the message that has the tag `wanted`, and skips all other
+    /// fields.
     template <class Read>
     Status read_fields(Cursor message, std::uint64_t wanted, const char* name, const Read& read) {
         while (!message.empty()) {
@@ -192,7 +193,7 @@ private:
     std::vector<FeatureOutput> features_;
     std::vector<FastName> names_;  ///< the names of the features
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
-    /// Element n is the feature of the n-th entry in the last record that had such an entry.
+    /// Element n is the feature that was last found in the n-th entry of a record.
     std::vector<std::size_t> order_;
     std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had the feature
     std::uint64_t record_ = 0;                ///< the number of the current record, from 1

@@ -95,7 +95,7 @@ private:
     bool quotes_;
     std::string header_;
     bool has_header_ = false;
-    bool is_in_quotes_ = false;  ///< whether the part that was searched ends in quotes
+    bool is_in_quotes_ = false;  ///< whether the searched part ends inside a quoted text
     std::size_t searched_ = 0;   ///< bytes of an incomplete line that were searched
 };
 

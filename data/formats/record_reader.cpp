@@ -65,8 +65,8 @@ bool RecordReader::next(Block& block) {
 /// cannot grow, because records of earlier blocks point into it.
 Status RecordReader::read_chunk() {
     const std::size_t rest = rest_end_ - rest_begin_;
-    // If a record is longer than a chunk, each new chunk is at least twice as large as the rest, so that the rest is
-    // not copied too often.
+    // The rest (the beginning of an incomplete record) may be longer than a chunk. The new chunk is at least twice as
+    // large as the rest, so that a long rest is not copied too often.
     const std::size_t capacity = rest + std::max(kChunkBytes, rest);
     auto chunk = std::make_shared<Chunk>(new char[capacity + kChunkPadding]);  // not initialised
     char* const bytes = chunk->get();
@@ -74,9 +74,9 @@ Status RecordReader::read_chunk() {
         std::memcpy(bytes, chunk_->get() + rest_begin_, rest);
     }
     const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
-    // A FIFO returns at most 64 KiB at a time. The rest is the beginning of a record that is not complete yet. If it
-    // has 64 KiB or more, at least as many new bytes are read as it has. Otherwise a long record would make a new
-    // chunk, and a copy of the rest, for every 64 KiB.
+    // A FIFO returns at most 64 KiB at a time. If the rest (the beginning of an incomplete record) has 64 KiB or more,
+    // at least as many new bytes are read as the rest has. Otherwise a long record would need a new chunk, and a copy
+    // of the rest, for every 64 KiB.
     const std::size_t least = rest >= kLongRestBytes ? rest : 1;
     std::size_t more = 0;
     for (at_end_ = false; !at_end_ && more < least;) {

@@ -36,8 +36,9 @@ public:
     RecordReader(const Source& source, std::uint32_t index, std::int64_t epoch, const Format& format,
                  const std::string& header, const StopSignal& stop);
 
-    /// Reads the next records into `block`, and drops its old ones. Returns false at the end. Also returns true with a
-    /// block that has no records but a failure. After a failure, the next call returns false.
+    /// Reads the next records into `block`, and drops the old records of the block. Returns false at the end of the
+    /// source. If the block gets a failure, the result is true, even if the block has no records; the next call then
+    /// returns false.
     bool next(Block& block);
 
 private:

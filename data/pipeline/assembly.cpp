@@ -25,8 +25,8 @@ bool LaneCursor::wait_for_window(Work& work) {
     if (windows_.empty()) {
         place_ = window->begin;
     }
-    // If the pipeline starts in the middle of an epoch, its first window may begin with records of earlier steps. In
-    // all other windows, `begin` is zero.
+    // If the pipeline starts in the middle of an epoch, the records before `begin` in its first window belong to
+    // earlier steps. In all other windows, `begin` is zero.
     ready_ += static_cast<std::int64_t>(window->records.size() - window->begin);
     epoch_ends_ = window->ends_epoch;
     windows_.push_back(std::move(window));
@@ -43,7 +43,8 @@ std::int64_t LaneCursor::wait_for_step(Work& work) {
 }
 
 void LaneCursor::take(std::int64_t count, Work& work) {
-    // If the lane has fewer records left than a step takes, the ranks divide these records in the same proportion.
+    // If the lane has fewer records left than a step takes from it, the ranks divide these records in the same
+    // proportion as the records of a full step.
     const std::int64_t begin = plan_.share_begin * count / plan_.per_step;
     const std::int64_t end = plan_.share_end * count / plan_.per_step;
     std::int64_t done = 0;

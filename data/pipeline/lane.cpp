@@ -16,8 +16,8 @@ namespace {
 /// The maximum number of windows that wait in the queue. While the consumer takes records from one window, a second one
 /// is ready, and the lane's thread fills a third one.
 constexpr std::size_t kQueuedWindows = 1;
-/// The maximum number without shuffling. In this case a window is a chunk of 1 MiB, and more windows wait in the queue,
-/// because a batch may need several chunks.
+/// The maximum number of windows in the queue if the records are not shuffled. In this case a window is a chunk of 1
+/// MiB. The queue may have more of these small windows, because a batch may need several chunks.
 constexpr std::size_t kQueuedChunks = 4;
 
 }  // namespace

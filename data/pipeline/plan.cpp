@@ -152,8 +152,8 @@ std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std:
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i] = static_cast<std::uint32_t>(i);
     }
-    // With FIFOs, the sources keep their order. In another order, a lane could open a FIFO that another lane or rank
-    // still reads in the epoch before.
+    // With FIFOs, the sources keep their order. In another order, a lane could open a FIFO while another lane or rank
+    // still reads that FIFO for the epoch before.
     if (options.shuffle > 0 && !has_fifo(options)) {
         shuffle_items(all, Random(epoch_seed(options.seed, epoch), 0));
     }

@@ -26,8 +26,9 @@ std::uint64_t mix(std::uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/// Returns a factor for the effects of a category. Rare categories have a smaller factor than frequent ones. Otherwise
-/// no model could come close to the best AUC, because a finite number of samples has too few samples of them.
+/// Returns a factor for the effects of a category. Rare categories have a smaller factor than frequent ones. If all
+/// factors were equal, no model could come close to the best AUC, because the data have too few samples of rare
+/// categories.
 double strength_of(std::int64_t category) { return 1.0 / std::sqrt(1.0 + static_cast<double>(category) / 10.0); }
 
 }  // namespace

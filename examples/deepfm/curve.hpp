@@ -15,7 +15,7 @@ class Curve {
 public:
     /// Opens the file. If the run begins at step 0, an old curve in the file is replaced. Otherwise the rows of the
     /// steps before `first_step` stay, and the new rows follow them. Throws InvalidArgument if the file cannot be
-    /// opened, or contains something else than a curve.
+    /// opened, or contains anything other than a curve.
     void open(const std::filesystem::path& path, std::int64_t first_step);
 
     void add(std::int64_t step, std::int64_t epoch, double loss);

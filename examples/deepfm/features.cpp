@@ -125,7 +125,7 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
 }
 
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch) {
-    // A rank reads neighbouring lanes, and each FIFO is a lane.
+    // With FIFOs, each FIFO is a lane of the pipeline, and a rank reads lanes that follow each other.
     const std::size_t each = input.fifos ? input.paths.size() / static_cast<std::size_t>(size) : input.paths.size();
     const std::size_t first = input.fifos ? each * static_cast<std::size_t>(rank) : 0;
     std::string text = input.fifos ? "the FIFOs" : "the files";

@@ -30,7 +30,7 @@ struct Samples {
 struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;
-    std::int64_t lanes = 1;  ///< of files; each FIFO is a lane
+    std::int64_t lanes = 1;  ///< the number of lanes into which files are divided; with `fifos`, each FIFO is a lane
     std::string format =
         "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
 };
@@ -44,7 +44,7 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
 /// Returns a text that names what a rank reads in an epoch: its FIFOs, or the patterns of the files.
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch);
 
-/// Copies the samples of a batch that such a pipeline has read.
+/// Copies the samples of a batch from a pipeline that set_input() has prepared.
 void copy_samples(const rueda::data::Batch& batch, Samples& samples);
 
 }  // namespace deepfm

@@ -155,11 +155,11 @@ private:
             curve_.add(step_, epoch, mean);
             progress_.step(epoch, step_, mean, samples_);
             ++step_;
-            // No checkpoint is saved after one rank has ended the epoch. If the ranks read FIFOs of different lengths,
-            // their positions differ then, and a checkpoint has only one position.
+            // No checkpoint is saved after one rank has ended the epoch. A checkpoint has only one position of the
+            // input, but from then on the positions of the ranks may differ, because FIFOs may have different lengths.
             if (checkpoints_ && sums_[kEnded] == 0.0) {
                 if (step_ % options_.checkpoint_every == 0) {
-                    curve_.flush();  // before the checkpoint, so that the curve has no gap if the job is then killed
+                    curve_.flush();  // so the curve has no gap if the job is killed after the checkpoint
                 }
                 checkpoints_->save_when_due(snapshot(std::nullopt));
             }
@@ -235,8 +235,8 @@ private:
         }
     }
 
-    /// Waits until the next batch is there. If this takes long, because a writer of a FIFO does not write, the rank
-    /// says so, and a stall report of the other ranks says it, too.
+    /// Waits until the next batch is there. If this takes long, because a writer of a FIFO does not write, this rank
+    /// prints a message. Stall reports of the other ranks show that this rank waits for samples.
     void wait_for_samples() {
         if (input_->wait_for(std::chrono::seconds(0))) {
             return;
@@ -336,7 +336,7 @@ private:
         std::snprintf(text, sizeof text, "AUC %.6f after %lld steps with %d %s", auc_, static_cast<long long>(step_),
                       rueda::size(), rueda::size() == 1 ? "process" : "processes");
         progress_.line(text);
-        training::run_on_root([this] {  // at the end, because the result above does not depend on the curve
+        training::run_on_root([this] {  // after the result, which is right even if the curve was not written
             curve_.close();
         });
     }

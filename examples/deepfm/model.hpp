@@ -22,9 +22,9 @@ namespace deepfm {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// Adagrad divides by the root of a sum of squares. This is the first value of the sum. If it were 0, the first step of
-/// a parameter would have the length of the learning rate, however small the gradient is. Then a rare id would follow
-/// the few samples that have it. A gradient that is 0 except for rounding would lead to different steps with different
-/// numbers of ranks.
+/// a parameter would have the length of the learning rate, however small the gradient is. The weights of a rare id
+/// would then depend too much on the few samples that have this id. Also, if a gradient is 0 except for rounding
+/// errors, the step would depend on the number of ranks.
 inline constexpr float kInitialAccumulator = 1e-3F;
 
 /// The gradients of those rows of the table that the samples use. Each row occurs once, with the sum of its gradients.

@@ -3,7 +3,7 @@
 /// @file
 /// The network on a GPU, through cuDNN. The program puts all work into one stream. Rueda reads a gradient only after
 /// the work that was in the stream before the call. The update of a parameter is in the stream, too, where it waits for
-/// the sum of the gradient. The host waits once in each step, for the logits.
+/// the sum of the gradient. The CPU waits for the GPU only once in each step, to get the logits.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -66,7 +66,7 @@ public:
     Numbers& operator=(const Numbers&) = delete;
 
     [[nodiscard]] float* data() const { return reinterpret_cast<float*>(address_); }
-    /// Gets memory for this many numbers. Their values are lost.
+    /// Gets memory for this many numbers. The numbers that were in the memory before may be lost.
     void resize(std::size_t count) {
         if (count > capacity_) {
             release();

@@ -10,7 +10,8 @@
 namespace digits {
 namespace {
 constexpr std::int64_t kBarWidth = 30;  ///< in characters
-/// More frequent drawing would not be visible, and would cost time over a network.
+/// The minimum time between two drawings of the bar. Nobody would see more frequent drawings, and they would cost time
+/// if the terminal is connected over a network.
 constexpr std::chrono::milliseconds kPause{50};
 /// Moves to the first column and erases the rest of the line (ECMA-48).
 constexpr const char* kClearLine = "\r\x1b[K";
@@ -18,8 +19,8 @@ constexpr const char* kClearLine = "\r\x1b[K";
 
 Progress::Progress(bool visible, std::int64_t epochs, std::int64_t steps)
     : visible_(visible),
-      // Standard error is tested, too: mpirun gives its programs a terminal as standard output even if its own output
-      // goes to a file.
+      // Standard error is tested, too: mpirun gives its programs a terminal as standard output even if mpirun's own
+      // output goes to a file.
       terminal_(visible && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1),
       epochs_(epochs),
       steps_(steps) {}

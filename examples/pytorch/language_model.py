@@ -5,7 +5,7 @@ optimizer state.
 
 torchrun --nproc-per-node 2 language_model.py --text book.txt      (or: ruedarun -np 2 python language_model.py)
 
-Without --text, the text is generated sentences. Needs PyTorch 2.6 or newer.
+Without --text, the program generates sentences and trains on them. Needs PyTorch 2.6 or newer.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from torch import nn
 
 try:
     from torch.distributed.fsdp import fully_shard
-# PyTorch before 2.6 has no FSDP2; in 1.13 the import raises another exception than ImportError.
+# PyTorch before 2.6 has no FSDP2; in PyTorch 1.13 the import raises an exception other than ImportError.
 except Exception as error:
     raise SystemExit(f"PyTorch {torch.__version__} has no FSDP2; 2.6 or newer has") from error
 

@@ -17,7 +17,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Returns the folder for temporary files. Open MPI 4 looks at the same variables in the same order.
+/// Returns the folder for temporary files. Open MPI 4 finds the folder by the same variables, in the same order.
 std::string temporary_folder_of_mpirun(const Environment& environment) {
     for (const char* name : {"TMPDIR", "TEMP", "TMP"}) {
         if (std::string folder = text_of(environment, name); !folder.empty()) {

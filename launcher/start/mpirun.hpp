@@ -19,7 +19,8 @@ class Mpirun {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// How long release() lets mpirun run before SIGTERM, and then before SIGKILL.
+    /// `before_sigterm` is the time that release() gives mpirun before SIGTERM, and `before_sigkill` is the time
+    /// between SIGTERM and SIGKILL.
     struct Patience {
         std::chrono::milliseconds before_sigterm;
         std::chrono::milliseconds before_sigkill;
@@ -29,7 +30,7 @@ public:
     /// The times if a rank has failed. After a failure, Open MPI 4 on several hosts often does not exit, because
     /// ruedarun has told it by parameters not to kill the other ranks. Only SIGKILL ends such an mpirun.
     static constexpr Patience kLeavesAfterFailure{std::chrono::milliseconds(500), std::chrono::milliseconds(1000)};
-    /// The times if a host does not answer. Then Open MPI 4 cannot exit in order, because it waits for its daemon on
+    /// The times if a host does not answer. Then Open MPI 4 cannot exit normally, because it waits for its daemon on
     /// that host.
     static constexpr Patience kLeavesAfterLoss{std::chrono::milliseconds(0), std::chrono::milliseconds(300)};
 

@@ -13,7 +13,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The longest hello in bytes. With the names of 56 parts of GPUs (8 GPUs of 7 parts) it has about 2600 bytes.
+/// The maximum size of a hello frame in bytes. A frame with the names of 56 parts of GPUs (8 GPUs with 7 parts each)
+/// has about 2600 bytes.
 constexpr std::size_t kLongestHello = 8192;
 
 }  // namespace

@@ -40,7 +40,7 @@ public:
     /// outside the job.
     void accept(base::UniqueFd socket);
     void add_to(base::PollSet& set);
-    /// Closes the connections whose time has passed.
+    /// Closes the connections whose time limit has passed.
     void expire(base::PollSet::TimePoint now);
     /// Returns the number of open connections.
     [[nodiscard]] std::size_t count() const;

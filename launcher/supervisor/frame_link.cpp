@@ -21,12 +21,12 @@ namespace {
 /// The kernel sends a probe in each second in which nothing else arrives. The kernel of a host that is alive answers
 /// it, so silent_time() is short for such a host.
 constexpr int kProbeSeconds = 1;
-/// A host that has vanished is detected after this time, whether data or a probe is unanswered. (If TCP_USER_TIMEOUT is
+/// If the other host answers neither data nor probes, the connection fails after this time. (If TCP_USER_TIMEOUT is
 /// set, Linux ignores the number of probes, TCP_KEEPCNT.)
 constexpr int kUnansweredMilliseconds = 11000;
 
-/// "rue" and the version of the frame format. All hosts of a job must have the same byte order, which MPI requires too.
-/// A host with another byte order sends a different number here.
+/// The letters "rue" and the version of the frame format. All hosts of a job must have the same byte order, which MPI
+/// requires too. If a host has another byte order, its bytes give a different number here.
 constexpr std::uint32_t kFrameMagic = 0x72756502;
 
 struct FrameHeader {

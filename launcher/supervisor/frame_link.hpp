@@ -28,18 +28,18 @@ struct Frame {
 
 /// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks.
 /// Frames that cannot be sent now go into a queue. If the other side has proved that it knows the secret of the job,
-/// each frame ends with a code. When a frame with a wrong code arrives, the link is closed. Threads: only one thread
-/// may use an object.
+/// each frame ends with an authentication code. When a frame with a wrong code arrives, the link is closed. Threads:
+/// only one thread may use an object.
 class FrameLink {
 public:
     /// The largest payload of one frame, in bytes. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
-    /// A limit for the length of the queue, in bytes. While the queue is longer, senders that can wait must wait, for
-    /// example the sender of a program's output.
+    /// If the queue is longer than this number of bytes, senders that are able to wait must wait, for example the
+    /// sender of a program's output.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
-    /// The time limit of close_when_silent(). The kernel of the other host acknowledges data and answers probes, and
-    /// not the process there. So if the process is busy, this causes no delay. The limit allows one lost probe, or
+    /// The time limit of close_when_silent(). Data is acknowledged and probes are answered by the kernel of the other
+    /// host, not by the process there. So even a busy process causes no delay. The limit allows one lost probe, or
     /// three retransmissions.
     static constexpr std::chrono::milliseconds kAnswerTime{2500};
 

@@ -27,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An operation is kept in memory until the records of all ranks have been read, but no longer than until this many
-/// operations are in memory. They take about 300 MiB.
+/// The maximum number of operations in memory, which take about 300 MiB. Usually an operation stays in memory until the
+/// records of all ranks have been read. If there are more operations than this maximum, some leave the memory earlier.
 constexpr std::size_t kMostHeldOperations = 1'000'000;
 
 int refuse_files(const std::string& text) {

@@ -19,7 +19,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// If the waits for a rank take less than this part of the interval, they are not shown.
+/// If a rank waits for another rank during less than this part of the interval, the screen does not show this wait.
 constexpr double kSmallShare = 0.01;
 
 /// The row of a rank shows at most this many of the ranks that it waits for.
@@ -27,8 +27,8 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// A column that is left out on a narrow terminal. It is left out if the column DOING would otherwise be narrower than
-/// `room_of_doing` and narrower than its longest text.
+/// A column that can be left out on a narrow terminal. It is left out if the column DOING would otherwise have less
+/// room than `room_of_doing`, and also less room than its longest text needs.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;

@@ -28,9 +28,9 @@ struct Screen {
     std::vector<ScreenLine> foot;
 };
 
-/// If the table is wider than `columns`, columns are left out, so that more of the column DOING is visible: first
-/// BATCHES/S and OPS/S, and in a narrow terminal also BYTES/S and MEMORY. If `columns` is 0, the width is not limited.
-/// Pure.
+/// If the table is wider than `columns`, some columns are left out, to leave more room for the column DOING. BATCHES/S
+/// and OPS/S are left out first. If the terminal is still too narrow, BYTES/S and MEMORY are left out, too. If
+/// `columns` is 0, the width is not limited. Pure.
 [[nodiscard]] Screen screen_of(const TopView& view, std::size_t columns = 0);
 
 struct ScreenSize {

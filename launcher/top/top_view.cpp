@@ -13,15 +13,14 @@ namespace rueda::launcher {
 
 namespace {
 
-/// First condition for a straggler: on average, the other ranks waited because of it during at least this part of the
-/// interval. In every job the ranks differ a little. If the limit were smaller, ranks would be marked by chance because
-/// of such differences.
+/// First condition for a straggler, a rank that delays the others: it made the other ranks wait during at least this
+/// part of the interval, on average. The ranks of every job differ a little. If the limit were smaller, such
+/// differences would mark ranks by chance.
 constexpr double kStragglerShare = 0.10;
 
-/// Second condition for a straggler: the time that the straggler itself waited is at most this part of the time that
-/// the other ranks waited because of it. If ranks take turns in being late, none of them is the cause. For example, on
-/// a machine with eight runnable threads for each core, two equal ranks waited for each other 38 % and 14 % of the
-/// time.
+/// Second condition for a straggler: it waited itself for at most this part of the time that it made the other ranks
+/// wait. If two ranks are late alternately, neither of them is the cause. For example, on a machine with eight runnable
+/// threads for each core, two equal ranks waited for each other during 38 % and 14 % of the time.
 constexpr double kStragglersOwnShare = 0.25;
 
 /// A rank seems bound by its input if, during at least this part of the interval, it neither computed nor was in Rueda
@@ -109,8 +108,8 @@ RankRow row_of(const RankSample& before, const RankSample& after, double interva
     return row;
 }
 
-/// For each other rank, there is a part of the time in which it waited because of this rank. Returns the average of
-/// these parts over the other ranks.
+/// Each other rank spent a part of the time waiting for this rank. Returns the average of these parts over the
+/// other ranks.
 double share_lost_to(std::size_t index, std::span<const RankRow> rows, std::span<const RankWaits> waits) {
     double sum = 0;
     for (std::size_t other = 0; other < rows.size(); ++other) {

@@ -56,8 +56,8 @@ struct RankRow {
     std::string scope;
     std::string pending;  ///< the oldest pending operation, if it has waited long: "allreduce 'loss' for 12 s"
     std::optional<TimeOutside> outside;  ///< the time that the rank was neither in Rueda nor in a declared scope
-    /// A lower limit for the part of the interval in which the rank was neither in Rueda nor in a declared scope, and
-    /// none of its threads and GPUs ran.
+    /// A lower limit for the part of the interval in which the rank did nothing: it was neither in Rueda nor in a
+    /// declared scope, and none of its threads and GPUs ran.
     std::optional<double> idle_share;
     std::vector<RankGpu> gpus;
     bool is_straggler = false;

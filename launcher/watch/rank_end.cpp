@@ -36,8 +36,8 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    // ruedarun has found the program's file before the start. If the system reports even so that a file is missing, the
-    // missing file may be the interpreter that the first line of the program names.
+    // ruedarun has found the program's file before the start. If the system nevertheless reports that a file is
+    // missing, the missing file may be the interpreter that the first line of the program names.
     const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
     return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
                                          std::generic_category().message(error_number), error_number, hint));
@@ -93,8 +93,8 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         // mpirun must not exit before its ranks. If mpirun exits earlier, it has failed, even if its exit status is 0.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
-        // If the ranks have reported why the job was aborted, the loss of other ranks explains no more. For example, a
-        // host that was cut off is first missed by the ranks and then by ruedarun.
+        // If the ranks have reported why the job was aborted, a lost connection to a rank is not a better explanation.
+        // For example, if a host is cut off, the ranks notice this first, and ruedarun notices it later.
         const bool is_known = end.lost && echo_ && !echo_->abort_reason.empty();
         const bool is_echo = end.by_launcher || !end.abort_reason.empty() || is_known;
         if (failed && is_echo) {

@@ -67,18 +67,18 @@ struct RankEnd {
 /// cause, because later failures are mostly its consequences.
 class JobOutcome {
 public:
-    /// Adds ends that ruedarun noticed at the same moment. If one of these ranks was killed, its end counts as the
-    /// first end: a killed rank can make other ranks end with an error, but an error of another rank does not kill a
-    /// rank.
+    /// Adds the ends of ranks that ruedarun noticed at the same moment. If one of these ranks was killed, its end
+    /// counts as the first one. The reason is that a killed rank can make other ranks end with an error, but an error
+    /// of another rank does not kill a rank.
     void add(const std::vector<RankEnd>& together);
     /// Whether the cause is still unknown. This is the case if ranks have failed, but only because mpirun sent a signal
     /// or because the job was aborted before.
     [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
     /// Whether the cause is unknown, and the only known failure is the end of a rank that reported the reason of an
-    /// abort. If this is still so when all ranks have ended, ruedarun will learn of no better cause.
+    /// abort. If this is still so when all ranks have ended, ruedarun will not find a better cause.
     [[nodiscard]] bool has_only_echoes_of_abort() const { return is_unsettled() && !echo_->abort_reason.empty(); }
-    /// Call this when ruedarun can learn of no better cause any more. The known failure becomes the cause. If the
-    /// reason of the abort names a rank that ended with exit status 0, the end of that rank becomes the cause instead.
+    /// Call this when ruedarun cannot find a better cause any more. The known failure becomes the cause. If the reason
+    /// of the abort names a rank that ended with exit status 0, the end of that rank becomes the cause instead.
     void settle();
     /// Call this when the user ends the job by a signal. The signal becomes the cause, unless a rank failed before.
     void interrupt(int signal_number);

@@ -40,7 +40,7 @@ public:
     /// Call this when a rank has failed. From then on, if a host does not answer, the group gives up on it after a
     /// shorter time than before. Further calls have no effect.
     virtual void watch_closely() = 0;
-    /// Returns the ends of ranks that were noticed since the last call.
+    /// Returns how ranks have ended: those ends that were noticed since the last call.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// The ranks that have not ended.
     [[nodiscard]] virtual std::vector<std::int32_t> running() const = 0;

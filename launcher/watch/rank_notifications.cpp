@@ -14,7 +14,8 @@ namespace {
 
 using Kind = base::LauncherNotification::Kind;
 
-/// Returns a number that orders ends. The lower the number is, the more likely this end is the cause of the other ends.
+/// Returns a number by which ends can be sorted. An end with a lower number is more likely to be the cause of the other
+/// ends.
 int distance_to_cause(const RankEnd& end) {
     if (end.abort_reason.empty() && ended_well(end)) {
         return 3;

@@ -3,8 +3,8 @@
 #pragma once
 
 // The kernels that work on one tensor at a time: rueda_copy, rueda_scale_<dtype>, rueda_convert_<from>_<to> and
-// rueda_fill. The same kernels pack and unpack tensors, because each item of a batch has an address of its source and
-// one of its destination.
+// rueda_fill. The kernels for batches can also pack and unpack tensors, because each item of a batch has its own
+// addresses of source and destination.
 
 #include "ops/cuda/division.hpp"
 #include "ops/cuda/elements.hpp"

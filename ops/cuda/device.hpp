@@ -33,8 +33,8 @@
 
 namespace rueda::ops::cuda {
 
-/// The position of a thread in the grid. Kernels use no shared memory and no barriers, so that threads can run in any
-/// order, on the host one after the other.
+/// The position of a thread in the grid. Kernels use no shared memory and no barriers. Therefore threads can run in any
+/// order, and on the host they run one after the other.
 struct Place {
     std::uint64_t index;    ///< position among all threads of the row
     std::uint64_t threads;  ///< number of threads of the row
@@ -62,9 +62,9 @@ RUEDA_DEVICE Place this_place() {
     return {std::uint64_t{block} * threads + thread, std::uint64_t{blocks} * threads, row};
 }
 
-// The loads and stores of vectors are written in PTX, because clang 14 otherwise divides them into four. The compiler
-// may move the load past stores to other addresses. This does no harm, because no kernel loads data that one of its
-// threads has stored.
+// The loads and stores of vectors are written in PTX. If they were written in C++, clang 14 would divide each into
+// four. The compiler can move such a load to a place after a store to another address. This does no harm, because no
+// kernel loads data that one of its threads has stored.
 RUEDA_DEVICE Vector load_vector(const std::byte* memory) {
     Vector v;
     asm("{ .reg .u64 at; cvta.to.global.u64 at, %4; ld.global.v4.u32 {%0, %1, %2, %3}, [at]; }"
@@ -151,7 +151,7 @@ RUEDA_DEVICE T element_of(const Vector& v, std::size_t i) {
     }
 }
 
-/// Sets element i of a vector that was zero at this place.
+/// Sets element i of a vector. The element must have been zero before.
 template <class T>
 RUEDA_DEVICE void set_element(Vector& v, std::size_t i, T value) {
     if constexpr (sizeof(T) == 8) {

@@ -44,8 +44,8 @@ RUEDA_DEVICE Magnitude128 magnitude_of(const Sum128& sum) {
     return {~sum.low + 1, ~sum.high + (sum.low == 0 ? 1U : 0U), true};
 }
 
-/// Divides, truncates toward zero, and returns the lower 64 bits. After the upper 64 bits, the function divides one
-/// digit of 32 bits after the other. The remainder of each step is less than the divisor, so the remainder and the next
+/// Divides, truncates toward zero, and returns the lower 64 bits. The function first divides the upper 64 bits, and
+/// then two digits of 32 bits each. The remainder of each step is less than the divisor, so the remainder and the next
 /// digit fit into 64 bits.
 RUEDA_DEVICE std::uint64_t quotient_bits(const Sum128& sum, std::int32_t divisor) {
     const Magnitude128 m = magnitude_of(sum);

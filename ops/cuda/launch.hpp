@@ -35,8 +35,9 @@ struct Launch {
 };
 
 // The functions below only compute launches; they touch no device and no memory of a tensor. Pointers may have any
-// alignment. A kernel reaches its full speed only if all pointers of a launch (or of an item of a batch) are equal
-// modulo 16, or aligned to a multiple of 16. Threads: any thread may call these functions.
+// alignment. A kernel reaches its full speed if all pointers of a launch (or of an item of a batch) are multiples of
+// 16. If all elements have the same size and are aligned, it is enough that the pointers are equal modulo 16. Threads:
+// any thread may call these functions.
 
 /// A reduction of up to kMostSources sources, with the bits of ops::reduce(). `reduction` must be defined
 /// (is_defined()) and not be adasum.

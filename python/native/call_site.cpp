@@ -38,7 +38,7 @@ bool is_of(const Ref& frame, std::string_view package) {
     return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
 }
 
-/// Returns the innermost frame, from `from` outwards, whose code belongs to none of the packages.
+/// Searches from the frame `from` outwards, and returns the first frame whose code belongs to none of the packages.
 Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages) {
     Ref frame = Ref::to(from.borrow());
     while (is_frame(frame) && std::any_of(packages.begin(), packages.end(),

@@ -16,10 +16,11 @@ namespace {
 
 constexpr const char* kCheckpointName = "rueda.checkpoint";
 
-/// Tensors from a list of tuples (name, tensor). The objects stay borrowed as long as this object lives.
+/// The tensors of a list of tuples (name, tensor). They stay borrowed as long as this NamedTensors lives.
 class NamedTensors {
 public:
-    /// Returns false, with a Python error set, if the list has another form, or a tensor is not in the CPU's memory.
+    /// Returns false, with a Python error set, if the list does not consist of such tuples, or if a tensor is not in
+    /// the CPU's memory.
     [[nodiscard]] bool borrow(PyObject* list, bool writable) {
         const Py_ssize_t count = PyList_Size(list);
         for (Py_ssize_t i = 0; i < count; ++i) {

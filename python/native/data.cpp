@@ -57,8 +57,8 @@ PyObject* data_open(PyObject* /*module*/, PyObject* options) {
     });
 }
 
-/// Arguments: (pipeline, seconds). Waits until data_next() would return at once, at most for these seconds. Returns
-/// whether it would.
+/// Arguments: (pipeline, seconds). Waits until data_next() can return without blocking, but not longer than `seconds`.
+/// Returns true if data_next() can do this.
 PyObject* data_wait(PyObject* /*module*/, PyObject* args) {
     PyObject* capsule = nullptr;
     double seconds = 0;

@@ -30,7 +30,7 @@ void destroy(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Reads a timeout in seconds. `seconds` becomes -1 for None. Returns false with a Python error set.
+/// Reads a timeout in seconds. `seconds` becomes -1 for None. On failure, returns false with a Python error set.
 bool read_limit(PyObject* given, double& seconds) {
     seconds = given == Py_None ? -1 : PyFloat_AsDouble(given);
     if (PyErr_Occurred() != nullptr) {
@@ -43,8 +43,8 @@ bool read_limit(PyObject* given, double& seconds) {
     return true;
 }
 
-/// Reads the only argument, `timeout=…`, in seconds. `seconds` becomes -1 if the argument is None or missing. Returns
-/// false with a Python error set.
+/// Reads the only argument, `timeout=…`, in seconds. `seconds` becomes -1 if the argument is None or missing. On
+/// failure, returns false with a Python error set.
 bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
     if (count + named > 1 ||
@@ -102,8 +102,8 @@ bool wait_on(PyObject* self, void* stream, double seconds) {
     return false;
 }
 
-/// Arguments: (stream, timeout). The stream is the address of a stream of the operation's device. For an operation in
-/// the CPU's memory, waits until the operation has ended.
+/// Arguments: (stream, timeout). `stream` is the address of a CUDA stream on the operation's device. For an operation
+/// in the CPU's memory, waits until the operation has ended.
 PyObject* wait_on_stream(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     double seconds = -1;
     if (count != 2 || !read_limit(arguments[1], seconds)) {

@@ -9,7 +9,7 @@
 
 namespace rueda::python {
 
-/// Returns a new reference to the type Handle; null with an error set.
+/// Returns a new reference to the type Handle; on failure, null with an error set.
 [[nodiscard]] PyObject* make_handle_type();
 
 /// Makes a handle for the operation, and returns a new reference to it. If this fails, abandons the operation, and

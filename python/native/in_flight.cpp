@@ -36,7 +36,7 @@ std::string text_of(PyObject* name) {
     return text == nullptr || name == Py_None ? "the operation" : "'" + std::string(text) + "'";
 }
 
-/// Returns the values as a tuple of integers; null with an error set.
+/// Returns the values as a tuple of integers; on failure, null with an error set.
 Ref tuple_of(const std::int64_t* values, std::size_t count) {
     Ref tuple = Ref::taken(PyTuple_New(static_cast<Py_ssize_t>(count)));
     for (std::size_t i = 0; tuple && i < count; ++i) {

@@ -39,8 +39,8 @@ struct InFlight {
     Ref callbacks;  // a list; null before the first add_done_callback() and after the callbacks were called
     SharedHandle handle;
 
-    /// The value that wait() returns if a Python exception is set: by a signal handler, or because a callback must not
-    /// wait.
+    /// The value that wait() returns if a Python exception is set. Either a signal handler raised the exception, or a
+    /// callback called wait(), which is not allowed.
     static constexpr int kRaised = -1;
 
     /// Blocks until the operation has ended, and returns its status. Returns RUEDA_TIMEOUT if `timeout_seconds` have
@@ -55,7 +55,7 @@ struct InFlight {
     [[nodiscard]] bool wait_a_while(double seconds);
     /// Returns true if the operation has ended. If it has not, makes some progress. Does not block.
     [[nodiscard]] bool has_ended();
-    /// Returns the result of a successful operation as a new reference; null with an error set.
+    /// Returns the result of a successful operation as a new reference; on failure, null with an error set.
     [[nodiscard]] PyObject* conclude();
     /// Like conclude(), after wait_on_stream(stream).
     [[nodiscard]] PyObject* conclude_on_stream(void* stream);

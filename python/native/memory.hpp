@@ -14,7 +14,7 @@ namespace rueda::python {
 /// Keeps an operation's handle, and with it the operation's output, alive. Several Memory objects may share it.
 using SharedHandle = std::shared_ptr<rueda_handle>;
 
-/// Returns a new reference to the type Memory; null with an error set.
+/// Returns a new reference to the type Memory; on failure, null with an error set.
 [[nodiscard]] PyObject* make_memory_type();
 
 /// Returns the first `bytes` bytes of the output of a completed operation as a Memory (a new reference; null with an

@@ -32,7 +32,7 @@ PyObject* none_or_error(int status) {
     Py_RETURN_NONE;
 }
 
-/// Reads a list of ranks. Returns false with a Python error set.
+/// Reads a list of ranks. On failure, returns false with a Python error set.
 bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
         if (!read_int32(PyList_GetItem(list, i), "a rank of the list", ranks.emplace_back())) {
@@ -43,7 +43,7 @@ bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
 }
 
 /// Joins the job. `process_sets` is a list of lists of int: the ranks of each process set. Returns the numbers of the
-/// sets; null with an error set.
+/// sets; on failure, null with an error set.
 PyObject* init_with(rueda_init_options options, PyObject* process_sets) {
     const Py_ssize_t given = PyList_Size(process_sets);
     if (given < 0) {
@@ -145,7 +145,8 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
-            // calls exit() within exit(): glibc uses the status of the last call, as in core/c_interface/initialise.cpp
+            // This calls exit() inside exit(). glibc then uses the status of the inner call (see
+            // core/c_interface/initialise.cpp).
             std::exit(1);
         }
     };

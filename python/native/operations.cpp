@@ -34,7 +34,7 @@ struct Call {
             options.source_line = site.line;
         }
     }
-    /// Reads a name (a str, a TensorSlot or None). Returns false with a Python error set.
+    /// Reads a name (a str, a TensorSlot or None). On failure, returns false with a Python error set.
     [[nodiscard]] bool read_name(PyObject* given) {
         options.slot = slot_of(given);
         if (options.slot != nullptr || given == Py_None) {
@@ -154,7 +154,8 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of both lists. Returns false with a Python error set; the error says which tensor is wrong.
+/// Borrows every tensor of both lists. On failure, returns false with a Python error set, which says which tensor is
+/// wrong.
 bool borrow_all(Call& call, InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
                 std::vector<rueda_tensor>& out) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
@@ -199,7 +200,8 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Borrows every tensor of the list. Returns false with a Python error set; the error says which tensor is wrong.
+/// Borrows every tensor of the list. On failure, returns false with a Python error set, which says which tensor is
+/// wrong.
 bool borrow_inputs(Call& call, InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
     const auto count = static_cast<std::size_t>(PyList_Size(inputs));
     if (PyErr_Occurred() != nullptr) {
@@ -338,7 +340,7 @@ PyObject* reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t 
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Reads a list of row counts. Returns false with a Python error set.
+/// Reads a list of row counts. On failure, returns false with a Python error set.
 bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     const Ref list = Ref::taken(PySequence_List(given));
     for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
@@ -464,7 +466,7 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
-    // the C function has no argument for a name, so the name becomes a slot
+    // the C function takes a slot and no name, so a slot is made for the name
     if (call.name != nullptr && *call.name != '\0') {
         rueda_slot* slot = nullptr;
         if (const int status = rueda_slot_create_in(call.name, call.options.process_set, &slot); status != RUEDA_OK) {
@@ -479,7 +481,7 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     return finish_call(std::move(operation), status, handle);
 }
 
-/// Reads (peer, tag) of a message. Returns false with a Python error set.
+/// Reads (peer, tag) of a message. On failure, returns false with a Python error set.
 bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[1], "tag", tag)) {
         return false;

@@ -9,11 +9,12 @@
 
 namespace rueda::python {
 
-/// Returns a new reference to the type TensorSlot; null with an error set.
+/// Returns a new reference to the type TensorSlot; on failure, null with an error set.
 [[nodiscard]] PyObject* make_slot_type();
 /// Returns the slot of a TensorSlot; null for an object of any other type.
 [[nodiscard]] rueda_slot* slot_of(PyObject* object);
-/// Returns the UTF-8 bytes of a name; null with an error set. The bytes stay valid as long as the object lives.
+/// Returns the UTF-8 bytes of a name; on failure, null with an error set. The bytes stay valid as long as the object
+/// lives.
 [[nodiscard]] const char* text_of_name(PyObject* name);
 
 }  // namespace rueda::python

@@ -17,7 +17,7 @@ PyTypeObject* view_type = nullptr;
 
 TensorView& view_of(PyObject* object) { return *reinterpret_cast<TensorView*>(object); }
 
-/// Makes a view whose shape is not set yet; null with an error set.
+/// Makes a view whose shape is not set yet; on failure, null with an error set.
 Ref new_view(PyTypeObject* type, void* data, int ndim, int dtype, bool writable, PyObject* owner) {
     if (ndim < 0 || ndim > RUEDA_MAX_DIMENSIONS) {
         PyErr_Format(PyExc_ValueError, "a tensor of %d dimensions; Rueda takes 0 to %d: reshape it", ndim,

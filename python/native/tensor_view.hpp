@@ -23,7 +23,7 @@ struct TensorView {
 [[nodiscard]] std::size_t bytes_of(int dtype);
 
 [[nodiscard]] bool is_tensor_view(PyObject* object);
-/// Returns a new reference to the type TensorView; null with an error set.
+/// Returns a new reference to the type TensorView; on failure, null with an error set.
 [[nodiscard]] PyObject* make_tensor_view_type();
 
 /// Implements view_of_dlpack(capsule, stream) -> TensorView. The capsule still owns the memory. `stream` is the stream

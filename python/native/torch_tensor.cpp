@@ -63,8 +63,8 @@ bool refuse(const std::string& text) {
     return false;
 }
 
-/// Reads the CUDA device and PyTorch's current stream of a tensor that is not in the CPU's memory. Returns false with a
-/// Python error set.
+/// Reads the CUDA device and PyTorch's current stream of a tensor that is not in the CPU's memory. On failure,
+/// returns false with a Python error set.
 bool read_device(PyObject* object, rueda_device_stream& device) {
     const Ref cuda = Ref::taken(PyObject_GetAttr(object, torch.is_cuda));
     if (!cuda) {
@@ -80,7 +80,7 @@ bool read_device(PyObject* object, rueda_device_stream& device) {
     return PyErr_Occurred() == nullptr && read_current_stream(device.index, device.stream);
 }
 
-/// Whether the tensor is plain, dense memory of the CPU or of a CUDA device. Returns false with a Python error set.
+/// Whether the tensor is plain, dense memory of the CPU or of a CUDA device. If it is not, a Python error is set.
 bool is_plain_memory(PyObject* object, rueda_device_stream& device) {
     const Ref cpu = Ref::taken(PyObject_GetAttr(object, torch.is_cpu));
     const Ref layout = cpu ? Ref::taken(PyObject_GetAttr(object, torch.layout)) : Ref();

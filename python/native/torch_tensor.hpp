@@ -18,12 +18,13 @@ PyObject* set_torch(PyObject* module, PyObject* const* arguments, Py_ssize_t cou
 
 /// Describes a tensor for which is_torch_tensor() is true. The tensor must be dense, and in the memory of the CPU
 /// or of a CUDA device. The function writes the extents to `shape`, and `tensor` points to them. `device` becomes the
-/// tensor's device and PyTorch's current stream there; it is not changed for a tensor of the CPU. Returns false with a
-/// Python error set.
+/// tensor's device and PyTorch's current stream there; it is not changed for a tensor of the CPU. On failure, returns
+/// false with a Python error set.
 [[nodiscard]] bool describe_torch_tensor(PyObject* object, rueda_tensor& tensor,
                                          std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS], rueda_device_stream& device);
 
-/// Writes PyTorch's current stream of the device `index` to `stream`. Returns false with a Python error set.
+/// Writes PyTorch's current stream of the device `index` to `stream`. On failure, returns false with a Python error
+/// set.
 [[nodiscard]] bool read_current_stream(std::int32_t index, void*& stream);
 
 }  // namespace rueda::python

@@ -298,7 +298,7 @@ def alltoall_async(
 
 @blocking_form_of(alltoall_async)
 def alltoall() -> None:
-    """Sends some rows of each rank's tensor to each rank.
+    """Sends rows of each rank's tensor to every rank: each rank divides its rows among all ranks.
 
     Args:
         tensor: has at least one dimension. All dimensions but the first, and the dtype, must agree between ranks.
@@ -375,7 +375,8 @@ def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
         last = joined.result()
     """
     joined = _native.join_async(_number_of_average(average))
-    # this rank may start no operation until the handle has completed, so it forgets the names of its groups
+    # until the handle completes, this rank starts no operation; after that all ranks count their unnamed groups from
+    # zero
     forget_job()
     return joined
 

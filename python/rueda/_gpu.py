@@ -15,7 +15,7 @@ from rueda._native import TensorView
 from rueda.errors import InvalidArgument, Unsupported
 from rueda.types import DType
 
-# A value of CUpointer_attribute in the driver's interface: the attribute that tells the device of an address.
+# The driver's CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, which asks for the number of an address's device.
 _DEVICE_ORDINAL = 9
 # Numbers of DLPack for device types.
 _CUDA_DEVICES = (2, 13)

@@ -122,8 +122,8 @@ def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) ->
     return _native.init(ranks or None, process_sets)
 
 
-# The numbers of the job's processes in the launch, in the order of the job. None if the job was not made from a
-# communicator.
+# For each process of the job, in the order of the job: its rank among the launched processes. None if the job was not
+# made from a communicator.
 _members: list[int] | None = None
 
 

@@ -22,8 +22,8 @@ _descriptor: int | None = None
 
 
 def offer() -> None:
-    """Offers the tracebacks to the native library. Call it after each init. Without a stack signal, or without memory
-    for the file, reports show only native frames.
+    """Lets the native library use the tracebacks. Call it after each init. If there is no signal for stacks, or no
+    memory for the file, reports show only native frames.
     """
     global _descriptor
     number = _native.stack_signal()

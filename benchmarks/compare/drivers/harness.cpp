@@ -109,7 +109,7 @@ constexpr std::uint64_t kPeriod = 7;
 /// A block of the seven repeating values. It can be copied and compared quickly, and uses little of the L1 cache.
 class Pattern {
 public:
-    /// Computes the sum of the inputs of `ranks` ranks from `first_rank` on.
+    /// Computes the sum of the inputs of `ranks` ranks, beginning with `first_rank`.
     Pattern(int first_rank, int ranks, std::uint64_t iteration) {
         for (std::uint64_t i = 0; i < values_.size(); ++i) {
             std::uint64_t sum = 0;
@@ -124,7 +124,7 @@ public:
             std::memcpy(to + i, values_.data(), std::min(kBlock, count - i) * sizeof(float));
         }
     }
-    /// Returns the number of wrong elements in `values`, which begin with element `first` of the tensor.
+    /// Returns the number of wrong elements in `values`. The first of the values is element `first` of the tensor.
     [[nodiscard]] std::uint64_t count_wrong(const float* values, std::uint64_t first, std::uint64_t count) const {
         const float* expected = values_.data() + first % kPeriod;
         std::uint64_t wrong = 0;
@@ -193,7 +193,8 @@ void read_tensor(const std::string& word, Case& c) {
 }
 
 /// Reads the lines of the plan: `label operation seconds fewest most has_result tensor tensor …`. If `operation` is
-/// `standing`, the line measures memory and CPU use of an idle rank, and then of a waiting rank, for `seconds` each.
+/// `standing`, the line measures memory and CPU use, first of an idle rank and then of a waiting rank. Each of the two
+/// measurements takes `seconds`.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -340,7 +341,8 @@ Seconds cpu_time() {
     return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-/// Returns the largest `mine` of all ranks except the first `left_out` ranks. All ranks must call this function.
+/// All ranks must call this function, each with its value `mine`. Returns the largest of these values. The values of
+/// the first `left_out` ranks do not count.
 double largest(double mine, const Place& place, int left_out) {
     seat_of(place.rank).value = mine;
     line_up(place);
@@ -499,8 +501,8 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Spins for a limited time. This time is longer than a line_up() takes if all ranks are running, and shorter than
-    // the time for which a preempted rank is not running.
+    // Spins for a limited time. If all ranks are running, line_up() takes less than this time. If a rank is preempted,
+    // the wait is longer than this, so line_up() stops spinning.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;
@@ -537,8 +539,8 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 extern "C" {
 
 struct compare_callbacks {
-    /// `compute_us` has the argument of compare_compute() for each tensor, or is null if nothing is computed. The peer
-    /// calls compare_compute() before it submits the tensor.
+    /// Before it submits a tensor, the peer calls compare_compute(). `compute_us` contains the argument of this call
+    /// for each tensor. It is null if nothing is computed.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);
     void (*run)();

@@ -37,8 +37,8 @@ public:
     virtual void end() = 0;
 };
 
-/// Computes on a buffer in the L1 cache, which takes `microseconds` on an idle core. The number of passes depends only
-/// on the argument: run_plan() measures the passes per microsecond once, and all ranks use the same value.
+/// Computes on a buffer in the L1 cache. On an idle core, the computation takes `microseconds`. The number of passes
+/// depends only on the argument: run_plan() measures the passes per microsecond once, and all ranks use the same value.
 void compute(double microseconds);
 
 /// Computes for as long as the backward pass does before tensor `index`. A peer calls this function before it submits

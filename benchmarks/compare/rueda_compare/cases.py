@@ -81,12 +81,12 @@ class Target:
 
 _MPI = ("openmpi", "mpich", "impi")
 # The targets for allreduces, with a core for each rank. An entry is a size in bytes and a target. The target is valid
-# for sizes up to the entry's size and above the previous entry's.
+# for sizes that are larger than the previous entry's size, up to the entry's own size.
 _ALLREDUCE = {
     "staged": ((4, 1 / 0.7), (4 * KIBI - 1, None), (64 * KIBI, 2), (MEBI, 1.1), (4 * MEBI, 1.5), (1 << 62, 1.8)),
     "resident": ((4, 1 / 0.7), (16 * KIBI - 1, None), (64 * KIBI - 1, 3), (256 * KIBI - 1, 3.5), (4 * MEBI - 1, 1.8), (1 << 62, 3.5)),
 }  # fmt: skip
-_EXCHANGE = {"staged": 1.2, "resident": 2.0}  # the targets for broadcasts and allgathers from 1 MiB on
+_EXCHANGE = {"staged": 1.2, "resident": 2.0}  # the targets for broadcasts and allgathers of at least 1 MiB
 _SETS = {
     "staged": (Target(3, ("horovod",)), Target(1.3, _MPI)),
     "resident": (Target(6, ("horovod",)), Target(2.5, _MPI)),

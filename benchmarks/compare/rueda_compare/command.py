@@ -197,8 +197,8 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Measures each library only in one of its `ways` (to reduce a set of tensors), because an idle
-    or waiting rank does the same in all of them."""
+    """Measures an idle and a waiting rank of each library. The library's `ways` to reduce a set of
+    tensors make no difference for such a rank, so only one of them is measured."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"

@@ -28,8 +28,9 @@ Result<ExportedMemory> IpcDevice::take(std::size_t bytes) {
         RUEDA_RETURN_IF_FAILED(allocated.status());
         memory = allocated.value();
     }
-    // Each export gets a token of its own. The number of a process is random, so the tokens of two processes differ.
-    // Within a process, the tokens of two devices differ by the device's number. 0 is no token.
+    // Each export gets a token, which is a different number for every export of every process. The token is computed
+    // from the random number of the process, the number of the device, and the number of the export. A token is never
+    // 0.
     constexpr std::uint64_t kMostExports = std::uint64_t{1} << 32;
     const auto device = static_cast<std::uint64_t>(device_->ordinal());
     memory.token = std::max<std::uint64_t>(process_ * 0x9e3779b97f4a7c15 + device * kMostExports + ++exports_, 1);

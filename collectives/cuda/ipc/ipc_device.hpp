@@ -39,9 +39,9 @@ struct ExportedMemory {
 /// Threads: any thread may call any function.
 class IpcDevice {
 public:
-    /// How many tokens a process can tell the owner of memory in one exchange. If a process closes more blocks of
-    /// memory than this between two exchanges, it forgets the oldest tokens, and the owner never uses those blocks
-    /// again.
+    /// How many tokens (numbers of closed blocks of memory) a process can send in one exchange. If a process closes
+    /// more blocks of memory than this between two exchanges, it forgets the oldest tokens, and the owner never uses
+    /// those blocks again.
     static constexpr std::size_t kTokens = 48;
     using Tokens = std::array<std::uint64_t, kTokens>;
 

@@ -15,7 +15,7 @@ bool have_one_reduction(const Segment& a, const Segment& b) {
            a.uncounted == b.uncounted;
 }
 
-/// Returns how many of the first parts, in a row, have the same reduction as the first part.
+/// Returns the number of parts at the beginning of `parts` that have the same reduction as the first part.
 std::size_t length_of_run(std::span<const StagedPart> parts) {
     std::size_t length = 1;
     while (length < parts.size() && have_one_reduction(parts[0].segment, parts[length].segment)) {

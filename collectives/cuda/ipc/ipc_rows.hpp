@@ -21,7 +21,7 @@ struct IpcRows {
     /// A range of a member's input that this member wants.
     struct Wanted {
         std::uint32_t member = 0;  ///< not used in a reducescatter, because it combines all members' inputs
-        std::uint64_t begin = 0;   ///< in the member's input, in bytes
+        std::uint64_t begin = 0;   ///< where the range begins in the member's input, in bytes
         std::uint64_t bytes = 0;
         std::byte* output = nullptr;
     };
@@ -39,7 +39,7 @@ struct IpcRows {
 [[nodiscard]] bool moves_rows(Operation operation);
 
 /// Fills `plan` for a batch with one tensor. Returns Internal if the batch's lists are too short. All members of the
-/// set are on one host, so the batch for the CPU has the splits between all members.
+/// set are on one host, so the batch for the CPU contains the splits (row counts) between all members.
 [[nodiscard]] Status plan_ipc_rows(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members,
                                    IpcRows& plan);
 

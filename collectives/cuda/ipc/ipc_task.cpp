@@ -48,7 +48,7 @@ bool IpcTask::takes(const DeviceBatch& batch) const {
 }
 
 /// Returns the bytes of the batch's tensors on a member. For an operation that moves rows, returns the bytes that all
-/// members together move. All members get the same number; it is 0 if this task does not have the operation.
+/// members together move. All members get the same number; it is 0 if this task does not support the operation.
 std::uint64_t IpcTask::bytes_of(const DeviceBatch& batch) const {
     if (moves_rows(batch.operation)) {
         IpcRows rows;
@@ -154,8 +154,8 @@ std::span<const StagedPart> IpcTask::parts_of(std::size_t piece) const {
     return std::span(plan_.parts).subspan(plan_.pieces[piece].first, plan_.pieces[piece].parts);
 }
 
-/// Puts the work of a round into the stream. The last round only combines the last piece, and fills no other piece. The
-/// batch is then done.
+/// Puts the work of a round into the stream. The last round only combines the last piece, because there is no further
+/// piece to fill. After this round, the batch is done.
 Status IpcTask::submit_round() {
     auto stream = device_->stream();
     RUEDA_RETURN_IF_FAILED(stream.status());

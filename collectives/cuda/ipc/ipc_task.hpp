@@ -51,7 +51,7 @@ struct IpcSizes {
 /// Threads: one at a time.
 class IpcTask final : public Task {
 public:
-    /// How long the destructor of a task waits for kernels that the device has not done.
+    /// How long the destructor of a task waits for kernels that the device has not finished.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
 
     /// `host` is the communicator for the CPU, and must outlive the task. All members are on this host, in processes of
@@ -63,9 +63,9 @@ public:
     IpcTask& operator=(const IpcTask&) = delete;
 
     /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for Adasum,
-    /// for a batch with a tensor of a member that has joined, and after a refusal. It is also false if the members do
-    /// not share one arena, for example in containers on one machine: in that case, each member knows only of the
-    /// members in its own arena whether they have joined.
+    /// for a batch with a tensor for which a member has called join(), and after a refusal. It is also false if the
+    /// members do not share one arena, for example in containers on one machine. In that case, a member does not know
+    /// whether the members outside of its own arena have called join().
     [[nodiscard]] bool takes(const DeviceBatch& batch) const;
     /// `batch`'s spans must stay valid until the task is done. If refusal() has a reason when the task is done, the
     /// task has moved nothing.

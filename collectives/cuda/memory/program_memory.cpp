@@ -66,7 +66,8 @@ Result<std::byte*> ProgramMemory::allocate(const std::shared_ptr<Device>& device
 }
 
 bool ProgramMemory::give_back(const void* memory) {
-    DeviceMemoryPtr block;  // destroyed when the lock is free, because note_unused() takes the lock
+    DeviceMemoryPtr block;  // destroyed only after the lock below is released, because note_unused() takes the same
+                            // lock
     {
         const std::scoped_lock lock(mutex_);
         const auto found = blocks_.find(static_cast<const std::byte*>(memory));

@@ -46,7 +46,7 @@ private:
         std::shared_ptr<Device> owner{};
         std::shared_ptr<const LoadedNccl> nccl{};  ///< null if the driver allocated the memory
         bool is_recorded = false;                  ///< whether `after` is complete
-        std::vector<DeviceEventPtr> after{};       ///< the ends of the work that may use the memory
+        std::vector<DeviceEventPtr> after{};       ///< events at the ends of the work that may use the memory
     };
     using BlockPtr = std::unique_ptr<Block>;
 
@@ -58,9 +58,9 @@ private:
     std::mutex mutex_;  // guards the next two members
     std::map<const std::byte*, DeviceMemoryPtr> blocks_;
     std::vector<BlockPtr> unused_;
-    // The number of blocks in the two lists. Relaxed: if a reader of `unused_count_` misses a change, its next call
-    // frees the block. A reader of `block_count_` looks for an address that allocate() returned, and allocate() counts
-    // a block before it returns.
+    // The numbers of blocks in `blocks_` and in `unused_`. The accesses are relaxed. If a reader of `unused_count_`
+    // misses a change, the reader's next call frees the block. A reader of `block_count_` looks for an address that
+    // allocate() returned, and allocate() counts a block before it returns.
     std::atomic<std::size_t> block_count_{0};
     std::atomic<std::size_t> unused_count_{0};
 };

@@ -69,7 +69,7 @@ std::vector<StartedAbortPtr> take_waiting_aborts() {
 void abort_waiting() {
     const std::vector<StartedAbortPtr> taken = take_waiting_aborts();
     if (taken.empty()) {
-        return;  // an earlier thread took this thread's communicator
+        return;  // an earlier thread has taken the communicator for which this thread was started
     }
     const NcclApi& api = taken[0]->nccl().api;
     if (taken.size() > 1) {

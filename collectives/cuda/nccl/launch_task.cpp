@@ -111,7 +111,7 @@ Status LaunchTask::wait_for_tensors(CudaStream stream) {
     for (const DeviceEventPtr& event : batch_.ready) {
         if (event != nullptr && event.get() != last) {
             RUEDA_RETURN_IF_FAILED(event->make_wait({device_.ordinal(), stream}));
-            last = event.get();  // the tensors of a group have one event
+            last = event.get();  // all tensors of a group have the same event
         }
     }
     return {};

@@ -24,7 +24,8 @@ namespace rueda::collectives::cuda {
 ///     launching        our stream waits for the tensors' events; then a kernel packs small tensors; then come all
 ///                      calls of NCCL in one group
 ///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
-///     done             a kernel that unpacks, and then the end event, stand behind NCCL's work
+///     done             the stream contains all work of the batch: behind NCCL's work, a kernel that unpacks the
+///                      small tensors, and then the end event
 ///     has_failed       the task cannot continue
 ///
 /// Nothing may be put into the stream, and no function of NCCL may be called on this communicator, while NCCL is in

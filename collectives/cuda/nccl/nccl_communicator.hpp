@@ -41,8 +41,8 @@ public:
     /// How long the destructor waits for the other members. They end their communicators at about the same time, so
     /// this limit is rarely reached. It bounds the shutdown of a job in which a rank dies at the very end.
     static constexpr std::chrono::milliseconds kEndLimit{2000};
-    /// How long the destructor waits for an abort, which normally takes some milliseconds. Memory that is in use after
-    /// this limit is left to the process.
+    /// How long the destructor waits for an abort, which normally takes some milliseconds. Memory that is still in use
+    /// after this limit stays allocated until the process ends.
     static constexpr std::chrono::milliseconds kAbortLimit{1000};
 
     /// Adds to an offer what the other members need to know about NCCL on this member.
@@ -65,7 +65,7 @@ public:
 
 private:
     [[nodiscard]] Status begin_to_connect(const NcclUniqueId& id, Packing packing);
-    /// Returns whether NCCL works on something, or NCCL's error.
+    /// Returns whether NCCL is still working on a call. If NCCL has failed, returns its error.
     [[nodiscard]] Result<bool> is_busy();
     [[nodiscard]] bool finalize() noexcept;
 

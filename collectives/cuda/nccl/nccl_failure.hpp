@@ -28,8 +28,8 @@ struct FailedMember {
 [[nodiscard]] Status nccl_failure(const NcclApi& api, const char* call, NcclResult result,
                                   NcclCommunicator communicator, const FailedMember& where);
 
-/// Whether NCCL still works on a call of a non-blocking communicator. Returns the communicator's asynchronous error if
-/// there is one; `what` then names what failed.
+/// Whether NCCL still works on a call of a non-blocking communicator. If the communicator has an asynchronous error,
+/// returns this error; `what` says for the error's text what failed.
 [[nodiscard]] Result<bool> is_in_progress(const NcclApi& api, NcclCommunicator communicator, const char* what,
                                           const FailedMember& where);
 

@@ -31,8 +31,8 @@ struct Participant {
     DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with the value `host`, the
                                               ///< member does not use NCCL
     bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or will perhaps do so
-    /// Another process set in which the member uses NCCL, and whose batches have no launch order (NcclSets); −1 if
-    /// there is none.
+    /// Another process set in which the member uses NCCL, and whose batches have no place in the launch order of all
+    /// process sets (NcclSets); −1 if there is none.
     std::int32_t unordered_set = -1;
     std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
 };
@@ -40,7 +40,7 @@ struct Participant {
 /// How the members move tensors.
 struct Decision {
     bool uses_nccl = false;
-    bool has_order = false;     ///< whether the set's batches have a place in the order of all process sets
+    bool has_order = false;     ///< whether the set's batches have a place in the launch order of all process sets
     bool uses_ipc = false;      ///< large tensors move through device memory that the members share by CUDA IPC
     NcclUniqueId id{};          ///< of NCCL's communicator
     std::string reason{};       ///< why NCCL is not used, and what to do for more speed
@@ -70,8 +70,8 @@ inline constexpr std::size_t kMostRefusal = 256;
 [[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
                                       std::span<const std::int32_t> ranks = {});
 
-/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. The
-/// rules of decide() hold here, too.
+/// Whether the devices of all members have Rueda's kernels. Only then do the members plan batches with kernels. As with
+/// decide(), all members call this function with the same bytes and get the same result.
 [[nodiscard]] bool all_have_kernels(std::span<const DeviceCommunicator::Offer> offers);
 
 /// For example "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", as nvidia-smi -L prints it.

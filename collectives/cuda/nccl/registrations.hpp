@@ -19,11 +19,11 @@ namespace rueda::collectives::cuda {
 ///
 /// NCCL demands that either all members pass registered memory to a function, or none (NCCL User Guide, "User Buffer
 /// Registration"). Each member therefore knows, before a batch, whether all members use memory of NCCL for a tensor
-/// (TensorMemory::use). Memory is registered when all members use it for the first time. If the members ever disagree
-/// about one tensor, then the communicator registers nothing from then on. All members see the same disagreement in the
-/// same batch, so all of them stop at the same place.
+/// (TensorMemory::use). The first time that all members do, each member registers its memory. If TensorMemory::use is
+/// ever NcclMemory::some, the communicator registers nothing from then on. The value is the same on all members, so all
+/// of them stop at the same batch.
 ///
-/// Threads: one at a time. NCCL must not work on a call of the communicator.
+/// Threads: one at a time, and only while NCCL does not work on a call of the communicator.
 class Registrations {
 public:
     Registrations(Device& device, FailedMember where) : device_(device), where_(where) {}
@@ -32,8 +32,8 @@ public:
     /// Registers what the batch needs, before its calls. Returns false if this is not possible yet, because the device
     /// still works with memory whose registration must end; then call this function again later.
     [[nodiscard]] Result<bool> prepare(std::span<const TensorMemory> memory);
-    /// Records that a batch was launched. `end`, the event after its work, also comes after the work of all earlier
-    /// batches.
+    /// Records that a batch was launched. `end` is the event after the batch's work. It also comes after the work of
+    /// all earlier batches.
     void launched(const DeviceEventPtr& end) { last_end_ = end; }
     /// Ends all registrations if the device has done all batches. Otherwise NCCL ends them with the communicator.
     void end() noexcept;

@@ -22,27 +22,27 @@ namespace rueda::collectives::cuda {
 ///    the member's process has seen.
 /// 2. The members of the set exchange their proposals. The highest proposal is the batch's *agreed number* on all
 ///    members.
-/// 3. A device launches the batch with the lowest agreed number. It first waits until no batch is left whose proposal
-///    is lower than this number, and whose agreed number is not known yet. An agreed number is never lower than the
-///    proposal, so no later batch can come in front of a batch that was launched.
+/// 3. A device launches the batch with the lowest agreed number. It first waits while any other batch has a proposal
+///    that is lower than this number, but has no agreed number yet. An agreed number is never lower than the proposals
+///    for the batch, so no later batch can come in front of a batch that was launched.
 ///
 /// Equal numbers of two sets are ordered by the numbers of the sets. Sets that have a member in common have different
 /// numbers.
 ///
-/// All devices of the process share the count of numbers. A program can make a batch on one device wait for the end of
-/// a batch on another device. The batch that waits then has the higher number, as if both batches were in one stream.
+/// The process has one count of numbers for all its devices. A program can make a batch on one device wait for the end
+/// of a batch on another device. The waiting batch then has the higher number, as if both batches were in one stream.
 ///
 /// Threads: any thread may call any function.
 class LaunchOrder {
 public:
-    /// Enters a batch of process set `set` on `device`. `owner` stands for this rank in the set, and has one batch at a
-    /// time. Returns the proposal.
+    /// Enters a batch of process set `set` on `device`. `owner` identifies this rank's part in the set. An owner has at
+    /// most one batch at a time. Returns the proposal.
     [[nodiscard]] std::uint64_t enter(const void* owner, int device, std::int32_t set);
     /// Sets the batch's number: the highest proposal of all members.
     void agree(const void* owner, std::uint64_t number);
-    /// Returns nothing if the owner's batch may be launched now; this stays so until leave(). Otherwise another batch
-    /// comes first, or may come first because its number is not agreed yet. In this case, returns the process set of
-    /// the other batch. The owner must have called agree().
+    /// Returns nothing if the owner's batch can be launched now. The answer then stays the same until leave().
+    /// Otherwise another batch comes first, or could come first because its number is not agreed yet. In this case,
+    /// returns the process set of the other batch. The owner must have called agree().
     [[nodiscard]] std::optional<std::int32_t> awaited(const void* owner) const;
     /// Ends the owner's entry, because its batch was launched or will never be launched. Does nothing if the owner has
     /// no batch.

@@ -25,8 +25,8 @@ namespace rueda::collectives::cuda {
 ///
 /// A batch that was entered on one member can hold back the batches of other sets on this member's device, until the
 /// members have exchanged their proposals. A member that has not entered the batch yet must therefore not be waiting
-/// for work of a device. This holds if the set's last batch was done as soon as its work had been launched. After any
-/// other batch, the members first meet.
+/// for work of a device. No member waits for such work if the set's last batch was done as soon as its work had been
+/// launched. After any other batch, the members first meet (wait for each other).
 ///
 /// Threads: one at a time.
 class OrderTask final : public Task {
@@ -41,11 +41,11 @@ public:
     OrderTask& operator=(const OrderTask&) = delete;
 
     enum class First : std::uint8_t { ask, meet, propose };
-    /// `local_members` is the number of members on this host. All members must have the same value of `first`.
+    /// `local_members` is the number of members on this host. All members must pass the same value of `first`.
     void begin(std::size_t local_members, First first);
     StepResult step() override;
-    /// Whether the batches of the set have a place in the order. If the answer to a question (First::ask) is yes, the
-    /// set gets an order.
+    /// Whether the batches of the set have a place in the order. A set without an order gets one if the members ask
+    /// each other (First::ask) and one of them needs an order.
     [[nodiscard]] bool has_order() const { return has_order_; }
     void set_order(bool has_order) { has_order_ = has_order; }
     /// Gives up the batch's place in the order, because the batch was launched or will never be launched.

@@ -162,8 +162,8 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
         parts_.nccl->describe(own);
         if (set_.members > 1 && own.refusal.empty()) {
             const auto rank = set_.ranks.empty() ? static_cast<std::int32_t>(set_.member) : set_.ranks[set_.member];
-            // If another set kept this set from NCCL before (may_change_), the offer says that there are other sets,
-            // although they may not use NCCL now.
+            // The offer also says that there are other sets if another set kept this set from NCCL before
+            // (may_change_), even if no other set uses NCCL now.
             const auto others =
                 parts_.sets->add({.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()},
                                  set_.expects_other_sets || may_change_);
@@ -226,8 +226,8 @@ std::int32_t SetCommunicator::rank_of(std::uint32_t member) const {
     return member < set_.ranks.size() ? set_.ranks[member] : static_cast<std::int32_t>(member);
 }
 
-/// This line comes after connect(), because the members learn only at the first large batch that they cannot share
-/// memory.
+/// Warns, once, if the members cannot share memory. connect() cannot do this, because the members learn only at the
+/// first large batch that they cannot share memory.
 void SetCommunicator::say_refusal() {
     if (!ipc_ || has_said_refusal_ || ipc_->refusal().reason.empty()) {
         return;
@@ -333,10 +333,10 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
     may_lag_ = staged_took_part_ || (may_lag_ && batch.segments.empty());
 }
 
-/// Begins to give the batch a place in the order of all process sets, or to ask whether it needs one. Returns whether
-/// the batch must wait for this. A batch without tensors need not wait, because NCCL has nothing to do for it. If the
-/// batch is also staged, this member has just allocated pinned memory, and the driver may have waited for the device.
-/// The members therefore meet (wait for each other) before such a batch, too.
+/// Begins to give the batch a place in the order of all process sets, or to ask the other members whether it needs a
+/// place. Returns whether the batch must wait for this. A batch without tensors need not wait, because NCCL has nothing
+/// to do for it. If a part of the batch is staged, this member has just allocated pinned memory, and the driver may
+/// have waited for the device. The members therefore also meet (wait for each other) before such a batch.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
     using First = OrderTask::First;
     if (set_.members == 1 || batch.segments.empty()) {
@@ -368,7 +368,7 @@ LaunchPhase SetCommunicator::launch_phase() const {
 
 /// The tensors of a group can be in several batches, and the caller waits only for the end of the last batch. NCCL,
 /// CUDA IPC and `staged_` each have a stream of their own. If one of these three takes no part in the last batch, it
-/// may still have earlier work, so the end of the last batch covers this work, too.
+/// may still have work of an earlier batch, so the end of the last batch covers this work, too.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

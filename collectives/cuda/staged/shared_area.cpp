@@ -85,8 +85,8 @@ void SharedArea::allocate() {
     }
     own_ = block.value().memory;
     place_ = block.value().offset + 1;
-    header_of(own_).copied_in.store(0, std::memory_order_relaxed);  // relaxed: the members see this value, because they
-                                                                    // exchange the places of the areas afterwards
+    // Relaxed is enough: the members exchange the places of the areas only afterwards, so all members see this value.
+    header_of(own_).copied_in.store(0, std::memory_order_relaxed);
 }
 
 void SharedArea::connect(std::span<const std::uint64_t> places) {

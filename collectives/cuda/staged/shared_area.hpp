@@ -58,8 +58,8 @@ public:
 private:
     /// The first page of an area. Other processes read it.
     struct Header {
-        /// The number of the last piece that was copied into this area. Release in publish(), after the event of the
-        /// copy was reached; partner: acquire in is_ready().
+        /// The number of the last piece that was copied into this area. publish() stores it with release, after the
+        /// event of the copy was reached. is_ready() loads it with acquire.
         std::atomic<std::uint64_t> copied_in;
     };
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -142,8 +142,8 @@ Status StagedTask::return_blocks() {
     return {};
 }
 
-/// A block of the area needs no list: its place follows from the piece's number, and at most kBlocks pieces are in
-/// progress.
+/// Returns the block of a piece. A block of the area needs no list of free blocks: its place follows from the piece's
+/// number, and at most kBlocks pieces are in progress.
 void StagedTask::return_block(const PinnedBlock& block, std::uint64_t number) {
     if (number != 0) {
         return;
@@ -383,8 +383,9 @@ Status StagedTask::finish() {
     return {};
 }
 
-/// Whether the device has done all copies. Nothing wakes a thread when the copies are done, so the thread sleeps and
-/// asks again. After an error of the device, the answer never becomes "done", so the wait ends.
+/// Waits until the device has done all copies, at most for kEndLimit. Returns whether the device has done them. Nothing
+/// wakes a thread when the copies are done, so the thread sleeps and asks again. An error of the device also ends the
+/// wait, because the copies would never be done.
 bool StagedTask::wait_for_copies() noexcept {
     const auto limit = std::chrono::steady_clock::now() + kEndLimit;
     const std::array<DeviceEventPtr, 2> last{stages_.empty() ? nullptr : stages_.back().copied_in,

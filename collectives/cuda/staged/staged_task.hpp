@@ -34,8 +34,9 @@ namespace rueda::collectives::cuda {
 /// all copies out are in their stream, with an event behind them. So the GPU never waits for another member, and
 /// batches of several process sets cannot block each other, whatever their order on each rank is.
 ///
-/// The host asks for events and never waits for them. The copies begin only when the tensors' ready events are reached.
-/// After an abort, the device therefore has at most a few copies to do, and not work that waits for other members.
+/// The host asks the driver whether events were reached, and never waits for them. The copies begin only when the
+/// tensors' ready events are reached. After an abort, the device therefore has at most a few copies to do, and not work
+/// that waits for other members.
 ///
 /// Threads: one at a time.
 class StagedTask final : public Task {

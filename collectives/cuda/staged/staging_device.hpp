@@ -32,9 +32,9 @@ struct PinnedBlock {
 /// the program's work has a third stream, so that it does not stop the others.
 ///
 /// Pinned memory is never freed, because the driver may wait for all work of the device when memory is freed. A block
-/// that is given back is used again. The sizes are powers of two. So if each operation needs one block, and the blocks
-/// are used one after the other, the whole pool is smaller than four times the largest operation, whatever their sizes
-/// are.
+/// that is given back is used again. The sizes of blocks are powers of two. Suppose that each operation needs one
+/// block, and that the blocks are used one after the other. The whole pool is then smaller than four times the largest
+/// operation, whatever sizes the operations have.
 ///
 /// Threads: any thread may call any function.
 class StagingDevice {

@@ -11,7 +11,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// Parts begin at cache lines, so that two parts never share one.
+/// Each part begins at a cache line, so no two parts share a cache line.
 constexpr std::size_t kPartAlignment = 64;
 
 std::size_t padded(std::size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }

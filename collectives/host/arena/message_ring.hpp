@@ -29,9 +29,9 @@ struct MessageRingState {
     typename Atomics::template Atomic<std::uint32_t> starved{0};
 };
 
-/// The layout of a record in the ring: its length, a mark, and its bytes. The bytes are contiguous, and padded to whole
-/// cache lines. If a record does not fit before the end of the ring, it is written at the beginning of the ring. A
-/// record without content, the filler, then covers the rest of the ring.
+/// The layout of a record in the ring: its length, its kind (message or filler), and its bytes. The bytes are
+/// contiguous, and padded to whole cache lines. If a record does not fit before the end of the ring, it is written at
+/// the beginning of the ring. The filler, a record without content, then covers the rest of the ring.
 struct MessageRingRecord {
     static constexpr std::uint64_t kHeaderBytes = 8;
     static constexpr std::uint32_t kMessage = 1;

@@ -221,8 +221,8 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
                   static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
     }
     // The memory limit is checked if the block needs many new pages. A small block in a range that was used before
-    // usually has its pages already. If a large block beside it was freed, a few pages can be missing; so few pages
-    // need no check.
+    // usually has its pages already. If a large block beside it was freed, a few pages can be missing, but such a small
+    // number needs no check.
     if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
         RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
     }

@@ -34,8 +34,8 @@ private:
 enum class SendEnd {
     sent,
     timed_out,
-    /// The other side sent bytes or closed the connection before this side had sent everything. The caller can now read
-    /// the bytes that arrived, if there are any.
+    /// The other side sent bytes or closed the connection before this side had sent all its bytes. The caller can now
+    /// read the bytes that arrived, if there are any.
     interrupted,
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kRandomPartBytes = kRandomPartGrowth + 1;  // it replaces one character
 
-/// Whether `name` has the form of the names that rank 0 makes from the rendezvous.
+/// Whether `name` has the form of the names that rank 0 makes from `rendezvous`.
 bool is_made_from(std::string_view rendezvous, std::string_view name) {
     const std::string_view fixed = rendezvous.substr(0, rendezvous.size() - 1);
     return name.size() == fixed.size() + kRandomPartBytes && name.starts_with(fixed) &&

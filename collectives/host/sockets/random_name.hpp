@@ -9,21 +9,23 @@
 
 namespace rueda::collectives {
 
-/// A rendezvous such as "@job-17-*" has a random part: rank 0 replaces the '*' by 32 random hexadecimal digits, and the
-/// other ranks look for the socket. So no other user can take the name before rank 0 does.
+/// Whether rank 0 must put a random part into `rendezvous`, the name of a socket. In a name such as "@job-17-*", rank 0
+/// replaces the '*' by 32 random hexadecimal digits, and the other ranks look for a socket with such a name. So no
+/// other user can take the name before rank 0 does.
 ///
 /// The name need not stay secret once rank 0 listens. A process of another user may listen at a name of the same form.
-/// The kernel tells the ranks the process's user, so they skip this name.
+/// The kernel tells the ranks which user the process belongs to, so they skip this name.
 [[nodiscard]] bool has_random_part(const std::string& rendezvous);
 
-/// The number of bytes by which rank 0's name is longer than the rendezvous.
+/// The number of bytes by which the name that rank 0 makes is longer than `rendezvous`.
 inline constexpr std::size_t kRandomPartGrowth = 31;
 
-/// Returns the name at which rank 0 must listen. Fails if a process of this user listens at such a name already,
-/// because the ranks of two jobs would mix.
+/// Returns the name at which rank 0 must listen: `rendezvous` with a random part. Fails if a process of this user
+/// already listens at a name of this form, because the ranks of two jobs would mix.
 [[nodiscard]] Result<std::string> make_random_name(const std::string& rendezvous);
 
-/// Tries to connect to rank 0. If no process of this user listens at such a name yet, the error is ENOENT.
+/// Tries to connect to rank 0. If no process of this user listens at a name of the form of `rendezvous` yet, the error
+/// is ENOENT.
 [[nodiscard]] ConnectAttempt connect_to_random_name(const std::string& rendezvous);
 
 }  // namespace rueda::collectives

@@ -13,12 +13,13 @@ namespace {
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
 /// If the inputs of all ranks together have at most this many bytes, every rank combines all of them. The ranks then
-/// wait for each other once less than if each rank combined a share, but more cache lines cross between cores.
+/// wait for each other once instead of twice, but more cache lines cross between cores than if each rank combined a
+/// share.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
-/// Limits in bytes per rank for two ranks, where both ways move the same number of cache lines. They were measured:
-/// from 8 to 24 KiB, shares are faster by 3 to 10 %; from 24 to 40 KiB, whole tensors are faster by 8 to 15 %; above 40
-/// KiB, shares are faster again (docs/design/collectives.md).
+/// The limits for two ranks, in bytes per rank. With two ranks, shares and whole tensors move the same number of cache
+/// lines, so the limits were found by measurement. From 8 to 24 KiB, shares are faster by 3 to 10 %. From 24 to 40 KiB,
+/// whole tensors are faster by 8 to 15 %. Above 40 KiB, shares are faster again (docs/design/collectives.md).
 constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
 constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
 constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;
@@ -188,8 +189,8 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
     return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
 }
 
-/// Does one action. Actions for which other ranks wait most are tried first: staging one chunk ahead, then combining,
-/// then fetching.
+/// Does one action. First tries to stage a chunk (at most one chunk ahead), then to combine, then to fetch: the other
+/// ranks wait most for staging, and least for fetching.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
@@ -203,8 +204,8 @@ StepResult AllreduceTask::step_staged() {
         reduce_chunk(reduced_chunks_++);
         fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // The publish() below wakes the ranks that wait for either counter. In later batches, the other ranks load
-            // `fetched` in cell_is_free().
+            // The following publish() of `reduced` also wakes the ranks that wait for `fetched`. In later batches, the
+            // other ranks load `fetched` in cell_is_free().
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);

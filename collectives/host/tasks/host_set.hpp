@@ -34,7 +34,8 @@ struct HostSet {
                                ///< the same on all members
     std::uint64_t resident_batches = 0;  ///< number of earlier batches that used memory of other ranks directly; the
                                          ///< same on all members
-    /// A lower limit: no rank needs chunks below this number in this rank's cells (buffers in shared memory) any more.
+    /// No rank needs the chunks below this number in this rank's cells (buffers in shared memory) any more. The number
+    /// may be too low, but it is never too high.
     std::uint64_t free_chunks = 0;
 
     /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of members that called
@@ -69,8 +70,8 @@ struct HostSet {
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
 
     /// Stores a progress counter of this rank, and wakes ranks that sleep. reached() on the other ranks loads the
-    /// counter. The store is seq_cst because a rank that goes to sleep first stores in its attention word that it
-    /// sleeps, and then reads the counters.
+    /// counter. The store is seq_cst because of ranks that go to sleep: such a rank first stores in its attention word
+    /// that it sleeps, and then reads the counters.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
         counter.store(value, std::memory_order_seq_cst);
         wake_sleepers();

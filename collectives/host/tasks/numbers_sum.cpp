@@ -55,7 +55,8 @@ void NumbersSum::take() {
     }
     ++taken_;
     if (!keeps_cells_) {
-        set_.publish(set_.mine().fetched, number(taken_));  // a rank loads this counter before it reuses a buffer
+        // The other ranks load this counter before they reuse their buffers.
+        set_.publish(set_.mine().fetched, number(taken_));
     }
 }
 

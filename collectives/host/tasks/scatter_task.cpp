@@ -148,8 +148,8 @@ StepResult ScatterTask::step() {
     return StepResult::done;
 }
 
-/// Staging goes at most one chunk ahead. Staging more chunks would displace data that other ranks still have to read
-/// from the caches.
+/// Staging goes at most one chunk ahead. With more staged chunks, the caches would lose data that other ranks still
+/// have to read.
 bool ScatterTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
            set_.exchanged_cell_is_free(set_.chunks + staged_chunks_);

@@ -13,7 +13,7 @@
 namespace rueda::core {
 namespace {
 
-/// Names of templates may be longer than a page.
+/// Longer names are shortened. The full name of a C++ template may fill more than a page of text.
 constexpr std::size_t kLongestFunction = 120;
 constexpr std::size_t kLongestFile = 120;
 

@@ -23,9 +23,9 @@ namespace {
 constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
-/// A question is often noticed because the program has just called Rueda, which woke this rank's background thread. A
-/// stack that is taken at once then shows Rueda, and hides where a slow rank spends its time. So the stack is taken at
-/// a random moment, within the time that a fast trainer needs for a few steps.
+/// The background thread often notices a question for the stack because the program has just called Rueda, which woke
+/// this thread. A stack that is taken at once then shows Rueda, and hides where a slow rank spends its time. So the
+/// stack is taken after a random delay. The longest delay is the time that a fast trainer needs for a few steps.
 std::chrono::microseconds random_delay() {
     constexpr std::int64_t kLongestUs = 50'000;
     // the nanoseconds of the clock serve as a random number
@@ -45,7 +45,7 @@ std::string describe_stack(const Result<RawStack>& stack) {
 /// The mutex protects all members. It is not held while a stack is taken or described.
 struct StackResponder::Shared {
     std::mutex mutex;
-    std::condition_variable changed;    // stop() waits for this; the thread notifies it
+    std::condition_variable changed;    // the thread notifies this variable; stop() waits on it
     base::StackBlock* block = nullptr;  // null after stop() has left the thread behind, because the block's memory may
                                         // be freed while the thread still runs
     bool has_captured = false;          // true after the capture: the thread does not use the signal any more

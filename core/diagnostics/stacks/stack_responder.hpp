@@ -23,8 +23,7 @@ namespace rueda::core {
 /// Answers the questions of other ranks for the stack of this rank's main thread. A short-lived thread does the work,
 /// because finding names opens files and takes long, and the background thread has to drive progress meanwhile.
 ///
-/// Threads: one at a time. This is the background thread. After the background thread has ended, it is the thread that
-/// ended it.
+/// Threads: the background thread; after the end of the background thread, the thread that ended it.
 class StackResponder {
 public:
     /// How long stop() waits for names. Large debug information on a slow file system may take minutes.

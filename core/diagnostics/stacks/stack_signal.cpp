@@ -77,7 +77,7 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
         walk.is_interrupted = is_exact != 0;
         if (!walk.is_interrupted) {
             // If a sanitizer calls the handler as a function, without a trampoline, no frame is marked as interrupted.
-            // This walk stops in that case, and record_stack() walks again.
+            // In that case this walk ends without a result, and record_stack() walks again without leaving out frames.
             return ++walk.own < kMostOwnFrames ? _URC_NO_REASON : _URC_NORMAL_STOP;
         }
     }
@@ -128,9 +128,9 @@ void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
         }
-        // The request causes a capture, which empties the file of the traceback. So this store comes after the
-        // interpreter's handler, which may be slow. Otherwise that handler could still write into the file after the
-        // capture emptied it.
+        // This store requests a print of the stacks. The print begins with a capture, which empties the file of the
+        // traceback. The interpreter's handler, which may be slow, must not write to that file after the capture has
+        // emptied it. So the store comes after the interpreter's handler.
         if (!is_own) {
             handler_state.print_wanted.store(true, std::memory_order_release);
         }
@@ -179,8 +179,9 @@ void empty_traceback(int descriptor) {
     lseek(descriptor, 0, SEEK_SET);
 }
 
-/// Waits for the handler, which ends the wait by its store to `taken`. The wait consists of short sleeps, because the
-/// handler would have to make a system call to wake a futex, and the sleeps cost nothing here.
+/// Waits until the handler has stored the number of the capture in `taken`. This function sleeps for short times and
+/// checks `taken` after each, which costs nothing here. If it slept on a futex instead, the handler would have to make
+/// a system call to wake it.
 bool await_capture(std::uint32_t number, std::chrono::nanoseconds patience) {
     constexpr std::chrono::microseconds kPause{200};
     const auto until = std::chrono::steady_clock::now() + patience;

@@ -15,9 +15,9 @@ using collectives::Operation;
 
 namespace {
 
-/// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place.
-/// Each rank must then wait for the shares that the other ranks combine. But fewer cache lines move between the cores,
-/// which saves more time than the wait costs.
+/// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place:
+/// each rank combines a share of the tensor, and must wait for the shares of the other ranks. But fewer cache lines
+/// move between the cores than if inputs are sent, which saves more time than the wait costs.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace
@@ -54,7 +54,7 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        // this field is needed only in a mailbox record, because the registrar checks every field of a record
+        // only a mailbox record needs the metadata, because the registrar checks every field of such a record
         if (with_metadata) {
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;

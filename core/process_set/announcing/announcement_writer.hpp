@@ -40,9 +40,10 @@ public:
             write_wanted_site(entry);
         }
     }
-    /// Writes the stamp, which publishes the announcement. `order` is release or seq_cst. With release, a stall monitor
-    /// that sees the stamp also sees the time. With seq_cst, this holds too, and in addition: either a member that
-    /// announced directly sees the stamp, or this rank sees that the member sleeps and wakes it.
+    /// Writes the stamp, which publishes the announcement. `order` is release or seq_cst. With either order, a stall
+    /// monitor that sees the stamp also sees the time of the announcement. seq_cst is needed if a member that has
+    /// announced directly may be waiting: either that member sees the stamp, or this rank sees that the member sleeps
+    /// and wakes it.
     static void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                         std::memory_order order) {
         place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);

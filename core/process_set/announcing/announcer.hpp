@@ -155,8 +155,8 @@ public:
     /// operation ends. The caller is the thread that drives progress, and does not hold the lock.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
-    /// Returns the entry of the slot: the entry that is bound to the slot, or the entry whose name was announced and
-    /// has been given this slot. Null if there is none.
+    /// Returns the entry that is bound to the slot. If no entry is bound, returns the entry whose name the registrar
+    /// has given this slot. Returns null if this rank has no such entry.
     [[nodiscard]] TensorEntry* entry_of_slot(std::uint32_t slot);
     /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
     /// thread can submit the name between these two steps.
@@ -225,7 +225,7 @@ private:
     Registrar<Atomics> registrar_;
     TensorTable table_;
     EntryQueue unposted_;  // announcements by name that found the mailbox full
-    // requests for the call of an operation that all ranks have announced; they found the mailbox full
+    // operations that all ranks have announced; the requests for their calls found the mailbox full
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation
     std::uint64_t unnamed_calls_ = 0;

@@ -212,7 +212,8 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     }
     record_if_driving(entry.generation);
     begin_arrival(memory_, view_.rank, entry.slot);
-    // Whether members that have announced the operation directly may wait for this announcement.
+    // Whether another member may be waiting for this announcement, because that member has announced the operation
+    // directly.
     const bool is_awaited = direct_.others_may_use(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
@@ -307,13 +308,13 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
                                     entry.name));
             return;
         case Counted::retired:
-            // This cannot happen to the slot of an unnamed operation before a shutdown.
+            // The slot of an unnamed operation is retired only after a shutdown.
             if (entry.slot < memory_.extent().unnamed_slots) {
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
                 // This rank announced the operation only because it has joined, and no other host asked for the name.
-                // So this rank forgets the name. If a rank still uses the name, it announces the operation again by
-                // name, and this rank then announces the operation by name, too.
+                // So this rank forgets the name. If another rank still uses the name, that rank announces the operation
+                // again by name, and then this rank does the same.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

@@ -25,9 +25,9 @@ void Announcer::announce_in_full(TensorEntry& entry) {
     }
 }
 
-/// Publishes the number of announcements that wait for room in the mailbox. Release: pairs with the stall monitor. If
-/// an operation may be among these announcements, the monitor does not report this rank as missing for this operation.
-/// The caller holds the enqueue lock.
+/// Publishes the number of announcements that wait for room in the mailbox. The stall monitor reads this number, and
+/// does not report this rank as missing for an operation that may be among these announcements. Release: pairs with the
+/// monitor's acquire load. The caller holds the enqueue lock.
 void Announcer::tell_deferred_count() {
     memory_.mailbox(view_.rank).deferred_count.store(unposted_.size(), std::memory_order_release);
 }

@@ -220,8 +220,8 @@ void DeviceBatches::start_on_device() {
                                     .host = batch});
 }
 
-/// The communicator may be unable to execute the operation on some tensors. Leaves these tensors out. All members leave
-/// out the same tensors.
+/// Takes the tensors on which the communicator can execute the operation, and leaves out the other tensors. All members
+/// leave out the same tensors.
 void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
     locations_.clear();
@@ -291,7 +291,8 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
             refusals_[i] = failure(refusals_[i].code(), "tensor '{}': {}", entries[i]->name, refusals_[i].message());
         }
     }
-    // All memory is allocated before the first operation changes, so that no operation is lost if memory has run out.
+    // All memory is allocated before the state of any operation changes, so that no operation is lost if memory has run
+    // out.
     Launched& batch = launched_.emplace_back();
     batch.completions.reserve(entries.size());
     batch.records.reserve(entries.size());
@@ -373,7 +374,7 @@ void DeviceBatches::publish_oldest() {
     }
 }
 
-/// Checks whether the batch still waits for work of the program.
+/// Checks whether the batch still waits for work that the program has given to the device.
 void DeviceBatches::look_at_inputs(Launched& batch) {
     const std::int64_t now_ns = base::monotonic_ns();
     if (state_.inputs == DeviceState::Inputs::ready || now_ns - batch.looked_ns < kLookAtInputsNs) {
@@ -417,7 +418,7 @@ void DeviceBatches::note_times(const Launched& batch) {
 }
 
 /// Ends the operations of the batch that was launched first. The batch stays counted until its operations have ended,
-/// because the program's shutdown must wait for these ends.
+/// because a shutdown must wait until they have ended.
 void DeviceBatches::end_first(const Status& status) {
     const Launched batch = std::move(launched_.front());
     launched_.pop_front();

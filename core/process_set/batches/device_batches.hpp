@@ -61,7 +61,8 @@ public:
         // operations that are no longer counted have ended
         return launched_count_.load(std::memory_order_acquire) != 0;
     }
-    /// The batch that was launched first among those that the device has not done. Nothing if there is none.
+    /// The batch that was launched first among the batches whose work the device has not done. Nothing if there is no
+    /// such batch.
     [[nodiscard]] std::optional<LaunchedBatch> oldest() const {
         const std::lock_guard lock(oldest_mutex_);
         return oldest_;
@@ -96,7 +97,7 @@ private:
         LaunchedBatch about{};
         collectives::DeviceEventPtr end{};
         std::vector<collectives::DeviceEventPtr> inputs{};  // the work of the program for which this batch waits
-        std::vector<collectives::TensorMemory> memory{};    // what the device uses until `end`
+        std::vector<collectives::TensorMemory> memory{};    // the memory that the device uses until `end`
         std::int64_t looked_ns = 0;            // when this rank last checked `inputs`, or when the batch was launched
         std::vector<std::uint64_t> records{};  // the numbers of the operations in the flight recorder
         // the operations' completions; an operation for which no caller waits has none

@@ -57,8 +57,8 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
 
 void OperationEnds::forget_finished(std::uint32_t slot) {
     if (static_cast<std::uint32_t>(finished_.load(std::memory_order_relaxed)) == slot + 1) {
-        // relaxed: the registrar waits until this rank stores to its cursor the next time, and that store also
-        // publishes this value
+        // relaxed: the registrar waits for the next store of this rank to its cursor, and that store also publishes
+        // this value
         finished_.store(0, std::memory_order_relaxed);
     }
 }

@@ -37,8 +37,9 @@ public:
     void complete(TensorEntry& entry, const Status& status) { complete(entry, status, base::ticks_now()); }
     /// Like complete() above, for an operation that ended at `ticks` (base::ticks_now()).
     void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
-    /// Ends, with success, an operation that was announced by this thread and is not counted as pending. `has_result`:
-    /// the completion holds a part of the result; only in this case is the completion marked as done.
+    /// Ends an operation with success. This thread must have announced the operation, and the operation must not be
+    /// counted as pending. `has_result`: whether the completion holds a part of the result. The completion is marked as
+    /// done only if `has_result` is true.
     void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t started, std::uint64_t ended) {
         Completion& completion = *entry.completion;
         note_finished(entry);

@@ -39,7 +39,7 @@ void Recording::submitted(TensorEntry& entry, std::uint64_t number, std::uint64_
     if (collectives::has_variable_rows(static_cast<Operation>(metadata.operation))) [[unlikely]] {
         bytes *= static_cast<std::uint64_t>(request.first_dimension);
     }
-    // true also if the slot is kNoSlot: a named operation has no slot yet
+    // also true if the slot is kNoSlot, because only an operation with a name can be without a slot
     const bool has_name = entry.slot >= view_.extent().unnamed_slots;
     entry.recorded = writer_.announce({.kind = metadata.operation,
                                        .dtype = metadata.dtype,

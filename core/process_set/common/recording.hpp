@@ -59,7 +59,8 @@ public:
     }
 
 private:
-    /// An operation on at most this many bytes is short: combining them for two ranks takes less than a microsecond.
+    /// An operation on at most this many bytes is short: to combine so few bytes of two ranks takes less than a
+    /// microsecond.
     static constexpr std::uint64_t kShortBytes = 4096;
 
     const SetView& view_;

@@ -14,9 +14,9 @@
 
 namespace rueda::core {
 
-/// Whether all members of the group can have a slot at the same time. With several ranks, the group's number of members
-/// needs a slot too, because the ranks compare their numbers. If the group is too large, every rank announces only the
-/// number. From these numbers, all ranks learn that the group is too large, or that the ranks disagree.
+/// Whether all members of the group can have a slot at the same time. With several ranks, the operation in which the
+/// ranks compare their numbers of members needs a slot, too. If the group is too large, every rank announces only its
+/// number of members. From these numbers, all ranks learn that the group is too large, or that the ranks disagree.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }
@@ -116,10 +116,10 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members must wait until the log has called the operation that announces their number. They must wait if
-/// this operation has no slot yet: if it gets no slot, no rank learns the other ranks' numbers. All ranks decide in the
-/// same way: on one host, either all ranks have a slot for this operation or no rank has. On several hosts, the job
-/// ends if no slot is free.
+/// Whether the members of the group must wait until the log has called the operation that announces their number. They
+/// must wait if this operation has no slot yet, because it may get no slot. In that case no rank would learn how many
+/// members the other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this
+/// operation or no rank has. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -173,9 +173,9 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown, everything pending fails. During a join, this rank also announces everything
-        // that other ranks announce. In both cases the members end without a further announcement here. Even if some of
-        // the members succeed, the group's handle fails.
+        // The members end even if nothing more is announced here. After a failure or a shutdown, all pending operations
+        // fail. During a join, this rank also announces everything that other ranks announce. Even if some of the
+        // members succeed, the group's handle fails.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -187,7 +187,7 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
 }
 
 /// Checks that every number of members is possible. If another rank's number is larger than this rank's, the names of
-/// its members are longer, and this rank has not checked them.
+/// that rank's members may be longer. This rank has not yet checked whether they are too long.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||

@@ -73,9 +73,9 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // This rank also looks for announcements again after it has read more of the log. This rank may have been unable to
-    // announce an operation of other ranks, because an earlier operation was still pending. That earlier operation may
-    // have ended since then.
+    // If this rank has read more of the log, it also looks for announcements again. When it last looked, it may have
+    // been unable to announce an operation of other ranks, because an earlier operation was still pending. That earlier
+    // operation may have ended since then.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
@@ -100,7 +100,7 @@ void Join::become_joined() {
     view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
     const std::uint64_t joined = set_joined(view_.memory, view_.rank);
     has_joined_ = true;
-    joined_members_.wake(joined);  // the other joined ranks may wait for the last rank to join
+    joined_members_.wake(joined);  // this may be the last rank to join, for which the other ranks wait
 }
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
@@ -164,7 +164,8 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
 
 /// Other ranks have announced an operation in `slot` under a new name. If this rank does not know the name, this
 /// function announces the operation for this rank, without data (it stands in). If this rank knows the name in another
-/// slot, or has announced it by name, this rank must first read the log entries about the name.
+/// slot, or has announced the operation by name, it must first read the log entries about the name, so the function
+/// does nothing.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -222,9 +223,9 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
 }
 
 /// Whether this rank will itself announce `name`, an operation that compares what the ranks found when they checked
-/// another operation. The rank will do so if the checked operation is its own and was pending when the rank joined. In
-/// that case the rank announces its own finding, so it must not announce the check only because other ranks have
-/// announced it.
+/// another operation. This is so if a caller of this rank started the checked operation, and it was pending when the
+/// rank joined. In that case the rank announces its own finding later, so it must not announce the comparison without a
+/// finding now.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {

@@ -118,10 +118,10 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
     return true;
 }
 
-/// Moves the cursor past `position`, after which this rank announces nothing more in one slot or in any slot. Wakes
-/// members that wait for an announcement of this rank, because this rank will not make that announcement. Whether a
-/// direct announcement of this rank can be completed may depend on members that have not read this entry, so those
-/// members are woken too.
+/// Moves the cursor past the entry at `position`, after which this rank announces nothing more in one slot or in any
+/// slot. Wakes the members that wait for an announcement of this rank, because this rank will not make that
+/// announcement. If this rank has a direct announcement, also wakes the members that have not read this entry, because
+/// they may decide whether the operation can be completed directly.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);

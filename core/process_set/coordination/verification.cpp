@@ -33,7 +33,8 @@ struct Verification::Check final : Completion {
     bool compared = false;
 };
 
-/// The caller asks about each called operation, in the order of the log. All ranks therefore get the same answers.
+/// Whether the findings about the operation are compared. The caller asks this about each called operation, in the
+/// order of the log, so all ranks get the same answers.
 bool Verification::is_compared(Operation operation) {
     const std::uint32_t every = inspection_.every();
     if (every == 0) {

@@ -35,11 +35,11 @@ struct HostCommands {
     Environment environment;
 };
 
-/// On other hosts, mpirun starts rueda in the same way as a job. Fails if another host has to be asked and there is no
-/// mpirun, or if mpirun does not support what the question needs.
+/// Returns the commands for the question. On other hosts, mpirun starts rueda in the same way as it starts a job. Fails
+/// if another host has to be asked and there is no mpirun, or if mpirun does not support an option of the question.
 [[nodiscard]] Result<HostCommands> commands_for(const HostsQuestion& question);
 
-/// A line with an error of rueda begins with these characters, also in the output of mpirun.
+/// If a line begins with these characters, it is an error message of rueda. mpirun does not change such lines.
 inline constexpr std::string_view kErrorMark = "rueda: ";
 
 /// Returns whether the line has characters that are not blanks or dashes. (Open MPI prints lines of dashes around its

@@ -41,13 +41,14 @@ class Report(NamedTuple):
     length: int = 0  # bytes of the description
     making: float = 0.0  # the time in the generator
     copying: float = 0.0  # the time for copying the arrays into the slot
-    waiting: float = 0.0  # the time until the consumer had taken an earlier batch
+    waiting: float = 0.0  # the time in which the worker waited, because the consumer had not taken earlier batches
 
 
 _REPORT = struct.Struct("=IIQQQddd")
 #: The text of an exception is cut to this number of bytes, because the system limits the size of a message.
 _LONGEST_TEXT = 60_000
-#: The begin of a longer text. The rest is its end, because a traceback ends with the innermost function and the exception.
+#: If the text of an exception is too long, this number of bytes at its beginning is kept, and as much as possible at
+#: its end. (A traceback ends with the innermost function and the exception.)
 _BEGIN_OF_TEXT = 5_000
 _OMISSION = b"\n[...]\n"
 #: An acknowledgement has at most this number of slots.
@@ -72,7 +73,8 @@ def send_report(connection: socket.socket, report: Report, descriptor: int | Non
 
 def receive_report(connection: socket.socket) -> tuple[Report, int | None, str] | None:
     """Returns a report, its file descriptor, and its text. Returns None if the other process has closed the socket.
-    Raises BlockingIOError if there is no report yet, and ResourceExhausted if this process cannot have its descriptor.
+    Raises BlockingIOError if there is no report yet, and ResourceExhausted if this process has too many open files to
+    receive the descriptor.
     """
     room = socket.CMSG_SPACE(array.array("i", [0]).itemsize)
     data, rights, flags, _ = connection.recvmsg(_REPORT.size + _LONGEST_TEXT, room, socket.MSG_CMSG_CLOEXEC)
@@ -97,8 +99,8 @@ class Acknowledgements:
     """Sends the consumer's messages to one worker. A message has the number of reports that the consumer took since
     the last message, and the numbers of the slots whose arrays have died.
 
-    Threads: arrays die in any thread, also while the garbage collector runs. So release() never waits, neither for the
-    worker nor for a lock.
+    Threads: an array may be destroyed on any thread, also while the garbage collector runs. So release() never waits,
+    neither for the worker nor for a lock.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -128,8 +130,8 @@ class Acknowledgements:
         running.
         """
         if not self._sending.acquire(blocking=False):
-            # Another thread is in this function, or this thread is, and the garbage collector has called release()
-            # inside of it. The message is sent by that call or by the next one.
+            # flush() is already running: on another thread, or on this thread, if the garbage collector has called
+            # release() inside flush(). The running call or the next call sends the messages.
             return
         try:
             while self.waiting():

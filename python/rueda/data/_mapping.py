@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Memory that processes share, without a file descriptor.
 
-mmap.mmap of Python keeps a copy of the descriptor for as long as the memory is mapped; only Python 3.13 and later can do
-without. A program that keeps many batches would run out of descriptors, so this module calls the functions of the C library.
+The class mmap.mmap of Python keeps a copy of the descriptor for as long as the memory is mapped. (Python 3.13 and
+later can avoid this.) A program that keeps many batches would have too many open descriptors, so this module calls the
+functions of the C library.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class SharedMapping:
         self.size = size
 
     def array(self) -> npt.NDArray[np.uint8]:
-        """Returns all bytes as an array, which keeps this object."""
+        """Returns all bytes as an array, which keeps this object alive."""
         return np.asarray(self)
 
     @property
@@ -54,12 +55,13 @@ class SharedMapping:
         return {"data": (self.address, False), "shape": (self.size,), "typestr": "|u1", "version": 3}
 
     def prefer_huge_pages(self) -> None:
-        """Asks for huge pages. A system that has none for shared memory uses small ones."""
+        """Asks the system for huge pages. If the system has no huge pages for shared memory, it uses small pages."""
         advice = getattr(mmap, "MADV_HUGEPAGE", None)
         if advice is not None:
             _library.madvise(self.address, self.size, advice)
 
-    # The end of the program may clear the module's names before the last array dies, so the function is kept here.
+    # At its end, Python may clear the module's names before the last array is destroyed. The default argument keeps the
+    # function.
     def __del__(self, unmap: Callable[[int, int], int] = _library.munmap) -> None:
         if hasattr(self, "address"):
             unmap(self.address, self.size)

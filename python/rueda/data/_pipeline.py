@@ -92,7 +92,7 @@ _DTYPES = {kind.value: np.dtype(kind.name) for kind in (DType.float32, DType.flo
 
 
 def _whole(name: str, number: Any) -> int:
-    """Returns the number as an int: JSON knows no integers of NumPy."""
+    """Returns the number as an int, because the module json cannot write NumPy's integers."""
     try:
         return operator.index(number)
     except TypeError as error:
@@ -258,9 +258,9 @@ class Pipeline:
         """Continues at the position of a state_dict(), and no longer at the current position. The source is opened anew.
 
         Raises:
-            InvalidArgument: the state is not a dict with a position, and the pipeline stays as it is; or an option that determines
-                the order differs from those of the pipeline that the state is from, the position cannot be used, or the source
-                cannot be opened any more. In these cases, the pipeline is closed.
+            InvalidArgument: the state is not a dict with a position. In this case the pipeline stays as it is. In three
+                other cases the pipeline is closed: an option that determines the order differs from that of the
+                pipeline that made the state, the position cannot be used, or the source cannot be opened any more.
 
         Example::
 
@@ -269,7 +269,7 @@ class Pipeline:
         self._opened()
         if not isinstance(state, Mapping) or not isinstance(state.get("position"), str):
             raise InvalidArgument(f"load_state_dict: {state!r} is not what state_dict() returns")
-        self._pipeline = None  # closes it, because a FIFO can be opened only once
+        self._pipeline = None  # this closes the old pipeline first, because a FIFO can be opened only once
         self._open({**self._options, "start": state["position"]})
 
     def statistics(self) -> dict[str, float]:

@@ -61,7 +61,7 @@ class WorkerProcess:
     def __init__(self, context: BaseContext, task: Task, index: int, epoch: int, first_batch: int) -> None:
         self.index = index
         self.epoch = epoch  # the epoch of the next batch that arrives
-        # The batches of this epoch that arrived, with those of the process that this one replaces.
+        # Number of batches of this epoch that arrived, including batches from the process that this one replaces.
         self.batches = first_batch
         self.handed_over = 0  # the batches of this process that arrived
         self.finished = False
@@ -126,7 +126,7 @@ class WorkerProcess:
         self.acknowledgements.flush()
         poll = select.poll()
         poll.register(self._end(), select.POLLIN)
-        # This is asked before reading: if the process has ended, the loop below reads all of its reports.
+        # This check comes before the reads: if the process has already ended, the loop below reads all of its reports.
         ended = bool(poll.poll(0))
         while True:
             try:
@@ -162,7 +162,7 @@ class WorkerProcess:
             into.append(Arrived(report, slot, text, self.acknowledgements))
 
     def how_it_ended(self) -> tuple[str, int | None, int | None]:
-        """Returns a text, the signal and the exit code of a process that has ended."""
+        """Says how a process has ended: returns a text, the signal and the exit code."""
         if self._how is None:
             self._how = self._find_how_it_ended()
         return self._how
@@ -170,7 +170,7 @@ class WorkerProcess:
     def _find_how_it_ended(self) -> tuple[str, int | None, int | None]:
         self._wait_for_the_end(time.monotonic() + GRACE + 1)
         if self._process.exitcode is None:
-            self._process.join(GRACE + 1)  # a fork server needs a moment to pass the code on
+            self._process.join(GRACE + 1)  # a fork server needs a moment to report the exit code
         code = self._process.exitcode
         if code is None:
             return "ended, and its exit code is not known", None, None
@@ -208,7 +208,8 @@ class WorkerProcess:
             if self._death is not None:
                 os.close(self._death)
                 self._death = None
-            # If another part of the program has collected the exit code, the process seems to run.
+            # If another part of the program has collected the exit code, multiprocessing believes that the process
+            # still runs, and close() fails.
             with contextlib.suppress(ValueError):
                 self._process.close()
 
@@ -255,8 +256,9 @@ def _forget_connection(process: WorkerProcess) -> None:
 
 
 def end_all(processes: Sequence[WorkerProcess]) -> None:
-    """Ends the processes. They get a short time for the work that their generators do at the end. All processes are ended, also
-    if an exception (for example of Ctrl-C) interrupts this; then they get no time, and the first exception is raised at the end.
+    """Ends the processes. They get a short time for the work that their generators do at the end. If an exception (for
+    example by Ctrl-C) interrupts this function, it ends the remaining processes without giving them time, and then
+    raises the first exception.
     """
     failures: list[BaseException] = []
     for process in processes:
@@ -285,5 +287,5 @@ def _death_descriptor(pid: int) -> int | None:
     """
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # a kernel before 5.3, or the process has ended
+    except (AttributeError, OSError):  # the kernel is older than 5.3, or the process has ended
         return None

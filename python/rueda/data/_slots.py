@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Slots: pieces of shared memory that hold one batch each.
 
-A worker makes its slots as memfds and sends their descriptors, so no name in a file system exists that could be left
-behind, and the size of /dev/shm is no limit. The worker closes a descriptor when it has sent it, and the consumer when it has
-mapped the slot. So a batch that the consumer keeps costs memory and a mapping, but no descriptor. The kernel frees a slot when no process maps it any more.
+A worker makes its slots as memfds and sends their descriptors. So the slots have no names in a file system, nothing can
+be left behind there, and the size of /dev/shm is no limit. The worker closes a descriptor when it has sent it, and the
+consumer when it has mapped the slot. So a batch that the consumer keeps costs memory and a mapping, but no descriptor.
+The kernel frees a slot when no process maps it any more.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _ALIGNMENT = 64
 #: The size of a large slot is a multiple of this number, the size of a huge page of x86-64. With huge pages, there
 #: are fewer page faults.
 _HUGE_PAGE = 2 << 20
-#: The usual size of a batch is that of the largest of this number of batches.
+#: The usual size of a batch is the size of the largest batch among the last _RECENT batches.
 _RECENT = 16
-#: A slot that is this many times as large as the usual batch is given up: one very large batch must not make all slots large.
+#: If a slot is this many times as large as the usual batch, it is given up. Otherwise one very large batch would make
+#: all slots large.
 _TOO_LARGE = 4
 
 
@@ -95,10 +97,11 @@ class Packer:
         self._handed_over: dict[int, Slot] = {}
         self._next_number = 0
         self._recent: deque[int] = deque(maxlen=_RECENT)  # the sizes of the last batches
-        self._open: Slot | None = None  # the slot of the next batch, if empty() was called
+        self._open: Slot | None = None  # the slot of the next batch; None if empty() was not called for it
         self._used = 0  # bytes of the open slot
-        self._given: list[_Given] = []  # the arrays in the open slot
-        # All memory of slots that still exists, also of slots that were given up but of which the generator keeps an array.
+        self._given: list[_Given] = []  # where the arrays of empty() lie in the open slot
+        # All mappings of slots that still exist. A slot that was given up keeps its mapping as long as the generator has an
+        # array in it.
         self._mappings: weakref.WeakSet[SharedMapping] = weakref.WeakSet()
 
     def empty(self, shape: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -144,9 +147,12 @@ class Packer:
         return slot, used, len(description)
 
     def drop(self) -> None:
-        """Forgets the arrays of empty(): the batch for which they were made is not handed over, or lies in another slot."""
+        """Forgets the arrays that empty() made for a batch. Call it if the batch is not handed over, or lies in another
+        slot.
+        """
         if self._open is not None:
-            # The consumer does not know a slot that still has its descriptor, so nobody has to be told that it is given up.
+            # If a slot still has its descriptor, the slot was never sent to the consumer. It can be given up without
+            # telling the consumer.
             if self._open.descriptor is not None and self._open.capacity < self._usual_size():
                 self._open.close_descriptor()
             else:
@@ -158,13 +164,14 @@ class Packer:
         return max(self._recent, default=0)
 
     def _places(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, int]:
-        """Returns where in the open slot the arrays lie that empty() made for this batch. Raises InvalidArgument for an array
-        of an earlier batch: the consumer may read and change that memory, and a later batch may be written to it.
+        """Finds those arrays that empty() made for this batch, and returns their offsets in the open slot. Raises
+        InvalidArgument for an array of an earlier batch: the consumer may still read and change that memory, and a
+        later batch may overwrite it.
         """
         places: dict[str, int] = {}
         for name, array in arrays.items():
             if array.nbytes == 0:
-                continue  # it has no memory, so its address says nothing
+                continue  # an array without elements has no memory, so its address says nothing
             address = _address_of(array)
             given = next((one for one in self._given if one.begin <= address < one.end), None)
             if self._open is not None and given is not None:

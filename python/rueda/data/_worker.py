@@ -28,8 +28,9 @@ Batch = Mapping[str, npt.ArrayLike]
 
 #: After the consumer has ended, the generator has this number of seconds to end its work.
 GRACE = 1.0
-#: Seconds between two looks whether the consumer is alive, for the case that a process that the consumer forked keeps the
-#: consumer's end of the socket open, and the system has no pidfd.
+#: In seconds: the interval in which this process checks whether the consumer is alive. This matters if the system has
+#: no pidfd, and the socket does not show the end of the consumer, because a process that the consumer forked keeps the
+#: consumer's end open.
 _LOOK = 1.0
 #: The errors of a socket whose other end is closed.
 _OTHER_END_CLOSED = (errno.EPIPE, errno.ECONNRESET)
@@ -157,7 +158,9 @@ class _Outlet:
 
 @contextlib.contextmanager
 def _noticing_the_end() -> Iterator[None]:
-    """Turns the errors of a closed socket into ConsumerGone. The generator does not run inside: its own network may fail, too."""
+    """Turns the errors of a closed socket into ConsumerGone. Do not run the generator in this scope, because the
+    generator's own network connections can fail with the same errors.
+    """
     try:
         yield
     except OSError as error:
@@ -233,13 +236,13 @@ def _end_with_the_consumer(connection: socket.socket, consumer: int, parent: int
     something else, so this runs in a thread of its own. The parent is the consumer, or the fork server of multiprocessing.
     """
     poll = select.poll()
-    poll.register(connection, 0)  # the end of the other side is always reported
+    poll.register(connection, 0)  # poll() reports the end of the other side without being asked
     alive = True
     try:
         poll.register(os.pidfd_open(consumer), select.POLLIN)
     except ProcessLookupError:
         alive = False
-    except (AttributeError, OSError):  # a kernel before 5.3
+    except (AttributeError, OSError):  # the kernel is older than 5.3
         pass
     while alive and os.getppid() == parent and not poll.poll(_LOOK * 1000):
         pass

@@ -42,15 +42,15 @@ class WorkersStatistics:
     Therefore only `first_batch` contains the time of the first batch, and all other times leave it out.
     """
 
-    batches: int = 0  #: that were taken
-    bytes: int = 0  #: of their arrays
+    batches: int = 0  #: the number of batches that were taken
+    bytes: int = 0  #: the size of their arrays
     first_batch: float = 0.0  #: the time that the trainer waited for the first batch
-    seconds: float = 0.0  #: from the first batch to the last batch, or to the end of its epoch
-    consumer_waited: float = 0.0  #: until a batch was ready, or the end of the epoch was known
-    making: float = 0.0  #: in the generators
-    copying: float = 0.0  #: from the generators' arrays into shared memory
-    workers_waited: float = 0.0  #: until the trainer had taken earlier batches
-    replaced: int = 0  #: workers that died and were replaced
+    seconds: float = 0.0  #: the time from the first batch to the last batch, or to the end of its epoch
+    consumer_waited: float = 0.0  #: the time that the trainer waited for a batch or for the end of an epoch
+    making: float = 0.0  #: the time in the generators
+    copying: float = 0.0  #: the time for copying the generators' arrays into shared memory
+    workers_waited: float = 0.0  #: the time that the workers waited, because the trainer had not taken earlier batches
+    replaced: int = 0  #: the number of workers that died and were replaced
 
 
 class Workers:
@@ -72,7 +72,8 @@ class Workers:
         self._statistics = WorkersStatistics()
         self._first: float | None = None  # the time of the first batch
         self._processes: list[WorkerProcess] = []
-        # When this process exits, the module multiprocessing waits for all processes. This finalizer ends them before.
+        # When this process exits, the module multiprocessing waits for all worker processes. This finalizer ends the
+        # workers before that wait.
         self._finalizer = multiprocessing.util.Finalize(self, end_all, args=(self._processes,), exitpriority=100)
         self._start()
 
@@ -81,7 +82,8 @@ class Workers:
         self._ended = [False] * self._task.count  # workers that have ended this epoch
         self._arrived: list[deque[Arrived]] = [deque() for _ in range(self._task.count)]
         self._deaths: list[WorkerDied | None] = [None] * self._task.count
-        self._in_vain = [0] * self._task.count  # the processes in a row that died without handing over a batch
+        # For each worker: how many of its processes in a row died without handing over a batch.
+        self._in_vain = [0] * self._task.count
         if self._finished():
             return
         try:
@@ -169,7 +171,7 @@ class Workers:
                 elif (death := self._deaths[index]) is not None:
                     self._fail(death)
                 elif self._order == "fixed":
-                    return None  # this worker's batch is the next one, even if others are ready
+                    return None  # the next batch must come from this worker, even if other workers have one
             self._turn = (index + 1) % count
         return None
 
@@ -218,7 +220,7 @@ class Workers:
                 process.receive(self._arrived[index])
             except RuedaError as error:  # a report is lost, so the pipeline cannot go on
                 self._fail(error)
-            # If Ctrl-C interrupts the replacement, the next call makes it.
+            # If Ctrl-C interrupts this replacement, the next call replaces the process.
             if process.ended and not process.finished and self._deaths[index] is None:
                 self._replace_or_note(index, process)
 
@@ -266,8 +268,8 @@ class Workers:
         from the same number of workers. The worker processes are started anew.
 
         Raises:
-            InvalidArgument: the state is that of another number of workers, or is no state; or the workers were closed, or belong
-                to the parent of this process.
+            InvalidArgument: the state is not the result of state_dict() for the same number of workers, the workers were
+                closed, or they belong to the parent of this process.
 
         Example::
 
@@ -377,10 +379,10 @@ def workers(
     The processes start at once. In each epoch, each process calls ``make_generator(worker, *args)``, and hands over
     the dicts of arrays that this generator yields. ``worker`` is a WorkerInfo.
 
-    The batches are dicts of NumPy arrays that this process may change. Their memory goes back to the worker when the last
-    array of the batch, and the last view of one, has died. As long as the program keeps arrays, they stay valid, and the
-    worker uses more memory, but no file descriptors. torch.from_numpy() makes tensors of the arrays without a copy. A child that this process forks must
-    copy the arrays that it keeps.
+    The batches are dicts of NumPy arrays that this process may change. The worker gets their memory back when all
+    arrays of the batch, and all views of these arrays, have been destroyed. As long as the program keeps arrays, they
+    stay valid, and the worker uses more memory, but no file descriptors. torch.from_numpy() makes tensors of the arrays
+    without a copy. A child that this process forks must copy the arrays that it keeps.
 
     No process and no memory is left behind, even if this process is killed. There is one exception: if native code in a generator
     holds the GIL and never returns, its worker outlives a trainer that is killed. close() ends such a worker, too.

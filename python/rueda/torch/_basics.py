@@ -97,7 +97,7 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
     rueda.init(comm)
     if _begun:
         return
-    # This is the first call of this init() in the job. A call of rueda.init() may have started the job before.
+    # This is the first call of this module's init() in the job. The job itself may have begun earlier, by rueda.init().
     _begun = True
     sets_of_job.begin_job(comm)
     try:

@@ -50,8 +50,8 @@ class DeferredOperation:
         """`key` consists of the process set and the name, for check_name()."""
         self._sizes = sizes
         self._start: Start | None = start
-        # The output is allocated for the stream that is current now, in the caller's thread. Later, a thread of Rueda
-        # may start the operation, and its current stream is another one.
+        # The output is allocated for the stream that is current now, in the caller's thread. The operation may be
+        # started later by a thread of Rueda, in which another stream is current.
         self._stream = _devices.current_stream(device)
         self._device = device
         self._starting = threading.Lock()
@@ -84,7 +84,7 @@ class DeferredOperation:
         with self._starting:
             if self._start is not None:
                 return False
-        # the program has no work in this stream, so no work of the program has to wait
+        # this stream has no work of the program, so the wait delays no work of the program
         stream = _devices.side_stream(self._device, "names").cuda_stream
         return all(handle._try_to_wait_on_stream(stream, 0.0) for handle in self._handles)
 

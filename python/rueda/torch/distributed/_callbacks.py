@@ -153,7 +153,7 @@ class Callbacks:
             complete = call()
         finally:
             _here.running = None
-        complete()  # complete() runs callbacks of C++ code, which do not belong to the group's order
+        complete()  # complete() runs callbacks of C++ code, which may run in any order
         while self._nested:
             self._call(*self._nested.pop(0))
         self._nested = before
@@ -290,14 +290,14 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         # called.
         if self._callbacks.is_closing() and not self.done():
             return False
-        # PyTorch makes the current stream wait. Without this scope, the current stream of this thread would be the
-        # device's default stream, in which the program may compute.
+        # super().wait() makes the current stream wait. Without this scope, the current stream of this thread would be
+        # the device's default stream, in which the program may compute.
         with contextlib.suppress(Exception), self._on_callback_stream():  # the callback sees the error
             super().wait()
         return True
 
     def _bring_about(self) -> None:
-        """Does what this thread can do to complete the future."""
+        """Makes progress on the operation or the callbacks on which the future depends."""
         if self._operation is not None:
             while not (self.done() or self._operation.wait_a_while(_SLICE) or self._operation.is_overdue()):
                 pass
@@ -365,8 +365,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
 @contextlib.contextmanager
 def _on_behalf_of_nobody() -> Iterator[None]:
-    """Callbacks of C++ code run within this scope, on the thread that completes the future. Such callbacks do not
-    belong to the group's order.
+    """A scope for callbacks of C++ code, which run on the thread that completes the future. They do not take part in
+    the order of the group's callbacks.
     """
     own, _here.running = running(), None
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A pending operation on tensors of a GPU. A wait for it makes the current stream wait, and not the host."""
+"""A pending operation on tensors of a GPU. A wait for the operation makes the current stream wait instead of the host."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from rueda._native import Handle
 from rueda.torch import _devices
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-#: Pairs (event, function): the function refers to tensors that a stream uses until the event is reached. PyTorch gives
-#: freed memory to later work of the stream for which it was allocated. So tensors that another stream uses must stay.
+#: Pairs (event, function). The function refers to tensors that a stream uses until the event is reached, and keeps them
+#: alive until then. Otherwise PyTorch could give their memory to later work of another stream, the one for which the
+#: memory was allocated.
 _kept: deque[tuple[Any, Any]] = deque()
-_keeping = threading.Lock()  # without this lock, two threads that test the same pair could also drop the next pair
+# Without this lock, two threads could test the same pair, and each would then remove a pair. The second pair would be
+# removed without a test.
+_keeping = threading.Lock()
 
 
 def _keep(event: Any, function: Any) -> None:

@@ -34,9 +34,9 @@ class Rendezvous:
     """Exchanges messages of a group's members through its store, in rounds. In each round every member writes one
     message.
 
-    A store outlives its groups, and names of groups are used again. Each rendezvous therefore has its own keys. The
-    n-th rendezvous of a rank belongs to the n-th rendezvous of the other ranks. A rendezvous that failed does not
-    affect the next one.
+    A store outlives its groups, and names of groups are used again. Each rendezvous (an object of this class) therefore
+    has its own keys. The n-th rendezvous of a rank belongs to the n-th rendezvous of the other ranks. A rendezvous that
+    failed does not affect the next one.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
