@@ -143,8 +143,8 @@ private:
         }
     }
 
-    /// Whether the signal came from the terminal and not from a process. The terminal signals the whole foreground
-    /// group. If a rank belongs to this group, it already has the signal.
+    /// Whether a rank already has the signal, because the signal came from the terminal and not from a process. The
+    /// terminal signals its whole foreground group, to which the rank belongs if it has no group of its own.
     [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
         return !plan_.own_groups && info.ssi_code == SI_KERNEL;
     }

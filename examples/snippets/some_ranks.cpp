@@ -13,7 +13,7 @@ int main() {
     }
     rueda::shutdown();
 
-    rueda::init(part);  // the even and the odd ranks are two jobs at the same time
+    rueda::init(part);  // the even ranks form one job, and the odd ranks another job
     std::printf("rank %d of %d, and number %d of the launch\n", rueda::rank(), rueda::size(), launched);
     float sum = 1.0F;
     rueda::allreduce("sum", std::span(&sum, 1), {.op = rueda::ReduceOp::sum});

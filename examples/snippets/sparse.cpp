@@ -16,8 +16,8 @@ int main() {
     const rueda::Handle handle =
         rueda::sparse_allreduce("embedding", words, rows, {1000, 16}, {.op = rueda::ReduceOp::sum});
 
-    // The result has each word that any rank had, once and in ascending order, and its row. Both outputs belong to the
-    // handle.
+    // Output 0 has the words of all ranks, in ascending order and without repetitions. Output 1 has the row of each
+    // word. Both outputs belong to the handle.
     const rueda::TensorView all_words = handle.output(0);
     const auto* const word = static_cast<const std::int64_t*>(all_words.data());
     const auto* const total = static_cast<const float*>(handle.output(1).data());

@@ -6,9 +6,9 @@
  * rueda::training::CheckpointManager (docs/checkpoints.md), in this process alone: they do not communicate, and work
  * without rueda_init. The caller decides when to save, and how all ranks get a restored checkpoint.
  *
- * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. Paths are bytes of the
- * file system. Texts are UTF-8. Threads: any thread may call every function. Only one thread of one process may save
- * into a folder at a time.
+ * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. Paths are passed to the
+ * file system without conversion. All other texts are UTF-8. Threads: any thread may call every function. Only one
+ * thread of one process may save into a folder at a time.
  */
 #ifndef RUEDA_CHECKPOINTS_H
 #define RUEDA_CHECKPOINTS_H
@@ -25,7 +25,7 @@ typedef struct rueda_named_tensor {
     rueda_tensor tensor;
 } rueda_named_tensor;
 
-/** Which of two metrics is better. The same numbers as rueda::training::BetterMetric. */
+/** Which of two metrics is better. The numbers are the same as in rueda::training::BetterMetric. */
 enum rueda_better_metric {
     RUEDA_LOWER_IS_BETTER = 0, /**< for example a loss */
     RUEDA_HIGHER_IS_BETTER = 1 /**< for example an accuracy */
@@ -82,9 +82,10 @@ typedef struct rueda_checkpoint rueda_checkpoint;
  */
 RUEDA_API int rueda_checkpoint_open(const char* path, rueda_checkpoint** checkpoint);
 /**
- * Describes a checkpoint as a JSON object: the members of an entry of rueda_checkpoint_list, and "model" and "state",
- * which are lists of tensors [name, dtype (enum rueda_dtype), [extents]]. If the model was saved in parts, "model"
- * lists the whole tensors. The caller must pass `text` to rueda_checkpoint_free_text.
+ * Describes a checkpoint as a JSON object. It has the same members as an element of "complete" in the text of
+ * rueda_checkpoint_list, and also "model" and "state". These two are lists of tensors [name, dtype (enum rueda_dtype),
+ * [extents]]. If the model was saved in parts, "model" lists the whole tensors. The caller must pass `text` to
+ * rueda_checkpoint_free_text.
  */
 RUEDA_API int rueda_checkpoint_describe(const rueda_checkpoint* checkpoint, char** text);
 /**

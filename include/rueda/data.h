@@ -52,8 +52,9 @@ typedef struct rueda_data_column {
  */
 RUEDA_API int rueda_data_open(const char* options, rueda_data_pipeline** pipeline);
 /**
- * Waits until rueda_data_next would return at once, at most for `timeout_seconds`. `ready` receives 1 if it would, and
- * 0 after a timeout. A caller that has to handle signals calls this function repeatedly with a short timeout.
+ * Waits until rueda_data_next would return at once, but not longer than `timeout_seconds`. `ready` receives 1 if
+ * rueda_data_next would return at once, and 0 after a timeout. A caller that has to handle signals calls this function
+ * repeatedly with a short timeout.
  */
 RUEDA_API int rueda_data_wait(rueda_data_pipeline* pipeline, double timeout_seconds, int32_t* ready);
 /**

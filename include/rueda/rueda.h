@@ -33,7 +33,7 @@ extern "C" {
 #define RUEDA_MAX_NAME 511
 #define RUEDA_MAX_DIMENSIONS 16
 
-/** The same numbers as rueda::ErrorCode. */
+/** The codes that functions return. The numbers are the same as in rueda::ErrorCode. */
 enum rueda_status {
     RUEDA_OK = 0,
     RUEDA_INVALID_ARGUMENT = 1,
@@ -47,7 +47,7 @@ enum rueda_status {
     RUEDA_INTERNAL = 9
 };
 
-/** The same numbers as rueda::DType. */
+/** Element types. The numbers are the same as in rueda::DType. */
 enum rueda_dtype {
     RUEDA_UINT8 = 0,
     RUEDA_INT8 = 1,
@@ -65,7 +65,7 @@ enum rueda_dtype {
     RUEDA_UINT64 = 12
 };
 
-/** The same numbers as rueda::ReduceOp and as Horovod's constants. */
+/** Reductions. The numbers are the same as in rueda::ReduceOp and as Horovod's constants. */
 enum rueda_reduce_op {
     RUEDA_AVERAGE = 0,
     RUEDA_SUM = 1,
@@ -75,7 +75,10 @@ enum rueda_reduce_op {
     RUEDA_PRODUCT = 5
 };
 
-/** The format in which values travel between hosts (docs/compression.md). The same numbers as rueda::Compression. */
+/**
+ * The format in which values travel between hosts (docs/compression.md). The numbers are the same as in
+ * rueda::Compression.
+ */
 enum rueda_compression {
     RUEDA_COMPRESSION_NONE = 0, /* the format in the setting RUEDA_COMPRESSION; without this setting, values are not
                                    changed */
@@ -93,7 +96,7 @@ typedef struct rueda_tensor {
     int32_t dtype;        /**< enum rueda_dtype */
 } rueda_tensor;
 
-/** The memory in which tensors are. The same numbers as rueda::DeviceType. */
+/** The memory in which tensors are. The numbers are the same as in rueda::DeviceType. */
 enum rueda_device_type {
     RUEDA_CPU = 0,
     RUEDA_CUDA = 1 /* the memory of an NVIDIA GPU (docs/gpu.md) */
@@ -241,7 +244,10 @@ RUEDA_API int rueda_shutdown_within(double timeout_seconds);
 /** Returns 1 between rueda_init and rueda_shutdown, otherwise 0. */
 RUEDA_API int rueda_initialized(void);
 
-/** rueda_rank to rueda_cross_size each write one number. They return RUEDA_NOT_INITIALIZED before rueda_init. */
+/**
+ * Each of the functions from rueda_rank to rueda_cross_size writes one number. Before rueda_init, they return
+ * RUEDA_NOT_INITIALIZED.
+ */
 RUEDA_API int rueda_rank(int* value);
 RUEDA_API int rueda_size(int* value);
 RUEDA_API int rueda_local_rank(int* value);
@@ -263,10 +269,10 @@ RUEDA_API int rueda_is_homogeneous(int* value);
 RUEDA_API int rueda_local_device(int* index);
 
 /*
- * Process sets are subsets of the ranks that run operations among their members. The operations of each set have an
- * order of their own, so no set waits for another set. In the comments of this file, "the ranks" of an operation are
- * the members of its set, in ascending order. "By rank" means by the position among the members. A root, however, is
- * given as its rank in the job.
+ * Process sets are subsets of the ranks that run operations among their members. Each set executes its operations in an
+ * order of its own, so no set waits for another set. In the comments of this file, "the ranks" of an operation are the
+ * members of its set, in ascending order. "By rank" means by the position among the members. A root, however, is given
+ * as its rank in the job.
  */
 
 /**
@@ -303,11 +309,14 @@ RUEDA_API int rueda_process_set_rank(int32_t process_set, int* value);
 RUEDA_API int rueda_process_set_size(int32_t process_set, int* value);
 /** Writes 1 if this rank is a member of the set, otherwise 0. */
 RUEDA_API int rueda_process_set_included(int32_t process_set, int* value);
-/** Writes up to `capacity` members of the set, in ascending order. Writes the number of all members to `count`. */
+/**
+ * Writes the members of the set in ascending order, but at most `capacity` of them. Writes to `count` how many members
+ * the set has.
+ */
 RUEDA_API int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count);
 /**
- * Writes up to `capacity` numbers of the sets that this rank knows. Writes the number of all these sets to `count`. The
- * first set is 0, the world.
+ * Writes the numbers of the sets that this rank knows, but at most `capacity` of them. Writes to `count` how many sets
+ * this rank knows. The first set is 0, the world.
  */
 RUEDA_API int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count);
 
@@ -402,9 +411,9 @@ RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const ru
  * ranks. `in` must be this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while other
  * ranks let Rueda allocate theirs.
  *
- * The right first dimension of `out` and the right place of `in` depend on the other ranks' rows. So a mistake in them
- * is detected only when all ranks have announced the operation. In this case only this rank fails, with
- * RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
+ * The first dimension that `out` must have, and the place that `in` must have in `out`, depend on the other ranks'
+ * rows. So a wrong `out` or `in` is detected only when all ranks have announced the operation. In this case only this
+ * rank fails, with RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
  */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                          const rueda_options* options, rueda_handle** handle);
@@ -466,11 +475,11 @@ RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, cons
  * must be the same on every rank.
  *
  * `options` must ask for RUEDA_SUM or RUEDA_AVERAGE, without factors. The name is used like the name of a group. The
- * results belong to the handle (rueda_handle_output_of). Result 0 contains the indices, as int64 and with the same k:
- * each position that some rank has, once, in ascending order. Result 1 contains the values at these positions. Values
- * of several ranks are added in rank order, 16-bit floats in float32. Averages of integers divide the exact sum and
- * truncate toward zero. The sums are computed when the caller asks for a result for the first time. If shape or
- * reduction differ between ranks, all ranks return RUEDA_MISMATCH.
+ * results belong to the handle (rueda_handle_output_of). Result 0 contains, as int64 indices with the same k, each
+ * position that at least one rank has. The positions are in ascending order and do not repeat. Result 1 contains the
+ * values at these positions. Values of several ranks are added in rank order, 16-bit floats in float32. Averages of
+ * integers divide the exact sum and truncate toward zero. The sums are computed when the caller asks for a result for
+ * the first time. If shape or reduction differ between ranks, all ranks return RUEDA_MISMATCH.
  */
 RUEDA_API int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
                                            const int64_t* shape, int32_t ndim, const rueda_options* options,
@@ -540,10 +549,11 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
  * otherwise both sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no
  * name and needs no slot.
  *
- * A send completes when its message was received. A send of up to 8 KiB may complete earlier: when the message has
- * arrived while the receiver waits or polls in Rueda for something else. So if two ranks exchange such small messages,
- * both may send first and receive afterwards. (If the send has completed earlier and the receive does not fit the
- * message, the sender gets a line in its log instead of RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
+ * A send completes when its message was received. A send of up to 8 KiB can complete before the receiver has called a
+ * receive: it is enough that the receiver waits for another operation or polls, because Rueda then accepts the message.
+ * So if two ranks exchange such small messages, both may send first and receive afterwards. (If such a send has already
+ * completed, and the later receive does not fit the message, the sender gets a line in its log instead of
+ * RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
@@ -592,7 +602,7 @@ RUEDA_API int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank)
  * Blocks until the operation has completed, and returns its status. Returns RUEDA_TIMEOUT after `timeout_seconds`; a
  * negative value means no limit. After a timeout the operation continues, and still uses its tensors. If the timeout is
  * at least 0.2 seconds, the error says which ranks have announced the operation and which have not. Several threads may
- * call this function, also repeatedly.
+ * call this function for one handle, and a thread may call it repeatedly.
  */
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 /**
@@ -644,9 +654,9 @@ RUEDA_API void rueda_handle_release(rueda_handle* handle);
 
 /**
  * Allocates "resident" memory, which all ranks of the host share. The ranks reduce tensors in this memory in place,
- * without copying them first. The memory is zeroed, and aligned to 64 bytes (from 64 KiB on, to a page). If the
- * allocation would exceed a memory limit, the function returns RUEDA_RESOURCE_EXHAUSTED; the message contains the
- * requested size and the available memory. The memory stays valid after rueda_shutdown.
+ * without copying them first. The memory is zeroed, and aligned to 64 bytes, or to a page if `bytes` is 64 KiB or more.
+ * If the allocation would exceed a memory limit, the function returns RUEDA_RESOURCE_EXHAUSTED; the message contains
+ * the requested size and the available memory. The memory stays valid after rueda_shutdown.
  */
 RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 /**
@@ -662,10 +672,10 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
  */
 RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
 /**
- * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may still use
- * memory of rueda_allocate. A pending operation may still use memory of a device; this memory is freed after the
- * operation. Before the call, the program's own work on the device that uses the memory must have ended. The call may
- * have to wait for other work of the device, like cudaFree.
+ * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. Memory of rueda_allocate must not be
+ * used by a pending operation. Memory of a device may be used by a pending operation; it is then freed after the
+ * operation. Before the call, the program's own work on the device that uses the memory must have ended. Like cudaFree,
+ * the call may have to wait for other work of the device.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 

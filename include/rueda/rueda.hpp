@@ -309,7 +309,8 @@ std::vector<ProcessSet> init_communicator(const Communicator& communicator, cons
 
 /// A stream of the caller on a GPU. See rueda_device_stream in rueda.h.
 using DeviceStream = rueda_device_stream;
-/// The stream `stream` (a cudaStream_t; null is the default stream) of the process's GPU number `index`.
+/// Describes a stream of the caller. `stream` is a cudaStream_t; null is the default stream. `index` is the GPU's
+/// number among those that the process sees.
 [[nodiscard]] inline DeviceStream cuda_stream(std::int32_t index, void* stream) { return {RUEDA_CUDA, index, stream}; }
 
 /// Options of an allreduce, a reducescatter or a reduce.
@@ -357,7 +358,7 @@ struct CallSite {
     std::int32_t line = 0;
 
     /// If this function is used as a default argument, it returns the place of the caller. (std::source_location is not
-    /// used, because Clang has it only from version 15 on.)
+    /// used, because Clang before version 15 does not have it.)
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};
@@ -451,9 +452,9 @@ public:
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
-    /// For an operation whose tensors are on a GPU. Work that the caller puts into `stream` from now on waits for the
-    /// end of the operation. Blocks until all ranks have called the operation, but not until the GPU has executed it.
-    /// Throws the operation's error if it failed.
+    /// Makes work that the caller puts into `stream` after this call wait for the end of the operation, whose tensors
+    /// are on a GPU. Blocks until all ranks have called the operation, but not until the GPU has executed it. Throws
+    /// the operation's error if it failed.
     void wait_on_stream(const DeviceStream& stream) const {
         detail::check(rueda_wait_on_stream(held("wait_on_stream()"), &stream, -1.0));
     }
@@ -1035,13 +1036,13 @@ inline void barrier(const Options& options = {}, CallSite site = CallSite::curre
     detail::check(rueda_barrier(&c));
 }
 
-/// The divisor of averages while a rank is in join(): the number of all ranks (all), or of the ranks that contribute
-/// (active).
+/// The divisor of averages while a rank is in join(). `all` is the number of all ranks; `active` is the number of ranks
+/// that contribute.
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
-/// For a rank that has fewer batches than other ranks. Blocks until every rank of the job has called join(), and
-/// returns the rank that called it last. In the meantime, allreduces and barriers of the other ranks work without this
-/// rank. See rueda_join.
+/// Call this on a rank that has fewer batches than other ranks. The call blocks until every rank of the job has called
+/// join(), and returns the rank that called it last. In the meantime, allreduces and barriers of the other ranks work
+/// without this rank. See rueda_join.
 inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     std::int32_t last = -1;
     rueda_set_call_site(site.file, site.line);

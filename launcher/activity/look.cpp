@@ -19,7 +19,8 @@ namespace rueda::launcher {
 namespace {
 
 /// How many of a rank's newest records are searched for an operation that has not ended. The number must be greater
-/// than 17: while a timeline is on, an operation that is being executed may be followed by 17 records of its parts.
+/// than 17, because up to 17 records of an operation's parts can follow the record of the operation while a timeline is
+/// on.
 constexpr std::size_t kLookedAtOperations = 64;
 
 /// The maximum number of threads of a process whose state is read. Each thread costs about 10 us of processor time.

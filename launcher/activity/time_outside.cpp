@@ -16,8 +16,8 @@ constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
-/// Returns the time since which the list of operations is complete. A scope (a declared activity) is recorded when it
-/// ends; operations, messages and steps are recorded when they begin.
+/// Returns the time since which the list of operations is complete: the time when its first entry was recorded. A scope
+/// (a declared activity) is recorded when it ends; operations, messages and steps are recorded when they begin.
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;
@@ -66,8 +66,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
 }
 
-/// Whether the moment of the look lies in a scope that was recorded later. A program may declare a scope only when the
-/// scope ends. At the moment of the look, such a scope was not visible.
+/// Whether the moment of the look lies in a scope that was recorded later. Some programs declare a scope only when it
+/// ends, so the look could not show this scope.
 bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
     return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
         return is_scope(operation) && operation.announced_ns <= look.time_ns &&

@@ -118,8 +118,8 @@ private:
     }
 
     /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
-    /// order and without overlaps. If the rank calls Rueda while it is in such a message, the thread that waits for the
-    /// message is another thread of the rank. From this call on, the message does not block the rank.
+    /// order and without overlaps. If the rank calls Rueda while such a send or receive blocks, the call comes from
+    /// another thread. From this call on, the send or receive does not count as blocking the rank.
     [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
         std::vector<WaitSpan> spans;
         std::int64_t next_call_ns = to_ns_;
@@ -139,11 +139,12 @@ private:
         return spans;
     }
 
-    /// Adds the time of a wait to the ranks that caused it. The awaited rank may itself have been blocked in a message
-    /// during a part of the wait. The peer of this message caused that part.
+    /// Adds the time of a wait to the ranks that caused it. During a part of the wait, the awaited rank may itself have
+    /// been blocked in a send or receive. The peer of this send or receive caused that part.
     void add_causes(const WaitSpan& wait, TimeByRank& causes) const {
         std::vector<WaitSpan> parts = {wait};
-        // A chain of messages that is longer than the list of ranks is a circle. No rank has caused this wait.
+        // If a chain of blocked ranks is longer than the list of ranks, the ranks wait for each other in a circle. Then
+        // no rank has caused the wait.
         for (std::size_t length = 0; !parts.empty() && length <= ranks_.size(); ++length) {
             std::vector<WaitSpan> passed_on;
             for (const WaitSpan& part : parts) {
@@ -211,9 +212,9 @@ private:
         });
     }
 
-    /// Whether the rank `index` has announced `operation`. The rank `other` has announced this operation and not
-    /// started it. On rank `index`, the newest operation with this name may be an earlier operation that both ranks
-    /// have completed. In that case the result is false.
+    /// Whether the rank `index` has announced `operation`, which the rank `other` has announced but not started. The
+    /// result is false if the newest operation with this name on rank `index` is an earlier operation, which both ranks
+    /// have completed.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -242,8 +243,9 @@ private:
     }
 
     [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
-        // Small operations belong to no batch. They are blocking. So their ordinal (their number among the rank's
-        // operations) is the same on all ranks, unless the ranks call their operations in different orders.
+        // A small operation belongs to no batch, so it is found by its ordinal (its number among the rank's
+        // operations). The ordinal is the same on all ranks, unless the ranks call their operations in different
+        // orders, because small operations are blocking.
         const Announcement last = last_.at(base::key_by_ordinal(operation));
         const Announcement in_batch = operation.batch ? last_.at(base::key_by_batch(operation)) : last;
         return in_batch.ns > last.ns ? in_batch : last;

@@ -42,16 +42,16 @@ struct RankWaits {
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.
     [[nodiscard]] double share() const;
     [[nodiscard]] double share_for(std::int32_t whom) const;
-    /// The part of window_ns in which the rank waited because of the rank `whom`. `whom` may be this rank itself: two
-    /// ranks wait for each other if one has to send before the other can join an operation.
+    /// The part of window_ns in which the rank waited because of the rank `whom`. `whom` may be this rank itself: it
+    /// may wait for a rank that is blocked until this rank sends it a message.
     [[nodiscard]] double share_caused_by(std::int32_t whom) const;
 };
 
 /// Says for each rank how long it waited for each other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
 /// it has announced an operation that another member of the process set has not announced. If several members have not
 /// announced it, the time counts as a wait for the member that announces the operation last. A rank also waits if it is
-/// in a blocking send or receive and the peer has not called its side. Pure function. The cost is n log n for n
-/// operations; for `causes`, the length of the longest chain of messages is added.
+/// in a blocking send or receive and the peer has not called the matching receive or send. Pure function. The cost is n
+/// log n for n operations, plus, for `causes`, the length of the longest chain of blocked ranks.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

@@ -66,8 +66,8 @@ private:
     /// Finds the members of each process set. The members are the ranks in the recorded lists of members, and all ranks
     /// that used the set.
     void find_members() {
-        std::set<std::pair<std::int32_t, std::string_view>> read;  // the members of a set usually recorded the same
-                                                                   // text
+        // The texts that were parsed already. The members of a set usually recorded the same text.
+        std::set<std::pair<std::int32_t, std::string_view>> read;
         for (const Recording& recording : recordings_) {
             for (const base::RecordedSet& set : recording.sets) {
                 if (read.emplace(set.id, set.ranks).second) {
@@ -83,7 +83,7 @@ private:
 
     static std::vector<OldestOfSet> oldest_of_sets(const Recording& recording) {
         std::vector<OldestOfSet> sets;
-        std::size_t current = 0;  // operations of one set usually follow each other
+        std::size_t current = 0;  // the index of the last operation's set; the next operation usually has the same set
         for (const RecordedOperation& operation : recording.operations) {
             if (!base::has_key(operation)) {
                 continue;
@@ -228,7 +228,7 @@ private:
         }
     }
 
-    /// Whether the rank is one of those that called the operation. The calls are ordered by rank.
+    /// Whether the rank is among the calls of the operation, which are ordered by rank.
     static bool calls(const PendingOperation& pending, std::int32_t rank) {
         const auto call =
             std::lower_bound(pending.calls.begin(), pending.calls.end(), rank,

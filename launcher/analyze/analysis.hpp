@@ -31,7 +31,7 @@ struct PendingOperation {
     /// members that have no file, or whose file no longer has the operations of that time
     std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
-    std::uint64_t first_ordinal = 0;    ///< the smallest ordinal of the calls
+    std::uint64_t first_ordinal = 0;    ///< the smallest `ordinal` in `calls`
     /// A GPU that has worked for longer than this, while the other ranks' GPUs have ended, is a finding.
     static constexpr std::int64_t kLongOnGpuNs = 1'000'000'000;
     [[nodiscard]] bool is_long_on_gpu() const {

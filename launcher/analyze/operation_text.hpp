@@ -10,7 +10,7 @@
 
 namespace rueda::launcher {
 
-/// Describes an operation of a process set, which several ranks may have called; or a send or a receive.
+/// Describes what a rank has called: an operation of a process set, a send or a receive.
 struct OperationText {
     std::string kind;                         ///< "allreduce"
     std::string name;                         ///< "" for an operation without a name

@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All ranks of one job begin within this time. The ranks begin within the start timeout, which is a minute by default.
-/// This limit is longer than a minute, because the clocks of the hosts may differ.
+/// The largest difference between the times when the ranks of one job began. All ranks begin within the start timeout,
+/// which is a minute by default. This limit is longer, because the clocks of the hosts may differ.
 constexpr std::int64_t kMostApartNs = 600'000'000'000;
 
 Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {

@@ -103,7 +103,8 @@ struct DoctorFacts {
 /// content is wrong.
 [[nodiscard]] int run_doctor(const Options& options);
 
-/// Returns the line that `ruedarun --doctor-echo` prints on another host: a mark, the time, and the version.
+/// Returns the line that `ruedarun --doctor-echo` prints on another host: the word rueda-doctor, the time, and the
+/// version.
 [[nodiscard]] std::string doctor_echo();
 
 /// Finds the line of doctor_echo() in the output of mpirun. `before` is the time when mpirun was started, `after` the

@@ -37,7 +37,8 @@ constexpr char kMpich = 'm';
 constexpr char kUcx = 'u';
 constexpr char kFailed = 'f';
 
-/// Lets the plugin make a worker: UCX can be loaded also where it finds no network that it could use.
+/// Lets the plugin make a worker. To load the plugin is not enough, because UCX can be loaded even if it finds no
+/// network that it can use.
 std::string answer_of_ucx(void* library) {
     void* const check = ::dlsym(library, "rueda_ucx_plugin_check");
     if (check == nullptr) {

@@ -95,7 +95,7 @@ public:
     }
 
 private:
-    /// Returns the exit status of the command if it ends.
+    /// Evaluates the checkpoints. Returns the exit status of the command, or nothing if the command goes on.
     std::optional<int> evaluate_all(std::vector<FoundCheckpoint> found) {
         if (options_.newest && found.size() > 1) {
             found.erase(found.begin(), found.end() - 1);

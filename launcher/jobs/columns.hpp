@@ -9,8 +9,8 @@
 
 namespace rueda::launcher {
 
-/// Returns how many columns of a terminal a UTF-8 text takes: one for each character. Wide characters count as one too;
-/// only names that users choose may contain them.
+/// Returns how many columns of a terminal a UTF-8 text takes: one for each character. A wide character counts as one
+/// column too, although it takes two; such characters occur only in names that users choose.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
 /// Returns the beginning of the text that fits into `columns` columns.

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 /// A process that has the shared memory of a job open: a rank, or a child of a rank.
 struct Holder {
     std::int32_t pid = 0;        ///< the process's number in the namespace of the calling process
-    std::int32_t inner_pid = 0;  ///< the process's number in its own namespace; different in a container
+    std::int32_t inner_pid = 0;  ///< the process's number in its own namespace; differs from `pid` in a container
     std::uint64_t start_time = 0;
 };
 

@@ -45,7 +45,7 @@ struct JobSample {
 
     [[nodiscard]] JobState state() const;
     [[nodiscard]] bool has_processes() const;
-    /// The age in seconds of the oldest process of a rank.
+    /// The age in seconds of the oldest of the ranks' processes.
     [[nodiscard]] double age_seconds() const;
 };
 

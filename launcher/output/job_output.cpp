@@ -21,7 +21,8 @@ namespace rueda::launcher {
 namespace {
 
 /// If the queue has more bytes than this, ruedarun stops reading the ranks' output, so a rank that writes more must
-/// wait. This number of bytes is enough, because a terminal needs some time to show them.
+/// wait. A longer queue would not make the output faster, because a terminal is busy with this many bytes for some
+/// time.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
 /// If poll() has reported that a pipe is writable, a write of this many bytes (PIPE_BUF) does not block.

@@ -27,17 +27,16 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment. These
-/// variables may come from another job: if they stayed, every rank of this job would take the same rank number from
-/// them.
+/// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment, because
+/// they may come from another job. If they stayed, every rank of this job would read the same rank number from them.
 constexpr std::array<std::string_view, 11> kIdentityVariables = {
     "RUEDA_RANK",         "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK",       "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
     kGpusPerRankVariable,
 };
 
-/// Other hosts get the variables whose names begin with one of these texts. They also get the variables that are named
-/// below, the variables that ruedarun sets, and the variables that -x names. They get no other variables.
+/// Other hosts get the variables whose names begin with one of these texts. They also get the variables in
+/// kTravellingNames, the variables that ruedarun sets, and the variables that -x names. They get no other variables.
 constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
     "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
     "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
@@ -48,7 +47,7 @@ constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRAR
 constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
     "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 
-/// Variables that other hosts do not get although their names begin with one of the prefixes above. A launcher sets
+/// Variables that other hosts do not get although their names begin with one of kTravellingPrefixes. A launcher sets
 /// these variables for one rank or for itself. If ruedarun runs inside a rank of another job, these variables describe
 /// that other job. Other hosts do not need the launcher's settings, because mpirun reads them on this host and passes
 /// them to its daemons.

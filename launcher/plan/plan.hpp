@@ -60,12 +60,11 @@ struct LaunchPlan {
     std::vector<EnvironmentChange> environment;  ///< changes to ruedarun's environment, for all ranks
     std::string rendezvous;                      ///< only for LaunchWay::direct: the socket at which the ranks meet
     bool sets_torch_variables = true;
-    std::uint16_t master_port = 0;             ///< only for LaunchWay::direct; otherwise the parent of rank 0 (its
-                                               ///< supervisor) chooses a port
-    std::set<std::string> user_variables;      ///< variables whose value the user has set; ruedarun does not change
-                                               ///< them
-    std::vector<std::string> mpirun;           ///< the complete command line of mpirun, with supervisor (a rank's
-                                               ///< parent) and program
+    std::uint16_t master_port = 0;  ///< the value of MASTER_PORT; only for LaunchWay::direct, because otherwise the
+                                    ///< parent of rank 0 (its supervisor) chooses a port
+    std::set<std::string> user_variables;  ///< variables whose value the user has set; ruedarun does not change them
+    std::vector<std::string> mpirun;  ///< the complete command line of mpirun, which starts a supervisor for each rank;
+                                      ///< the supervisor starts the program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
     RankGpus gpus;
     /// For each rank the value of CUDA_VISIBLE_DEVICES. Empty if each rank sees all GPUs. Also empty if ranks are on

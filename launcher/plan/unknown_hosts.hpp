@@ -19,8 +19,8 @@ namespace rueda::launcher {
 [[nodiscard]] Result<std::vector<std::string>> look_for_unknown_hosts(const LaunchPlan& plan, const Options& options,
                                                                       const Environment& environment);
 
-/// Whether a file of MPI parameters (lines NAME = VALUE, comments after #) makes Open MPI connect by another program
-/// than ssh.
+/// Whether a file of MPI parameters (lines NAME = VALUE, comments after #) makes Open MPI use another program than ssh
+/// to connect to hosts.
 [[nodiscard]] bool parameters_name_agent(std::string_view text);
 
 /// Facts about a host from the output of `ssh -G`.

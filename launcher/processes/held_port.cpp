@@ -27,7 +27,7 @@ HeldPort hold_port_of(int family) {
     six.sin6_addr = in6addr_any;
     four.sin_family = AF_INET;
     if (family == AF_INET6) {
-        // This call turns the option off, so that the IPv6 socket also reserves the port for IPv4.
+        // Turns IPV6_V6ONLY off, so that the IPv6 socket also reserves the port for IPv4.
         ::setsockopt(held.socket.value(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
     sockaddr* const address =

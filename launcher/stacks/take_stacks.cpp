@@ -14,7 +14,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A rank whose last heartbeat is older than this is not asked. A rank writes a heartbeat every 0.2 s by default.
+/// A rank whose last heartbeat is older than this is not asked for its stack. A rank writes a heartbeat every 0.2 s by
+/// default.
 constexpr std::int64_t kSilenceLimitNs = 2'000'000'000;
 
 /// How often this program checks for answers. It polls, because nobody notifies it.

@@ -34,8 +34,8 @@ void raise_descriptor_limit(int ranks) {
     }
 }
 
-/// Tells the ranks the hosts of the job. For a job on one host, removes the variable: if ruedarun runs in a rank of an
-/// outer job, the variable describes the outer job.
+/// Returns the variable that tells the ranks the hosts of the job. For a job on one host, removes this variable: if
+/// ruedarun runs in a rank of another job, the variable describes the other job.
 Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     if (plan.shares.empty()) {
         return EnvironmentChange{kJobVariable, std::nullopt};
@@ -108,8 +108,8 @@ void MpiRanks::add_to(base::PollSet& set) {
     }
 }
 
-/// Takes a supervisor that has proved that it knows the secret of the job. If its rank is wrong or connected already,
-/// the link is closed.
+/// Stores the link to a supervisor (the parent of a rank), which has proved that it knows the secret of the job. If its
+/// rank does not exist or has reported already, the link is closed.
 void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
     const Greeting greeting = parse_greeting(hello.payload);
     const bool is_ours = hello.value >= 0 && hello.value < plan_.ranks;
@@ -160,7 +160,7 @@ void MpiRanks::welcome_when_all_have_reported() {
     for (const TorchPlace& place : places) {
         variables.push_back(torch_environment(plan_, place, master));
         if (const Status divided = add_gpus(place, variables.back()); !divided.is_ok()) {
-            welcomed_ = false;  // no program has started, and end_rank() must know this
+            welcomed_ = false;  // tells end_rank() that no program has started
             end_rank(not_started(place.rank, divided.message()));
             return;
         }
@@ -211,8 +211,9 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     }
 }
 
-/// Call this just after all supervisors (parents of ranks) were notified of a failed rank. If a host is unreachable,
-/// its supervisors do not acknowledge this notification, and ruedarun closes their links.
+/// From now on, closes the links to hosts that do not acknowledge data in time. Call this just after all supervisors
+/// (parents of ranks) were notified of a failed rank, because an unreachable host does not acknowledge this
+/// notification.
 void MpiRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
@@ -253,7 +254,7 @@ void MpiRanks::take_report(int rank, const Frame& frame) {
 }
 
 void MpiRanks::take_output(int rank, const Frame& frame) {
-    if (!is_on_this_host()) {  // a rank on ruedarun's host writes to the descriptors that it got, not over the link
+    if (!is_on_this_host()) {  // if all ranks are on ruedarun's host, they do not send their output over the link
         output_->feed(rank, frame.value == kStandardError, frame.payload);
         rank_at(rank).unacknowledged += frame.payload.size();
     }
@@ -289,13 +290,14 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     if (!mpirun_.ended(pid, wait_status)) {
         return;
     }
-    if (!mpirun_.is_released()) {  // supervisors stay until release(); an mpirun that ends earlier has failed
+    if (!mpirun_.is_released()) {  // mpirun and the supervisors stay until release(); an mpirun that ends earlier has
+                                   // failed
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
         start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
-        rank.ended = rank.ended || !rank.link.is_open();  // nothing can start ranks any more, so ranks without a
-                                                          // supervisor count as ended
+        rank.ended = rank.ended || !rank.link.is_open();  // without mpirun nothing can start ranks any more, so ranks
+                                                          // without a supervisor count as ended
     }
 }
 

@@ -80,7 +80,7 @@ private:
     TimePoint link_deadline_;   ///< after release(): when all links must have ended
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
-    bool has_lost_host_ = false;  ///< whether some host has not answered for a while
+    bool has_lost_host_ = false;  ///< whether a host did not answer for too long, so that its link was shut down
     bool welcomed_ = false;       ///< whether the supervisors were told to start their programs
     bool start_failed_ = false;  ///< whether something failed before the programs were started; if so, the programs are
                                  ///< not started at all

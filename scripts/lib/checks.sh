@@ -6,8 +6,8 @@
 readonly kPython=build/python
 readonly kRooms='^(base|ops|collectives|core|data|conformance|fuzz)$'
 
-# tree_files PATTERN…: prints the files of the tree that match; a * also matches folders. In a clone, git lists the
-# files, including new files. Without git, all files outside of build folders are listed.
+# tree_files PATTERN…: prints the files of the tree whose paths match a pattern; a * also matches the slashes of a path.
+# In a clone, git lists the files, including new files. Without git, all files outside of build folders are listed.
 tree_files() {
     local file pattern
     {

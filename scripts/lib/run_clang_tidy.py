@@ -35,7 +35,9 @@ def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[
 
 
 def command_of(entry: dict) -> list[str]:
-    """Returns the compiler's command without a compiler cache before it, the output file, and the source."""
+    """Returns the compiler's command without three parts: the compiler cache at its beginning, the output file, and the
+    source.
+    """
     words = shlex.split(entry["command"])
     while "ccache" in os.path.basename(words[0]):
         words = words[1:]
@@ -68,7 +70,8 @@ class Unit:
         return str(includes)
 
 
-# A declaration such as "using base::Status;". The group is the name that it makes usable.
+# A declaration such as "using base::Status;". The group of the expression is the name that the declaration makes
+# usable.
 USING = re.compile(r"^\s*using (?:\w+::)+(\w+);", re.MULTILINE)
 
 
@@ -126,7 +129,8 @@ class Checker:
             key = self.cache / self.key_of(unit, source)
             if key.exists():
                 return "clean before", len(unit.sources), ""
-            # The unit includes source files. The check that is left out here would report each of these lines.
+            # If a unit consists of several sources, the checked file includes them. The check that is left out here
+            # would report each of these includes.
             checks = ",".join(filter(None, [self.checks, "-bugprone-suspicious-include"]))
             configuration = f"--config-file={pathlib.Path('.clang-tidy').resolve()}"
             run = subprocess.run(

@@ -129,7 +129,7 @@ TEST_CASE("ranks that share GPUs are divided into blocks of neighbours", "[unit]
 TEST_CASE("a rank with GPUs of its own uses the first", "[unit]") {
     CHECK(devices(4, visible_gpus("2", kFour), 1) == std::vector{0, 0, 0, 0});
     CHECK(devices(2, visible_gpus("2,3", kFour), 2) == std::vector{0, 0});
-    // Nobody has divided the GPUs, for example because mpirun started the ranks of an allocation of Slurm.
+    // The GPUs were not divided among the ranks. For example, mpirun started the ranks inside an allocation of Slurm.
     CHECK(devices(4, visible_gpus({}, kFour), 1) == std::vector{0, 1, 2, 3});
     CHECK(devices(2, visible_gpus("3,2,1", kFour), 1) == std::vector{0, 1});
     CHECK(error_of(request(1, 2, 2), visible_gpus("3", kFour))

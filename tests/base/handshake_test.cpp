@@ -248,7 +248,8 @@ TEST_CASE("a side does not accept its own messages", "[unit]") {
     const std::string answer = other.take_output();
     check_refused(other, answer.substr(Handshake::kOpeningBytes), kWrongSecret);
 
-    // The attacker lets ruedarun answer, and gives the answer to ruedarun as the opening of another connection.
+    // The attacker takes an answer that ruedarun has sent on one connection, and sends it to ruedarun as the opening of
+    // another connection.
     Handshake third = accepting("0ff", 5);
     check_refused(third, answer.substr(0, Handshake::kOpeningBytes), "of the wrong side");
 }

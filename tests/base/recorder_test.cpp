@@ -245,8 +245,8 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK_FALSE(taken.ended_ns);
     CHECK(RecorderReader(*recorder.memory).counters().ended == 0);
 
-    // Simulates a late store. The writer checked the number, then another operation took the place, and then the writer
-    // stored the state of the old operation.
+    // Simulates a store that comes too late. The writer checked the number of the record, then a newer operation took
+    // the record's place, and then the writer stored the state of the old operation.
     recorder.memory->operations[2].state.store(RecordState::begin(RecordKind::kAllreduce, 2) | RecordState::kEnded);
     operations = recorder.read();
     CHECK(operations.size() == RankRecorder::kOperations - 1);
@@ -255,7 +255,7 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
 TEST_CASE("a reader of a busy ring gets whole records", "[recorder]") {
     const Recorder recorder;
     std::atomic<bool> stop{false};
-    // Every field is computed from the ordinal, so a mixture of two records is recognisable.
+    // Every field is computed from the operation's ordinal number, so a mixture of two records is recognisable.
     const auto record = [&](std::uint64_t ordinal) {
         return recorder.writer.announce({.kind = static_cast<std::uint8_t>(ordinal % 11),
                                          .dtype = static_cast<std::uint8_t>(ordinal % 13),
@@ -520,7 +520,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     INFO(read.status().message());
     REQUIRE(read.is_ok());
     CHECK(read.value() == recording);
-    // the version is still 1, because a reader of an earlier Rueda ignores the messages
+    // messages do not change the version, because an earlier Rueda ignores them when it reads the file
     CHECK(text.find("\"version\":1") != std::string::npos);
 
     std::string twice = text;

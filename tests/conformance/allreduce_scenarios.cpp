@@ -80,7 +80,8 @@ std::vector<std::size_t> sizes_of(DType dtype) {
     return sizes;
 }
 
-/// Starts all operations at once, so that Rueda forms batches. In the second round the names have slots.
+/// Starts all operations at once, so that Rueda forms batches. In the second round the names have slots (the numbers
+/// that stand for names after their first use).
 void matrix(Client& client) {
     int salt = 0;
     for (const Residency residency : kResidencies) {
@@ -108,8 +109,9 @@ void matrix(Client& client) {
 void blocking(Client& client) {
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 3; ++round) {
-            // Sizes around each limit for inputs that travel in an announcement: the announcement's own cache lines;
-            // the limit for two ranks; and the limit for more than two ranks, which also holds for resident tensors.
+            // Sizes around each limit up to which an input travels in an announcement. The limits are the size of the
+            // announcement's own cache lines, the limit for two ranks, and the limit for more than two ranks. The last
+            // limit also holds for resident tensors.
             for (const std::size_t elements :
                  {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U, 8192U, 8193U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},

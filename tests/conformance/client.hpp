@@ -61,8 +61,8 @@ public:
 };
 using PendingPointer = std::unique_ptr<Pending>;
 
-/// Whether a call returns at once, or blocks until its operation has ended. A blocking call is not the same as a start
-/// and a wait: it closes a batch at once.
+/// Whether a call returns at once, or blocks until its operation has ended. A blocking call differs from a start that
+/// is followed by a wait: the blocking call closes a batch at once.
 enum class Form { starts, blocks };
 
 /// One rank as the scenarios of the conformance suite see it: either a Runtime of this process, or the public

@@ -29,8 +29,8 @@ struct JobConfiguration {
     int ranks = 0;
     Layout layout;  ///< the host of each rank: "aab" means two ranks on host a and one on host b; empty means one host
     base::Config config = test_config();
-    /// Usually the suite ends within seconds. The deadline is long because, when other programs use all cores, a rank
-    /// that waits for another rank waits for a whole time slice each time.
+    /// Usually the suite ends within seconds. If other programs use all cores, each wait of a rank for another rank
+    /// lasts a whole time slice. The deadline is long enough for this.
     std::chrono::seconds deadline{280};
     bool in_a_set = false;
     bool groups_and_roots = false;

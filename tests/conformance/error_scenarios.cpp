@@ -352,8 +352,8 @@ void timeouts(Client& client) {
             const std::string text = expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s");
             RUEDA_RANK_CHECK(text.starts_with("tensor 'late': not completed after 0.25 s: "));
             RUEDA_RANK_CHECK(text.ends_with("; the operation goes on"));
-            // About this host, the text says which ranks have announced the tensor and which have not. About other
-            // hosts, it says only which ranks have possibly not announced the tensor.
+            // For ranks of this host, the text says whether they have announced the tensor. For other hosts, the text
+            // only names the ranks that have possibly not announced it.
             RUEDA_RANK_CHECK(text.find("not announced it, rank 0 has") != std::string::npos ||
                              text.find("on other hosts, may not have") != std::string::npos);
             RUEDA_RANK_CHECK(text.find(fmt::format("rank {}", client.size() - 1)) != std::string::npos ||

@@ -37,7 +37,7 @@ namespace rueda::tests {
     constexpr double kHour = 3600;
     base::Config config = test_config();
     config.look_again_seconds = kHour;
-    config.liveness_seconds = kHour;  // checks for dead ranks must be rare, because each check also steps the tasks
+    config.liveness_seconds = kHour;  // a check for dead ranks makes progress, which could hide a lost wake-up
     return config;
 }
 

@@ -15,8 +15,8 @@
 namespace rueda::tests {
 namespace {
 
-/// Each rank has a different number of batches, some of them in resident memory, and joins after its last batch. The
-/// scenario has several such rounds.
+/// In each of several rounds, each rank has a different number of batches, some of them in resident memory. A rank
+/// joins after its last batch.
 void joins(Client& client) {
     const auto batches_of = [](int rank, int round) { return (rank * 2 + round) % 5; };
     for (int round = 0; round < 4; ++round) {

@@ -25,8 +25,8 @@ void run_in_a_set() {
     if (rueda::size() == 1) {
         return;
     }
-    // The set leaves out at least one rank. Its size is a power of two, so the averages in the scenarios are exact in
-    // every order.
+    // This process set leaves out at least one rank. Its number of ranks is a power of two, so the averages in the
+    // scenarios are exact in every order of the additions.
     std::vector<std::int32_t> ranks(std::bit_floor(static_cast<std::size_t>(rueda::size() - 1)));
     std::iota(ranks.begin(), ranks.end(), 0);
     const rueda::ProcessSet set = rueda::add_process_set(ranks);

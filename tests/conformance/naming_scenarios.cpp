@@ -65,8 +65,8 @@ void different_orders(Client& client) {
     }
 }
 
-/// The shapes of the tensors change in some steps. This causes calls with changed metadata, new bindings to slots, and
-/// calls of bound names.
+/// The shapes of the tensors change in some steps. This causes three kinds of calls: with changed metadata, with a name
+/// that gets a new slot, and with a name that has a slot.
 void changing_shapes(Client& client) {
     for (int step_number = 0; step_number < 24; ++step_number) {
         Step step(client, "shape.", step_number);
@@ -205,8 +205,8 @@ void one_handle_many_waiters(Client& client) {
     }
 }
 
-/// Some ranks make blocking calls and others start the same broadcast asynchronously; the roles change in each round.
-/// Sometimes the root is late.
+/// Some ranks make blocking calls of a broadcast, and the other ranks start the same broadcast asynchronously. The
+/// roles change in each round. Sometimes the root is late.
 void mixed_broadcasts(Client& client) {
     for (int round = 0; round < 120; ++round) {
         const auto elements = static_cast<std::size_t>(round % 4 == 0 ? 1 : 150 * (round % 4));

@@ -48,8 +48,8 @@ public:
 private:
     [[nodiscard]] AllreduceOptions options_of(const Reduce& reduce) const;
     [[nodiscard]] Options options() const { return {set_}; }
-    /// Converts the number of a rank of this client to the rank's number in the job. Returns any other number
-    /// unchanged.
+    /// Converts a rank number of this client (in the world or in the process set) to the rank number in the job.
+    /// Returns an invalid number unchanged.
     [[nodiscard]] int job_rank_of(int rank) const {
         return rank >= 0 && rank < size() ? ranks_[static_cast<std::size_t>(rank)] : rank;
     }

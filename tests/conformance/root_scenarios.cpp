@@ -16,8 +16,8 @@ constexpr std::array<std::int64_t, 4> kRowElements = {1, 20, 130, 1500};
 
 std::string joined(const std::vector<std::int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 
-/// Returns whether this rank makes a blocking call: in some rounds all ranks do, in others none. In the remaining
-/// rounds some ranks do, so that the ranks take different code paths for small operations.
+/// Returns whether this rank makes a blocking call. Depending on the round, all ranks do this, no rank does, or only
+/// some ranks do. In the last case, the ranks take different code paths for small operations.
 bool blocks(const Client& client, int round) {
     return round % 3 == 0 || (round % 3 == 1 && (round + client.rank()) % 2 == 0);
 }

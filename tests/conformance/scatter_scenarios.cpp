@@ -21,7 +21,8 @@ constexpr std::array kOps = {ReduceOp::average, ReduceOp::sum, ReduceOp::min, Re
 enum class Output { beside, in_place, of_rueda };
 constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
 
-/// Returns `output`, or an output beside the input if Rueda is to allocate it and cannot do so in this client.
+/// Returns `output`. Returns `beside` instead if Rueda is to allocate the output, but this client cannot let Rueda do
+/// so.
 Output possible(const Client& client, Output output) {
     return output == Output::of_rueda && !client.allocates_outputs() ? Output::beside : output;
 }
@@ -326,7 +327,8 @@ void alltoalls(Client& client) {
 }
 
 /// Makes blocking and asynchronous calls whose result goes into the caller's memory. If all splits are equal, the calls
-/// are also made without splits. Sometimes one rank's output does not fit: only this rank's operation may fail.
+/// are also made without splits. Sometimes one rank's output does not fit. Then this rank's operation must fail, and
+/// the operations of the other ranks must succeed.
 void alltoalls_into(Client& client) {
     const int size = client.size();
     int salt = 0;

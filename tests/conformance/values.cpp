@@ -123,8 +123,8 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// The allowed relative error: half a unit in the last place. Types whose results are computed in the type itself are
-/// rounded once more, so for them it is twice as large.
+/// The allowed relative error. For 16-bit floats, it is half a unit in the last place. Results of float32 and float64
+/// are computed in the type itself, so they are rounded once more, and the allowed error is twice as large.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:

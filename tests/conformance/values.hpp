@@ -17,15 +17,15 @@ namespace rueda::tests {
 /// The ranks whose inputs an operation reduced.
 struct Among {
     int ranks = 1;
-    bool several_hosts = false;  ///< the result is rounded after each rank and not only at the end
+    bool several_hosts = false;  ///< whether the result is rounded after each rank, and not only at the end
 
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): ranks of one host are a number
     Among(int count) : ranks(count) {}
     explicit Among(const Client& client) : ranks(client.size()), several_hosts(client.rounds_every_step()) {}
 };
 
-/// Returns the types for one round of many small trials: eight types that every round tests, and some other types in
-/// turn, to save time. All of them support the operation.
+/// Returns the types for one round of many small trials. Every round tests the same eight types. To save time, a round
+/// tests at most one of the other types, which take turns. All returned types support the operation.
 [[nodiscard]] std::vector<DType> dtypes_of_round(ReduceOp op, int round);
 
 /// Returns an integer that every type represents exactly: −4 … 4, or 0 … 4 for unsigned types; ±1 and 2 for products; 0

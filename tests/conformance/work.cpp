@@ -83,8 +83,8 @@ class Works {
 public:
     explicit Works(int sets) : sets_(sets) {}
 
-    /// Adds the work for the first Place. If the number of this work is a multiple of 3, also adds it for another
-    /// Place.
+    /// Adds the work for the first Place (a group of ranks). If there are several Places and the number of this work is
+    /// a multiple of 3, also adds it for another Place.
     void add(Work work) {
         work.number = next_++;
         if (work.rows == 0) {

@@ -34,7 +34,7 @@ enum class WorkKind : std::uint8_t {
     message,
 };
 
-/// The ranks that run an operation: the job's or a process set's, on one or several hosts.
+/// The ranks that run an operation, on one or several hosts: all ranks of the job, or the ranks of a process set.
 struct Place {
     std::string hosts;  ///< one letter per member: with "aab", two members are on one host and the third is on another
 
@@ -97,7 +97,7 @@ private:
     const Circumstances circumstances_;
     const std::string name_;
     std::vector<Buffer> buffers_;
-    Tensor result_;  ///< memory for the result, if this rank allocates it (and not Rueda)
+    Tensor result_;  ///< memory for the result, unless Rueda allocates it
     PendingPointer pending_;
     PendingPointer sent_;  ///< if the work is a message: the send (`pending_` is the receive)
 };

@@ -22,8 +22,8 @@ constexpr std::int64_t kEmbedding = 3;
 constexpr std::int64_t kUnused = kFeatures - 1;  ///< an id that no sample has
 constexpr std::int64_t kRows = 5;
 const std::vector<std::int64_t> kHidden = {4};
-/// With this seed, no hidden value is so close to 0 that a difference would step over the bend of max(0, ·) there. With
-/// most other seeds this is true, too.
+/// With this seed, no hidden value is so close to 0 that a finite difference would cross the bend of max(0, ·). Most
+/// other seeds have this property, too.
 constexpr std::uint64_t kSeed = 1;
 
 /// Initializes Rueda for the resident memory of the gradients.

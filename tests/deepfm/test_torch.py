@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests the PyTorch twin of examples/deepfm: the number of ranks and the format do not change the AUC, which is close to
-the best one and to that of the program in C++, and a job that stopped continues exactly. The environment variable DEEPFM_TRAIN names train.py."""
+"""Tests the PyTorch twin of examples/deepfm. The number of ranks and the format do not change the AUC. The AUC is close
+to the best one, and close to that of the program in C++. A job that stopped continues exactly. The environment variable
+DEEPFM_TRAIN names train.py."""
 
 import os
 import re
@@ -38,7 +39,7 @@ class Torch(DeepFmTest):
         self.assertLess(one, self.best[1] + 0.005)
 
     def test_a_job_that_stopped_continues_exactly(self):
-        # The last batch has one sample, and so none for one of the ranks.
+        # The last batch has only one sample, so one of the two ranks has no sample.
         steps = ("--batch", 2857, "--lr", 0.2, "--shuffle", 3000)
         whole = self.train_torch(2, *steps)
         self.assertEqual(whole[1], 8)

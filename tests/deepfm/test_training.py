@@ -100,7 +100,7 @@ class Resuming(DeepFmTest):
         self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
         files[2].write_bytes(right)
         with open(curve, "a", encoding="ascii") as file:
-            file.write("99,0,0.")  # as a job that is killed leaves a row
+            file.write("99,0,0.")  # an incomplete row, as a killed job leaves it
         other = self.folder / "other.csv"
         other.write_text("epoch,time\n0,1\n")
         self.refused(self.job(2, *options, *saving, "--curve", other, **paths), "other.csv", "'step,epoch,loss'")

@@ -32,7 +32,7 @@ void reduce_until_cut(RankContext& context, const Layout& layout, const Work& wo
     collectives::Transport& transport = *plane.value()->transport();
     base::Config config = test_config();
     config.host_timeout_seconds = kHostTimeout;
-    config.leader_sockets = false;  // the test cuts the transport of the threads, and not the loopback
+    config.leader_sockets = false;  // leaders must use the transport that the test cuts, not sockets on the loopback
     config.compression = work.compression;
     const char host = layout.at(static_cast<std::size_t>(context.rank()));
     config.hostname = std::string("host-") + host;

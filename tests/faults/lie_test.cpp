@@ -274,8 +274,8 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
     }
 }
 
-/// Rank 1 writes into the place of rank 0 in the negotiation table, like a rank that is one generation late. Rank 0
-/// must not use what its place says, but its own data.
+/// Rank 1 writes into the place of rank 0 in the negotiation table (the memory for rank 0's announcements), like a rank
+/// that is one generation late. Rank 0 must use its own data, and not the content of this place.
 void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
     constexpr std::int64_t kRows = 4;
     constexpr std::uint64_t kGenerations = 3;

@@ -68,8 +68,8 @@ class StalledJob(unittest.TestCase):
         return job
 
     def check_cause(self, job: Job, kind: str, text: str, ranks: list[int], of_rank: int = 0) -> dict:
-        """Checks that the log has the cause right after the report's first sentence, and that the report in the file
-        has it, too. Returns the first report."""
+        """Checks that the log names the cause right after the report's first sentence, and that the report in the file
+        also names this cause. Returns the first report."""
         lines = job.errors.splitlines()
         causes = [number for number, line in enumerate(lines) if "Probable cause: " + text in line]
         self.assertTrue(causes, job.errors)

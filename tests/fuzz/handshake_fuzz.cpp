@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes what a process reads from a peer that has not proved the secret yet, and frames with codes afterwards. Only
-// the messages of a peer with the secret may be accepted, and the pieces in which the bytes come must not matter.
+// Fuzzes two things: what a process reads from a peer that has not proved the secret yet, and the frames with codes
+// that follow. Only the messages of a peer with the secret may be accepted, and the pieces in which the bytes come must
+// not matter.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ base::Nonce nonce_in(std::string_view message) {
 void check_accepting(std::string_view input, std::size_t piece) {
     Handshake accepting = fuzz::handshake_of(HandshakeSide::accepting);
     const std::string answer = feed(accepting, input, piece);
-    // A correct peer with the nonce of the input sends exactly one sequence of bytes.
+    // With the nonce from the input, a correct peer can send only one sequence of bytes.
     Handshake correct(HandshakeSide::connecting, fuzz::kFuzzSecret, fuzz::kFuzzPurpose, nonce_in(input));
     std::string expected = correct.take_output();
     if (input.starts_with(expected)) {

@@ -27,7 +27,7 @@ std::vector<std::string> words_of(std::string_view text) {
             word.clear();
         }
     }
-    return words;  // a last word without a space after it is left out
+    return words;  // the last word is left out if no space follows it
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the reader of another process's flight recorder, and `rueda top`, which uses it. The other process may write
-// any values. The records must be in order, and must be readable again after they were written to a file. The waits
-// that find_waits() computes from the records must fit into the interval that it was asked about.
+// any values. The records must be in order, and must be readable again after they were written to a file. find_waits()
+// is asked about an interval. The waits that it computes from the records must fit into this interval.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the messages with which leaders ask each other about stalled tensors. Encoding an accepted message again must
-// give the same bytes, except that an account of a host's tensors may become shorter. A report must be possible from
-// every accepted message.
+// give the same bytes, except that the list of a host's tensors may become shorter. It must be possible to make a
+// report from every accepted message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

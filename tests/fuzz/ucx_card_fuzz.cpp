@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the ranks tell each other before they connect over UCX. An accepted card has an address or a reason, and is the
-// same after it was encoded and parsed again.
+// Fuzzes cards: the messages that ranks exchange before they connect over UCX. An accepted card contains an address, or
+// the reason why there is none. It must not change when it is encoded and parsed again.
 #include "collectives/ucx/ucx_card.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -547,7 +547,7 @@ def plain_rueda_with_torch_tensors() -> None:
 
 
 class Interface:
-    """An array in the memory of a GPU that offers only __cuda_array_interface__, as Numba's arrays do."""
+    """An array in GPU memory. It offers only __cuda_array_interface__, as Numba's arrays do."""
 
     def __init__(self, tensor: torch.Tensor, stream: int | None) -> None:
         self.tensor = tensor
@@ -561,7 +561,7 @@ class Interface:
 
 
 class Capsule:
-    """Memory of a GPU that only has DLPack."""
+    """A tensor in GPU memory that offers only DLPack."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor

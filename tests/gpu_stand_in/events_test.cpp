@@ -157,7 +157,7 @@ TEST_CASE("The host program reads before the event", "[unit]") {
     const DeviceAddress memory = allocate(16);
     const CudaStream stream = make_stream();
     fill(memory, 6, 16, stream);
-    settle();  // the work ends now, but the program does not know that
+    settle();  // the work ends now, but the program has not waited for it
     (void)byte_at(memory);
     CHECK(has_violation("the host program reads bytes 0 to 1"));
 }

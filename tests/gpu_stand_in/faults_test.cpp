@@ -121,7 +121,8 @@ TEST_CASE("Work in a capturing stream does not run, and forbidden calls invalida
     record(event, stream);
     CHECK(end_capture(stream) == kCudaSuccess);
 
-    // A query in another thread breaks a global capture, unless that thread has set its own capture mode to relaxed.
+    // A query in another thread breaks a capture in global mode, unless that thread has set its own capture mode to
+    // relaxed.
     REQUIRE(begin_capture(stream, kCaptureModeGlobal) == kCudaSuccess);
     CudaResult relaxed = -1;
     CudaResult global = -1;

@@ -138,8 +138,8 @@ class Faults(HostsTest):
 
     @unittest.skipUnless(HAS_UCX, "Rueda was built without UCX (Debian: libucx-dev)")
     def test_over_ucx_every_survivor_names_the_victim(self):
-        # Unlike Open MPI, UCX also reports the loss to the ranks that exchange data with the victim. In the last case,
-        # no rank of the victim's host is left, and no connection of leaders shows the loss.
+        # Unlike Open MPI, UCX also reports the loss to the ranks that exchange data with the victim. In the case with
+        # one rank per host, no rank of the victim's host is left, and no connection between leaders shows the loss.
         for victim, layout, sockets, text in (
             (3, (2, 2), 1, "rank 3 on rueda-h1 "),
             (2, (2, 2), 1, "rank 2 on rueda-h1 |connection to rank 2 "),
@@ -160,7 +160,7 @@ class Faults(HostsTest):
     def share_while_waiting(self, **settings):
         """Returns how much of a core rank 0 uses while it waits for rank 1."""
         self.start(1, 1, mode="wait", **settings)
-        time.sleep(2)  # until MPI holds no message any more
+        time.sleep(2)  # after this time, MPI holds no message any more
         begin, used = time.monotonic(), self.processor_seconds(0)
         time.sleep(4)
         share = (self.processor_seconds(0) - used) / (time.monotonic() - begin)
@@ -173,8 +173,8 @@ class Faults(HostsTest):
         self.start(1, 1, 1, mode="wait")  # rank 2 starts no operation
         begin = time.time()
         os.kill(self.pid(1), signal.SIGKILL)
-        # Rank 1 exchanges no data, so only the end of its connection shows its end. A host that does not answer would be
-        # noticed after RUEDA_HOST_TIMEOUT, which is 3 s.
+        # Rank 1 exchanges no data, so only the end of its connection shows that it has ended. A host that does not
+        # answer would be noticed after RUEDA_HOST_TIMEOUT, which is 3 s.
         error = self.errors([0], begin)[0]
         self.assertRegex(error, r"rank 1 \(the first rank of another host\) has ended")
         self.assertLess(float(self.lines(0)[-1].split(" ")[1]) - begin, 2.5, error)

@@ -31,8 +31,8 @@ class LimitedLinks(HostsTest):
         self.run_job(layout, CONFORMANCE, *SCENARIOS)
 
     def seconds_of_transfer(self, *layout):
-        """Runs a small and a large allreduce. Returns a pair for each rank: the seconds of the small one, and of the
-        large one. hosts_rank has checked every element of the results."""
+        """Runs a small and a large allreduce. Returns a pair for each rank: the seconds of the small allreduce, and
+        those of the large one. hosts_rank has checked every element of the results."""
         lines = self.run_job(layout, HOSTS_RANK, "transfer", str(self.floats)).splitlines()
         found = [re.fullmatch(r"rank \d+: small ([\d.]+) large ([\d.]+)", line) for line in lines]
         self.assertEqual(len(found), sum(layout), lines)

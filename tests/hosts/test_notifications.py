@@ -61,8 +61,8 @@ class NotificationTest(unittest.TestCase):
         return file.read_text().splitlines() if file.exists() else []
 
     def check_seconds_of_silence(self, text, host_timeout):
-        """Checks the number of seconds for which, according to the errors in `text`, a host has not answered. A rank
-        gives up after RUEDA_HOST_TIMEOUT, but a busy machine may delay this."""
+        """The errors in `text` say for how many seconds a host has not answered. Checks these numbers. A rank gives up
+        after RUEDA_HOST_TIMEOUT or, on a busy machine, somewhat later."""
         found = [float(seconds) for seconds in re.findall(r"has not answered for (\d+\.\d) s", text)]
         self.assertTrue(found, text)
         self.assertGreaterEqual(min(found), host_timeout, text)
@@ -121,8 +121,8 @@ class NotificationTest(unittest.TestCase):
         return output
 
     def rank_that_ends_before_mpi_init(self, words, ranks, status, where=""):
-        """A rank ends before MPI_Init. The other ranks wait in MPI_Init, which they cannot leave, so they must end.
-        Each must print a line that names the rank that ended first."""
+        """A rank ends before MPI_Init. The other ranks wait in MPI_Init and cannot leave it, so their processes must
+        end. Each of them must print a line that names the rank that ended first."""
         settings = {"RUEDA_START_TIMEOUT": str(TIMEOUT)}
         job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, "absent", self.folder, status], **settings)
         output = self.finish(job)

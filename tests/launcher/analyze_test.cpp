@@ -155,7 +155,7 @@ TEST_CASE("a GPU that does not end an operation is named", "[analyze]") {
                    "rank 1; it had ended on ranks 0, 2\n"));
     CHECK(nlohmann::json::parse(format_analysis_json(analysis))["pending"][0]["calls"][0]["launched"] == true);
 
-    // If a GPU was still at work when the job ended, this is no finding.
+    // It is no finding if a GPU was still at work when the job ended.
     Job other(2);
     other.call(0, "w", 100, 120).is_launched = true;
     RecordedOperation& aborted = other.call(1, "w", 100, 130);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the connection between ruedarun and a supervisor, and what an attacker gets who listens at one of the
-// addresses.
+// Tests the connection between ruedarun and a supervisor. Also tests what an attacker who listens at one of the
+// addresses gets.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>

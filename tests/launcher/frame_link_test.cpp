@@ -192,7 +192,7 @@ TEST_CASE("a host is lost if its kernel does not answer, but not if only its pro
     Pair quiet = connected_over_tcp();
     Pair lost = connected_over_tcp();
     cut_off(lost.other);
-    CHECK_FALSE(lost.link.close_when_silent());  // the host has not been silent for long enough
+    CHECK_FALSE(lost.link.close_when_silent());  // the host has not been silent long enough to count as lost
     // No process answers in this time. The kernel answers the probes over the first connection, one in each second.
     std::this_thread::sleep_for(FrameLink::kAnswerTime + std::chrono::milliseconds(300));
     CHECK_FALSE(quiet.link.close_when_silent());

@@ -50,7 +50,8 @@ def read_all(link, size):
 
 
 def prove(link, secret):
-    """Proves the secret to ruedarun. Returns the key for frames to ruedarun, and whether ruedarun has proved it too."""
+    """Proves the secret to ruedarun. Returns the key for frames to ruedarun, and whether ruedarun has proved that it
+    knows the secret, too."""
     nonce = os.urandom(32)
     link.sendall(header(CONNECTING) + nonce)
     answer = read_all(link, ANSWER_BYTES)

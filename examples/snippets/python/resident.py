@@ -6,5 +6,5 @@ import rueda
 rueda.init()
 gradient = rueda.empty((300, 200), "float32")  # of zeros
 gradient[:] = rueda.rank()
-rueda.allreduce_(gradient, "gradient")  # reduced in place in the memory of all ranks; nothing is copied
+rueda.allreduce_(gradient, "gradient")  # reduced in place, without copies: the ranks of the host share this memory
 assert (gradient == np.float32((rueda.size() - 1) / 2)).all()

@@ -7,7 +7,7 @@ import torch
 from rueda import training
 
 hvd.init()
-folder = hvd.broadcast_object(tempfile.mkdtemp())  # your program has a fixed folder, which a restarted job finds
+folder = hvd.broadcast_object(tempfile.mkdtemp())  # use a fixed folder instead, so that a restarted job finds it
 inputs = torch.randn(1000, 10, generator=torch.Generator().manual_seed(1))
 sampler = training.Sampler(len(inputs), batch=32 * hvd.size(), seed=5, remainder="drop")
 model = torch.nn.Sequential(torch.nn.Linear(10, 1), torch.nn.Dropout(0.1))

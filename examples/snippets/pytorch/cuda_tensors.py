@@ -11,5 +11,5 @@ if torch.cuda.is_available():
 
 handle = hvd.allreduce_async_(torch.ones(1000, device=device), name="gradient", op=hvd.Sum)
 # … other work: the program does not wait for the GPU …
-gradient = hvd.synchronize(handle)  # work that the current stream gets from here on uses the sum
+gradient = hvd.synchronize(handle)  # work that is put into the current stream after this call gets the sum
 assert (gradient == hvd.size()).all()

@@ -8,7 +8,7 @@ torch.manual_seed(hvd.rank())  # the ranks begin with different parameters
 model = torch.nn.Linear(10, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01 * hvd.size())
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # now all ranks have those of rank 0
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # now all ranks have the parameters of rank 0
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
 for _step in range(10):

@@ -14,11 +14,11 @@ for _step in range(3 + rank):  # each rank has one batch more than the previous 
     optimizer.zero_grad()
     model(torch.randn(32, 10)).square().mean().backward()
     optimizer.step()
-last = hvd.join()  # ranks that call this earlier wait here, and do not make the last steps of the others
+last = hvd.join()  # a rank without further batches waits here while the other ranks make more steps
 
 weights = hvd.allgather(model.weight.detach())
 assert size == 1 or not (weights == weights[0]).all()  # the ranks have different parameters
-hvd.broadcast_parameters(model.state_dict(), root_rank=last)  # the rank that joined last has made all steps
+hvd.broadcast_parameters(model.state_dict(), root_rank=last)  # the rank that joined last made the most steps
 hvd.broadcast_optimizer_state(optimizer, root_rank=last)
 weights = hvd.allgather(model.weight.detach())
 assert last == size - 1 and (weights == weights[0]).all()

@@ -6,13 +6,13 @@ import torch
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
 
-# Used in a forward pass: the gradient of a sum over the ranks is the sum of the ranks' gradients.
+# An operation can be part of a forward pass. The gradient of a sum over the ranks is the sum of the ranks' gradients.
 x = torch.full((3,), float(rank), requires_grad=True)
 total = hvd.allreduce(x, op=hvd.Sum)
 (total * (rank + 1)).sum().backward()
 assert x.grad[0] == size * (size + 1) / 2
 
-# Starts now; synchronize() waits later. Rueda matches the calls of the ranks by the name.
+# Starts the operation; synchronize() waits for its end. Rueda matches the calls of the ranks by the name.
 handle = hvd.allreduce_async_(torch.ones(1000), name="ones", op=hvd.Sum)
 while not hvd.poll(handle):
     pass  # … something else …

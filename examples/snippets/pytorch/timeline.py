@@ -14,6 +14,6 @@ hvd.allreduce(torch.ones(1000), name="ones")
 hvd.stop_timeline()
 hvd.barrier()
 if hvd.rank() == 0:
-    with open(path, encoding="utf-8") as file:  # for chrome://tracing or ui.perfetto.dev
+    with open(path, encoding="utf-8") as file:  # chrome://tracing and ui.perfetto.dev can show this file
         assert {event["pid"] for event in json.load(file)} == set(range(hvd.size()))
     os.remove(path)

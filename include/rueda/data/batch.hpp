@@ -44,7 +44,7 @@ public:
     [[nodiscard]] std::byte* data() noexcept { return data_; }
     [[nodiscard]] const std::byte* data() const noexcept { return data_; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    /// Keeps the first bytes. Throws std::bad_alloc.
+    /// Changes the size. The old bytes that fit into the new size stay unchanged. Throws std::bad_alloc.
     void resize(std::size_t bytes) {
         if (bytes > capacity_) {
             grow(bytes);

@@ -19,8 +19,8 @@ struct Feature {
     std::string name;
     DType dtype = DType::float32;  ///< float32 for float_list, int64 for int64_list, uint8 for bytes_list
     std::int64_t length = 1;  ///< number of values in every sample. 0: samples may have different numbers of values, so
-                              ///< the column is ragged. If the length is 0 and the feature is a bytes_list, a sample
-                              ///< has at most one text; if a sample has no text, its text in the column is empty
+                              ///< the column is ragged. For a bytes_list, 0 means that a sample has at most one text; a
+                              ///< sample without a text gets an empty text
     std::optional<double> missing = std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
                                                    ///< this feature. If there is no such value, the sample is an error
 };

@@ -19,8 +19,9 @@
 
 namespace rueda::data {
 
-/// A place between two batches. It is the whole state of a pipeline. It is the same on all ranks that took the same
-/// number of batches, and stays valid if the number of ranks changes. Save it in the checkpoint of one rank.
+/// The position of a pipeline between two batches. A pipeline has no other state. Save the position of one rank in the
+/// checkpoint: ranks that took the same number of batches have the same position. (If there are several lanes, there is
+/// an exception near the end of an epoch: see docs/data.md.) The position stays valid if the number of ranks changes.
 struct Position {
     std::int64_t epoch = 0;
     std::int64_t step = 0;          ///< number of batches that the caller has taken in this epoch
@@ -29,34 +30,36 @@ struct Position {
     [[nodiscard]] bool operator==(const Position&) const = default;
     /// Returns the position as one line of text, for a checkpoint.
     [[nodiscard]] RUEDA_API std::string to_text() const;
-    /// Reads such a line. Throws InvalidArgument if it is not one.
+    /// Parses a line that to_text() returned. Throws InvalidArgument for any other text.
     [[nodiscard]] RUEDA_API static Position from_text(std::string_view text);
 };
 
 struct PipelineOptions {
     std::vector<Source> sources;  ///< for example files("train-*.tfrecord")
     Format format;
-    std::int64_t batch = 0;    ///< number of samples in one step, over all ranks; ≥ size
-    int rank = 0;              ///< usually rueda::rank()
-    int size = 1;              ///< usually rueda::size()
-    std::uint64_t seed = 0;    ///< the value must be the same on every rank
-    std::int64_t shuffle = 0;  ///< number of samples, over all lanes, that are permuted together. The order of the
-                               ///< sources is permuted too, unless a source is a FIFO. 0: the samples keep their order
-    std::int64_t lanes = 1;  ///< number of lanes: the sources are divided into this many sequences; at most the number
-                             ///< of sources. If this is a multiple of `size`, each rank reads only its own sources. If
-                             ///< this is 1, every rank reads all sources
-    bool drop_remainder = false;  ///< end the epoch before the first batch that is not full
+    std::int64_t batch = 0;  ///< number of samples in one step, over all ranks; ≥ size
+    int rank = 0;            ///< usually rueda::rank()
+    int size = 1;            ///< usually rueda::size()
+    std::uint64_t seed = 0;  ///< the value must be the same on every rank
+    /// number of samples that are permuted together, summed over all lanes (see `lanes`). The order of the sources is
+    /// permuted too, unless a source is a FIFO. 0: the samples keep their order
+    std::int64_t shuffle = 0;
+    /// the sources are divided into this many sequences, the lanes; at most the number of sources. If this is a
+    /// multiple of `size`, each rank reads only its own sources. If this is 1, every rank reads all sources
+    std::int64_t lanes = 1;
+    bool drop_remainder = false;  ///< true: an epoch ends before the first batch that is not full
     std::int64_t epochs = 0;      ///< number of epochs; 0: no end
     /// The number of malformed records that are left out; a further malformed record is an error. Each rank counts its
     /// own malformed records, from the start of the pipeline.
     std::int64_t malformed_limit = 0;
-    int threads = 0;  ///< threads that parse; 0: as many as there are usable cores, at most 8
-    /// the largest number of batches that the pipeline has begun and the caller has not taken; 0: threads + 2
+    int threads = 0;  ///< number of threads that parse; 0: the number of usable cores, but at most 8
+    /// the largest number of batches that the pipeline prepares before the caller takes them; 0: threads + 2
     std::int64_t prefetch = 0;
     /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
     /// for different batches.
     std::vector<std::function<void(Batch&)>> maps = {};
-    Position start = {};  ///< where to begin. If its fingerprint is 0, the fingerprint is not compared
+    /// where to begin. Its fingerprint must be that of these options; a fingerprint of 0 is not checked
+    Position start = {};
 };
 
 /// How much work a pipeline did, and how long each of its stages took.
@@ -67,12 +70,12 @@ struct Statistics {
     std::int64_t malformed = 0;  ///< records that were left out
     double seconds = 0;          ///< since the first call of next()
     double consumer_waited = 0;  ///< seconds in which next() waited
-    double reading = 0;          ///< seconds, over all lanes: read, decompress, find the records, permute
+    double reading = 0;          ///< seconds, over all lanes, for reading, decompression, finding records, permutation
     double parsing = 0;          ///< seconds, over all threads
     double mapping = 0;          ///< seconds, over all threads, in the functions of PipelineOptions::maps
-    double starved = 0;          ///< seconds, over all threads, in which parsing waited for samples of the lanes
-    int lanes = 0;               ///< that this rank reads
-    int threads = 0;             ///< that parse
+    double starved = 0;  ///< seconds, over all threads, in which a thread that parses waited for samples of the lanes
+    int lanes = 0;       ///< that this rank reads
+    int threads = 0;     ///< that parse
 };
 
 /// Reads the sources with threads of its own and hands out batches. The batches depend on the options alone, not on the
@@ -99,12 +102,13 @@ public:
     /// map function has thrown an exception, throws this exception. Later calls throw the same error.
     bool next(Batch& batch);
 
-    /// Waits until next() would return at once, at most for this time. Returns whether it would. A program that must
-    /// also look at something else, for example at signals, waits in parts.
+    /// Waits until next() would return at once, but not longer than `timeout`. Returns whether next() would return at
+    /// once. A program that must also handle other events, for example signals, calls this function repeatedly with a
+    /// short timeout.
     bool wait_for(std::chrono::nanoseconds timeout);
 
-    /// Returns the place after the last batch that was taken. After next() returned false, the place is the beginning
-    /// of the next epoch.
+    /// Returns the position after the last batch that was taken. After next() returned false, this is the beginning of
+    /// the next epoch.
     [[nodiscard]] Position position() const;
     /// Returns whether all epochs have ended.
     [[nodiscard]] bool finished() const;

@@ -44,7 +44,7 @@ struct Source {
 /// file.
 [[nodiscard]] RUEDA_API std::vector<Source> files(std::span<const std::string> patterns,
                                                   FileCompression compression = FileCompression::automatic);
-/// Does the same with one pattern.
+/// Does the same as files() above, for a single pattern.
 [[nodiscard]] RUEDA_API std::vector<Source> files(const std::string& pattern,
                                                   FileCompression compression = FileCompression::automatic);
 

@@ -43,9 +43,10 @@ struct CheckpointManagerOptions {
                                                 ///< kept in addition to the newest checkpoints
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
-    /// The manager calls this function with one line of text if a checkpoint was not saved, or was damaged and left
-    /// out. The line has no newline. The caller is the manager's thread, or the thread that saves or restores; never
-    /// two threads at the same time. The function must not use the manager. By default the line is logged as a warning.
+    /// The manager calls this function with one line of text if it could not save a checkpoint, or if it has skipped a
+    /// damaged checkpoint. The line has no newline. The caller is the manager's thread, or the thread that saves or
+    /// restores; never two threads at the same time. The function must not use the manager. By default the line is
+    /// logged as a warning.
     std::function<void(std::string_view)> warn = nullptr;
 };
 
@@ -69,7 +70,7 @@ struct Snapshot {
     std::span<const NamedTensor> model = {};  ///< the model; empty for save_parts()
     std::span<const NamedTensor> state = {};  ///< other tensors that are equal on all ranks: optimizer, random numbers
     Metadata values = {};                     ///< texts of the program; the keys must not begin with "rueda."
-    std::optional<double> metric = {};        ///< for the best checkpoint, for example the loss of an evaluation
+    std::optional<double> metric = {};  ///< decides which checkpoint is the best; for example the loss of an evaluation
 };
 
 /// A complete checkpoint in the folder of a manager.
@@ -98,20 +99,20 @@ public:
     explicit CheckpointManager(const CheckpointManagerOptions& options);
     CheckpointManager(const CheckpointManager&) = delete;
     CheckpointManager& operator=(const CheckpointManager&) = delete;
-    /// Waits until the checkpoint that is being written is complete. If an exception is being handled, rank 0 does not
-    /// wait for parts of other ranks.
+    /// Waits until the checkpoint that is being written is complete. If the object is destroyed because of an
+    /// exception, rank 0 does not wait for parts of other ranks.
     ~CheckpointManager();
 
-    /// Returns whether a checkpoint is due after `step` completed steps. The result for CheckpointManagerOptions::every
-    /// depends on this rank's clock.
+    /// Returns whether a checkpoint is due after `step` completed steps. If CheckpointManagerOptions::every is set, the
+    /// result depends on this rank's clock.
     [[nodiscard]] bool is_due(std::int64_t step) const;
     /// Starts to save a checkpoint. Rank 0 copies the tensors, and its thread writes them; the other ranks return at
     /// once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a value whose
     /// key begins with "rueda.", and for a metric that is not finite. A failure of the file system causes only a
     /// warning.
     bool save(const Snapshot& snapshot);
-    /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. Rank 0's clock decides about
-    /// CheckpointManagerOptions::every.
+    /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. If CheckpointManagerOptions::every is
+    /// set, rank 0's clock decides.
     bool save_when_due(const Snapshot& snapshot);
 
     /// Starts to save a checkpoint to which each rank contributes its parts. All ranks must call this function, and
@@ -143,9 +144,10 @@ public:
     /// After an error, the contents of the tensors are undefined.
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
                                           WhichCheckpoint which = WhichCheckpoint::newest);
-    /// Does the same for parts: each rank reads the rows that it needs, and needs the folder. The parts may be divided
-    /// in another way than when they were saved. If no rank asks for a tensor of the checkpoint, restore() reports an
-    /// error, but this function does not: a rank does not know the other ranks' parts, and may need only a few tensors.
+    /// Restores parts of tensors, as restore() does for whole tensors. Each rank reads the rows that it needs, so each
+    /// rank must have access to the folder. The rows may be divided in another way than when they were saved. `parts`
+    /// need not contain all tensors of the checkpoint: a rank may need only a few tensors, and does not know which
+    /// tensors the other ranks need.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

@@ -84,8 +84,8 @@ public:
     /// Returns the area over all members of `set`; NaN if there are no positive or no negative samples. Collective. All
     /// members get the same bits.
     [[nodiscard]] double compute(ProcessSet set = world());
-    /// Returns how far the last result may be from the exact area: half of the pairs of a positive and a negative
-    /// sample in the same bin. 0 without bins.
+    /// Returns how far the last result can be from the exact area; 0 without bins. If each positive sample forms a pair
+    /// with each negative sample, this is half of the fraction of pairs whose samples are in the same bin.
     [[nodiscard]] double error_bound() const noexcept { return error_bound_; }
 
 private:
@@ -99,7 +99,7 @@ private:
     [[nodiscard]] std::vector<Ties> gathered(ProcessSet set) const;
 
     std::int64_t bins_;                 ///< 0: exact
-    std::vector<std::int64_t> counts_;  ///< of the bins' negative samples, and then of the bins' positive samples
+    std::vector<std::int64_t> counts_;  ///< negative samples in each bin, and then positive samples in each bin
     std::vector<double> scores_;
     std::vector<std::uint8_t> labels_;
     double error_bound_ = 0.0;

@@ -20,7 +20,7 @@ RUEDA_API void zero_gradients(std::span<const Parameter> parameters);
 /// is finite if, and only if, all gradients are finite.
 [[nodiscard]] RUEDA_API double gradient_norm(std::span<const Parameter> parameters);
 
-/// Returns the norm of gradients that are divided among the members of `set`, so that each member has other
+/// Returns the norm of gradients that are divided among the members of `set`, so that each member has different
 /// parameters. Collective: all members must call this function. All members get the same bits.
 [[nodiscard]] RUEDA_API double sharded_gradient_norm(std::span<const Parameter> parameters, ProcessSet set = world());
 

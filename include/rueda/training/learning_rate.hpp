@@ -24,8 +24,8 @@ enum class ScalingPolicy : std::int32_t {
     linear,  ///< the factor is `workers`: the linear scaling rule of Goyal et al. 2017 (arXiv:1706.02677, section 2.1)
     sqrt,    ///< the factor is √workers, which keeps the variance of the update (Krizhevsky 2014, arXiv:1404.5997,
              ///< section 5)
-    capped,  ///< the factor is min(workers, cap): linear up to `cap`; base 0.001 and cap 1.5 give 0.0015 from 2 workers
-             ///< on
+    capped,  ///< the factor is min(workers, cap): linear up to `cap`; base 0.001 and cap 1.5 give 0.0015 with 2 or more
+             ///< workers
     adasum,  ///< the factor is 1, for ReduceOp::adasum. Adasum itself adds gradients that point in different directions
              ///< and averages gradients that are equal (Maleki et al. 2021, arXiv:2006.02924, section 3)
 };
@@ -64,11 +64,10 @@ struct LearningRateOptions {
     Schedule schedule = {};
 };
 
-/// Sets policy, cap and scale_from from one text, for example from a setting of the program:
-/// `POLICY[:CAP][@WORKERS]`. "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and only
-/// from 4 workers on: 0.001 becomes 0.0015 with 4 or more workers, and stays 0.001 with fewer workers. Only capped has
-/// a cap. Throws InvalidArgument, with the text and the expected form, for any other text; in this case `options` do
-/// not change.
+/// Sets policy, cap and scale_from from one text, for example from a setting of the program: `POLICY[:CAP][@WORKERS]`.
+/// "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and does this only with 4 or more
+/// workers: the rate 0.001 then becomes 0.0015, and stays 0.001 with fewer workers. Only capped has a cap. Throws
+/// InvalidArgument, with the text and the expected form, for any other text; in this case `options` do not change.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
 
 /// Returns rate / previous_rate. When the rate changes, a trainer must multiply its momentum by this factor if the
@@ -121,11 +120,12 @@ public:
     /// Throws InvalidArgument if an option is out of its range; the message names the option.
     explicit Plateau(const PlateauOptions& options = {});
 
-    /// Takes the metric of the newest evaluation. Returns true if this lowered the factor. A NaN is no improvement.
+    /// Call this with the metric of each evaluation. Returns true if the call has lowered the factor. A NaN is no
+    /// improvement.
     bool observe(double metric);
     [[nodiscard]] double factor() const noexcept { return state_[kFactor]; }
-    /// Returns the state, "learning_rate.plateau", for checkpoints. The view is valid as long as the object lives at
-    /// its place.
+    /// Returns the state, "learning_rate.plateau", for checkpoints. The view is valid until the object is moved or
+    /// destroyed.
     [[nodiscard]] NamedTensor state();
 
 private:

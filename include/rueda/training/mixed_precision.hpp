@@ -44,14 +44,13 @@ public:
     [[nodiscard]] double scale() const noexcept { return state_[kScale]; }
     /// Returns 1 / scale().
     [[nodiscard]] double gradient_factor() const noexcept { return 1.0 / state_[kScale]; }
-    /// Says whether the gradients of this step are finite, and changes the scale. Returns whether to make the step:
-    /// true if the gradients are finite on all members of `set`. Collective: all members must call this function, and
-    /// all get the same result. So either all members make the step or none of them does, even if their gradients
-    /// differ.
+    /// Changes the scale after the gradients of a step were computed. Returns whether to make the step: true if
+    /// `gradients_are_finite` is true on all members of `set`. Collective: all members must call this function, and all
+    /// get the same result. So either all members make the step or none of them does, even if their gradients differ.
     [[nodiscard]] bool keep_step(bool gradients_are_finite, ProcessSet set = world());
     /// Returns how many steps keep_step() has refused.
     [[nodiscard]] std::int64_t skipped() const noexcept { return static_cast<std::int64_t>(state_[kSkipped]); }
-    /// Returns the state, "loss_scale", for checkpoints. The view is valid as long as the object lives at its place.
+    /// Returns the state, "loss_scale", for checkpoints. The view is valid until the object is moved or destroyed.
     [[nodiscard]] NamedTensor state();
 
 private:
@@ -89,7 +88,7 @@ public:
     [[nodiscard]] std::vector<NamedTensor> gradients() const;
     /// Converts the 16-bit gradients to the float32 gradients, without loss. Returns whether all of them are finite.
     [[nodiscard]] bool take_gradients();
-    /// Writes the master weights to the 16-bit values, rounded to the nearest value, in a tie to the even one.
+    /// Writes the master weights to the 16-bit values, rounded to the nearest value (ties to even).
     void publish();
     /// Returns the master weights as tensors "master.<name>" for checkpoints. After restoring them, call publish().
     [[nodiscard]] std::vector<NamedTensor> state() const;

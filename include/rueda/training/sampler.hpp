@@ -30,8 +30,9 @@ enum class Remainder : std::int32_t {
     keep,  ///< the last samples form a smaller batch, so every sample is used once per epoch
     drop,  ///< the last samples are not used in this epoch; the next epoch has another permutation and leaves out other
            ///< samples
-    pad,   ///< the last samples form a batch that is filled up with samples from the epoch's beginning. These added
-           ///< samples must not count. So all batches have the same size, and every sample counts once per epoch
+    pad,   ///< the last samples form a batch that is filled up with samples from the epoch's beginning, so all batches
+           ///< have the same size. The program must give these added samples the weight 0, so that every sample counts
+           ///< once per epoch
 };
 
 /// What happens if a batch has fewer samples than there are ranks, so that some ranks get none.

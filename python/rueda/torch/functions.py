@@ -123,7 +123,7 @@ def _check_travels(what: str, tensor: torch.Tensor) -> None:
     try:
         plain = tensor.detach()
         as_it_is = plain.layout != torch.strided or (plain.is_contiguous() and not plain.is_neg())
-        # a tensor with another layout is copied, so only its dtype and device are checked
+        # a strided tensor that Rueda cannot use directly is copied, so only its dtype and device are checked
         _native.check_writable(plain if as_it_is else plain.new_empty(0))
     except Exception as error:
         raise InvalidArgument(f"{what}: {error}") from error

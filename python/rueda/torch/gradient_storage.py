@@ -31,9 +31,10 @@ class ResidentStorage:
     """Places for gradients in memory that the ranks of a host share ("resident" memory). The places are allocated when
     the first gradient needs a place. A place stays allocated as long as anything refers to it.
 
-    Each time a gradient needs its place, a new tensor is made in this place, but only if nothing refers to the earlier
-    tensor in it. A gradient that a program still refers to therefore does not change. In every version of PyTorch, each
-    tensor in a place holds a reference to the place as long as anything uses the tensor's memory.
+    Each time a gradient needs its place, it gets a new tensor there. This is done only if nothing refers to the earlier
+    tensor in this place. A gradient to which the program still refers therefore does not change. Whether something
+    refers to the earlier tensor is known in every version of PyTorch, because a tensor holds a reference to its place
+    as long as anything uses the tensor's memory.
 
     Threads: any thread, but only one at a time.
     """
@@ -84,8 +85,8 @@ class ResidentStorage:
                 warnings.warn(f"rueda: gradients stay in private memory: {error}", stacklevel=2)
             return
         except NotInitialized:
-            # The job has ended, so no rank shares memory. Setting a gradient to zero needs no other rank, so this is no
-            # error.
+            # The job has ended, so the ranks share no memory. This is an error only if the user asked for shared
+            # memory, because setting a gradient to zero needs no other rank.
             if self._expected:
                 raise
             return
@@ -121,7 +122,8 @@ def _references_of_unused() -> int:
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
     """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's
-    Python object. The caller must not hold a reference itself, because the counts of different callers are compared.
+    Python object. The caller must hold no reference to the gradient, because its counts are compared with those of
+    another caller.
     """
     gradient = parameter.grad
     assert gradient is not None
@@ -131,8 +133,8 @@ def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
 
 
 def knows_who_refers() -> bool:
-    """Returns True if this version of PyTorch counts the references to tensors and to their memory. Versions from 2.3
-    on do.
+    """Returns True if this version of PyTorch counts the references to tensors and to their memory. PyTorch 2.3 and
+    later versions count them.
     """
     return hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 

@@ -56,8 +56,8 @@ class _Claim:
         self.reduction: _Reduction | None = None
 
 
-# The last claim of each name in each process set. Such a claim may belong to any optimizer of this process, even to a
-# deleted one.
+# For each name in each process set, the last claim, which says which optimizer uses the name. This may be any optimizer
+# of this process, even a deleted one.
 _claims: dict[Key, _Claim] = {}
 
 
@@ -254,7 +254,7 @@ class _Common(torch.optim.Optimizer):
     def _wait_for_namesake(self, owner: _Common | None, other: _Reduction, parameter: Parameter, name: str) -> None:
         if owner is self:
             raise DuplicateName(f"the gradient of {name!r} is being reduced: call step() or zero_grad() first")
-        if owner is None:  # if the optimizer of the claim was deleted, no other code waits for this reduction
+        if owner is None:  # the other optimizer was deleted, so no other code waits for its reduction
             other.complete()
             other.forget()
             return
@@ -300,7 +300,7 @@ class _Common(torch.optim.Optimizer):
             raise InvalidArgument(f"backward_passes_per_step is {passes}; expected at least 1")
         self.backward_passes_per_step = passes
         for parameter in self._allreduce_delay:
-            # If the parameter's reduction is pending, the number is set when the reduction has ended.
+            # If the parameter's reduction is pending, the number of passes is set later, when the reduction has ended.
             if self._handles.get(parameter) is None:
                 self._allreduce_delay[parameter] = passes
 
@@ -943,7 +943,9 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
 
 
 def _split(names: list[str], parts: int) -> list[list[str]]:
-    """Splits the list into parts. The names stay in order, and the parts are as equal in length as possible."""
+    """Splits a list of names into parts. The order of the names does not change, and the lengths of the parts differ by
+    at most one.
+    """
     count, more = divmod(len(names), parts)
     ends = [index * count + min(index, more) for index in range(parts + 1)]
     return [names[begin:end] for begin, end in zip(ends, ends[1:], strict=False) if end > begin]

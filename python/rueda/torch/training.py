@@ -28,17 +28,18 @@ _Scheduler: Any = getattr(torch.optim.lr_scheduler, "LRScheduler", None) or torc
 class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
     """Sets the learning rate of a PyTorch optimizer from a rueda.training.LearningRate.
 
-    Call ``step()`` once after each step of the optimizer. A parameter group whose rate was k times ``rate.base`` when
-    the scheduler was made keeps k times the rate. The momentum of PyTorch's optimizers does not contain the rate, so it
-    needs no correction.
+    Call ``step()`` once after each step of the optimizer. If a parameter group had k times the rate ``rate.base`` when
+    the scheduler was made, the group always gets k times the rate of the step. The momentum of PyTorch's optimizers
+    does not contain the rate, so it needs no correction.
 
     Args:
         optimizer: an optimizer of PyTorch, also one of rueda.torch.DistributedOptimizer. Give it the rate for one worker:
             do not multiply it by ``size()``.
         rate: the learning rate of each step.
-        plateau: a rueda.training.Plateau, by whose factor the rate is multiplied; or None. Its state is not part of
-            the scheduler's state_dict().
-        last_epoch: the number of the last step, if training continues; the scheduler's state_dict() has it.
+        plateau: None, or a rueda.training.Plateau, by whose factor the rate is multiplied. The state of the Plateau is
+            not part of the scheduler's state_dict().
+        last_epoch: the number of the last step, if an earlier training is continued. The scheduler's state_dict() has
+            this number.
 
     Example::
 
@@ -86,9 +87,9 @@ def clip_grad_norm_(
     Args:
         parameters: tensors. Those without a gradient are left out.
         max_norm: the largest norm.
-        sharded: True if each rank has other parameters. The squares are then summed over the ranks, and all ranks must
-            make the call.
-        process_set: the ranks that share the parameters, if ``sharded`` is True.
+        sharded: True if the parameters are divided among the ranks. The squares are then summed over the ranks, and all
+            ranks must make the call.
+        process_set: the ranks among which the parameters are divided, if ``sharded`` is True.
 
     Raises:
         InvalidArgument: the norm is not finite, or ``max_norm`` is not above 0. The gradients are then unchanged.

@@ -98,8 +98,8 @@ class BackupAndRestore:
         model: the model, as for CheckpointManager.
         state: objects with load_state_dict(), tensors and dicts, as for CheckpointManager.restore().
         seed: if given, seed_step() is called with it before each step.
-        values: returns texts of the program when a checkpoint is saved. Only rank 0 calls it. ``restored.values`` has the
-            texts after a restore.
+        values: a function that returns texts of the program, to be stored in a checkpoint. Rank 0 calls it when it
+            saves a checkpoint. After a restore, ``restored.values`` has these texts.
         options: the options of CheckpointManager: every_steps, every_seconds, max_to_keep, when_busy, warn.
 
     Attributes:
@@ -155,7 +155,7 @@ class BackupAndRestore:
         if _lifecycle.rank() != 0:
             return  # only rank 0 writes checkpoints, and its clock decides when
         if step + 1 == self._steps:
-            with _lifecycle.busy("writing the last checkpoint"):  # the other ranks may already wait for this one
+            with _lifecycle.busy("writing the last checkpoint"):  # other ranks may be waiting for rank 0
                 self.manager.wait()  # without this wait, the last checkpoint is skipped if another one is being written
                 self._save(step + 1)
                 self.manager.wait()

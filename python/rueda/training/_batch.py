@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The size of a batch on one worker and over all workers.
 
-This module computes what ``rueda/training/batch.hpp`` computes, with the same texts
+This module computes what ``rueda/training/batch.hpp`` computes, and its messages have the same texts
 (tests/python/test_training_values.py compares them).
 """
 
@@ -43,7 +43,7 @@ def plan_batch(
         per_worker: the number of samples of one step on each worker. Give either this or ``total``.
         workers: the number of workers; by default rueda.size().
         indivisible: what happens if ``total`` is no multiple of the workers. "refuse" raises an error, "down" takes the
-            next smaller multiple, and "up" the next larger one. The summary says so.
+            next smaller multiple, and "up" the next larger one. If the number was rounded, the summary says so.
 
     Raises:
         InvalidArgument: an argument is out of its range, or ``total`` is no multiple of the workers and must not be

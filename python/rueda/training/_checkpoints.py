@@ -33,7 +33,8 @@ class CheckpointInfo:
 
     ``path`` is the checkpoint's folder, ``step`` the number of completed steps, and ``size`` the number of ranks that
     saved the checkpoint. ``metric`` is None if the checkpoint has no metric. ``values`` are the texts of the program.
-    ``state`` is the restored state, also the values that no object took; it is empty in a list of checkpoints.
+    ``state`` is the whole restored state, including the values for which restore() got no object. In a list of
+    checkpoints, ``state`` is empty.
 
     Example::
 
@@ -254,7 +255,7 @@ class CheckpointManager:
         return dict(values)
 
     def _write(self, step: int, arguments: tuple[Any, ...]) -> None:
-        """Runs in a thread of its own. It calls no operation on the ranks."""
+        """Writes a checkpoint. Runs in a separate thread, and calls no operation of Rueda."""
         try:
             not_removed = _native.checkpoint_save(self._path(), step, *arguments)
         except Exception as error:  # catches every exception, because the failure must be reported
@@ -304,8 +305,8 @@ class CheckpointManager:
 
         Args:
             model: the model, as for save(). Its tensors are overwritten.
-            state: objects that take the state with the same key: those with load_state_dict(), tensors and dicts. The
-                result has the whole state, so numbers and texts need not be given here.
+            state: the objects to restore, each with the key with which it was saved: objects with load_state_dict(),
+                tensors and dicts. Numbers and texts need not be given here, because the result has the whole state.
             which: "newest", or "best", the one with the best metric.
 
         Returns:
@@ -369,7 +370,8 @@ class CheckpointManager:
             try:
                 structure = _structure_of(entry)
                 state = _new_tensors(entry["state"], structure)
-                _trees.put_together(structure, state.__getitem__)  # the description must fit the tensors
+                # This call raises an error if the description does not fit the tensors.
+                _trees.put_together(structure, state.__getitem__)
             except (KeyError, RecursionError, TypeError, ValueError) as error:
                 path = os.path.join(self._folder, candidate["name"])
                 leave_out(

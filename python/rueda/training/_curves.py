@@ -154,7 +154,7 @@ def _paths(curve: Points, place: Callable[[float, float], tuple[float, float]]) 
             paths[-1].append(f"{across:.1f} {down:.1f}")
         elif paths[-1]:
             paths.append([])
-    # A curve of one point is drawn as a dot: a line to the same place, with round ends.
+    # A curve of one point is drawn as a line from this point to itself. The round ends of this line make a dot.
     return [f"M{' L'.join(path if len(path) > 1 else path * 2)}" for path in paths if path]
 
 

@@ -78,7 +78,8 @@ class Mean:
             weights: the weight of each number; by default 1. Padding has the weight 0, and its numbers are ignored.
 
         Raises:
-            InvalidArgument: a number is not finite, or there is another number of weights than of numbers.
+            InvalidArgument: a number is not finite, or ``weights`` has neither one element nor as many elements as
+                ``values``.
         """
         np = numpy()
         numbers = _array(values)
@@ -110,10 +111,10 @@ class Auc:
     negative one, where equal scores count one half.
 
     Args:
-        bins: None computes the exact value. All scores are then sent to all ranks, and need 9 bytes per sample there. A
-            number divides the scores from 0 to 1 into this many bins of equal width, and scores in the same bin count as
-            equal. Then the ranks send only the counts of the bins. error_bound() says how far the result may be from the
-            exact value.
+        bins: With None, the exact value is computed. All scores are then sent to all ranks, so each rank needs 9 bytes
+            for each sample. With a number, the range from 0 to 1 is divided into this number of bins of equal width.
+            Scores in the same bin then count as equal, and the ranks send only the counts of the bins. error_bound()
+            says how far the result may be from the exact value.
 
     Raises:
         InvalidArgument: ``bins`` is less than 2.
@@ -149,8 +150,8 @@ class Auc:
             labels: 0 or False for a negative sample, 1 or True for a positive one.
 
         Raises:
-            InvalidArgument: there is another number of labels than of scores, a label is not 0 or 1, a score is NaN, or
-                with ``bins`` a score is not from 0 to 1.
+            InvalidArgument: ``labels`` and ``scores`` have different numbers of elements, a label is not 0 or 1, a
+                score is NaN, or with ``bins`` a score is not from 0 to 1.
         """
         np = numpy()
         numbers, classes = _array(scores), _array(labels)

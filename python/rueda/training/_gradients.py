@@ -32,9 +32,9 @@ def gradient_norm(
 
     Args:
         gradients: the arrays.
-        sharded: True if each rank has the gradients of other parameters. The squares are then summed over the ranks,
-            and all ranks must make the call.
-        process_set: the ranks that share the parameters, if ``sharded`` is True.
+        sharded: True if the parameters are divided among the ranks. The squares are then summed over the ranks, and all
+            ranks must make the call.
+        process_set: the ranks among which the parameters are divided, if ``sharded`` is True.
 
     Example::
 

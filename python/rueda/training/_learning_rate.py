@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Learning rates for a job whose global batch grows with the number of workers.
 
-This module computes what ``rueda/training/learning_rate.hpp`` computes, with the same bits and the same texts
-(tests/python/test_training_values.py compares them). A second implementation of this arithmetic is shorter than functions
-of the C interface for it would be.
+This module computes what ``rueda/training/learning_rate.hpp`` computes, with the same bits, and its messages have the
+same texts (tests/python/test_training_values.py compares them). The arithmetic is implemented a second time in Python,
+because new functions of the C interface for it would need more code.
 """
 
 from __future__ import annotations
@@ -299,8 +299,9 @@ class Plateau:
 
     Args:
         factor: the rate is multiplied by this number; above 0 and below 1.
-        patience: the number of observations without an improvement that are tolerated.
-        threshold: a metric improves if it is better by more than this fraction of the best.
+        patience: the factor is lowered after more than this number of observations in a row without an improvement.
+        threshold: a metric is an improvement if it is better than the best one by more than this fraction of the best
+            one.
         cooldown: the number of observations after a reduction that are not counted.
         least: the smallest factor.
         larger_is_better: True for an accuracy, False for a loss.
@@ -329,7 +330,8 @@ class Plateau:
             ("factor", factor, lambda value: 0 < value < 1, "above 0 and below 1"),
             ("patience", patience, lambda value: value >= 0, "at least 0"),
             ("threshold", threshold, lambda value: 0 <= value < math.inf, "finite and at least 0"),
-            # The first best metric is infinite, and no metric is below infinity * (1 - threshold).
+            # Before the first observation, the best metric is infinity. With a threshold of 1 or more, no metric would
+            # be below infinity * (1 - threshold).
             (
                 "threshold",
                 threshold,
@@ -354,7 +356,7 @@ class Plateau:
         improvement.
         """
         factor, patience, threshold, cooldown, least, larger_is_better = self._options
-        # The threshold moves the best value towards worse metrics if the best value is negative, as in PyTorch.
+        # If the best metric is negative, even a slightly worse metric counts as an improvement, as in PyTorch.
         improved = metric > self._best * (1 + threshold) if larger_is_better else metric < self._best * (1 - threshold)
         if improved:
             self._best = float(metric)

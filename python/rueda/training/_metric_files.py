@@ -26,7 +26,7 @@ def _whole_lines(path: str, first_step: int) -> str:
     if first_step == 0 or not os.path.exists(path):
         return ""
     with open(path, newline="", encoding="utf-8", errors="replace") as file:
-        text = file.read().replace("\0", "")  # after a power failure, a file may have zero bytes
+        text = file.read().replace("\0", "")  # a power failure can leave bytes of value 0
     return text[: text.rfind("\n") + 1]
 
 

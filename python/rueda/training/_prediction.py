@@ -24,8 +24,7 @@ def predict(
 
     Args:
         function: gets the numbers of a batch of inputs, and returns a NumPy array or a PyTorch tensor with one row for
-            each of them. It must not call operations on the ranks, because the ranks may have different numbers of
-            batches.
+            each of them. It must not call operations of Rueda, because the ranks may have different numbers of batches.
         count: the number of inputs.
         batch_size: the largest number of inputs in a call of ``function``.
         root_rank: the rank that gets the outputs; None: all ranks get them.

@@ -16,7 +16,7 @@ from rueda.errors import Internal, RuedaError
 T = TypeVar("T")
 
 _logger = logging.getLogger("rueda.training")
-#: The seconds between two times at which the watch reads the counts of this rank. Reading them takes tens of
+#: The number of seconds after which the watch reads the counts of this rank again. Reading them takes tens of
 #: microseconds.
 _PAUSE = 0.1
 
@@ -37,9 +37,9 @@ def on_rank_zero(
 
     Args:
         what: what the work is, in a few words, for example "evaluate".
-        body: is called on rank 0, and must not call operations on the ranks.
+        body: is called on rank 0, and must not call operations of Rueda.
         share: True gives the result to all ranks, so all wait for it. The result must be an object that pickle can send.
-        warn_after: the number of seconds of waiting from which rank 1 prints the line.
+        warn_after: rank 1 prints the line if its operations have waited for at least this number of seconds.
         warn: is called with the line, in the thread of rank 1; by default the logger "rueda.training" gets a warning.
 
     Returns:
@@ -151,8 +151,8 @@ class _Watch:
         self._longest = max(self._longest, min(now.oldest, time.monotonic() - self._began))
         ended: int = now.ended - self._before.ended
         if ended > 0:
-            # An operation that waited may have ended before this thread saw it wait. So the mean wait of the operations
-            # that have ended is considered, too.
+            # An operation may have waited and ended since this thread last read the counts. So the mean wait of the
+            # operations that have ended is considered, too.
             self._longest = max(self._longest, (now.waited - self._before.waited) / ended)
         return ended > 0
 
@@ -165,7 +165,7 @@ def on_all_ranks(what: str, body: Callable[[], T]) -> list[T]:
 
     Args:
         what: what the work is, in a few words.
-        body: is called on every rank. It may call operations on the ranks if all ranks call the same ones.
+        body: is called on every rank. It may call operations of Rueda if it calls the same ones on all ranks.
 
     Returns:
         The results of all ranks, in the order of the ranks. They must be objects that pickle can send.

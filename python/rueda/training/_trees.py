@@ -43,7 +43,8 @@ def divide(value: Any, prefix: str) -> tuple[list[tuple[str, Tensor]], Any]:
     """Returns the tensors of a nested value, with their names, and a description of the rest as JSON.
 
     Raises:
-        TypeError: the value contains something that cannot be saved. The message has its place.
+        TypeError: the value contains something that cannot be saved. The message says at which place in the value it
+            is.
     """
     tensors: list[tuple[str, Tensor]] = []
     names: set[str] = set()
@@ -85,7 +86,7 @@ def divide(value: Any, prefix: str) -> tuple[list[tuple[str, Tensor]], Any]:
 
 
 def put_together(description: Any, tensor: Callable[[str], Tensor]) -> Any:
-    """Rebuilds the value from its description. ``tensor`` returns the tensor with a name."""
+    """Rebuilds the value from its description. ``tensor`` is a function that returns the tensor with the given name."""
     if isinstance(description, list):
         return [put_together(each, tensor) for each in description]
     if not isinstance(description, dict):
@@ -200,8 +201,9 @@ class Copies:
         self._memory: dict[tuple[str, str], Tensor] = {}
 
     def copy(self, group: str, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-        """Returns copies of the tensors, with the tensors' names. The copies are valid until the next call with this
-        group."""
+        """Returns copies of the tensors, with the tensors' names. The copies are valid until the next call with the
+        same ``group``.
+        """
         copies = []
         for name, tensor in tensors:
             memory = self._memory.get((group, name))

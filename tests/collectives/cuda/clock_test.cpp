@@ -27,8 +27,8 @@ struct MeasuredDevice {
         scope = std::make_unique<cuda::ContextScope>(device->api(), device->context());
         stream = device->stream().value();
     }
-    /// Begins to measure work, again and again until the device's clock is known. On a busy machine this can take
-    /// several seconds. Returns the begin of the measured work.
+    /// Begins to measure work. Tries again until the device's clock is known, which can take several seconds on a busy
+    /// machine. Returns the beginning of the measured work.
     [[nodiscard]] cuda::TimedBegin begin_when_possible() const {
         const auto limit = SteadyClock::now() + 20s;
         cuda::TimedBegin begin = device->begin_timed(stream);

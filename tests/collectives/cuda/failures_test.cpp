@@ -349,7 +349,8 @@ TEST_CASE("planted defects are found", "[gpu]") {
         planted.cuda.context_push = [](cuda::CudaContext context) {
             cuda::CudaContext current = nullptr;
             static_cast<void>(real_cuda.context_get_current(&current));
-            // If no context is current, the test's program makes this call, and the call must work.
+            // The defect is planted only in calls of the plugin. If no context is current, the call comes from the
+            // test's program, and must work.
             return real_cuda.context_push(current == nullptr ? context : nullptr);
         };
     }

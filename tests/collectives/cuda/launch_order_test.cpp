@@ -190,7 +190,7 @@ private:
                 return true;
             case Phase::announced:
                 if (set.announced[member.batch] < set.members.size()) {
-                    return false;  // the log has not called the batch
+                    return false;  // not all members have announced the batch
                 }
                 proposals.push_back(
                     order.enter(&member, static_cast<int>(member.device), static_cast<std::int32_t>(s)));
@@ -254,7 +254,8 @@ TEST_CASE("A set that is alone has no order, and a set that comes later cannot h
     CHECK((later.any && later.without_order == 4));
     CHECK(sets.is_asked(&first));
     CHECK_FALSE(sets.is_asked(&second));
-    sets.decide(&first, true);  // another member of the first set has other sets, so the members decided for an order
+    sets.decide(&first, true);  // another member of the first set has other sets, so the members decided that the first
+                                // set gets an order
     const auto again = sets.add({.owner = &third, .set = 6, .rank = 0, .device = 0}, false);
     CHECK((again.any && !again.without_order));
     sets.remove(&first);
@@ -271,7 +272,7 @@ TEST_CASE("A set that expects others has an order with them", "[unit]") {
     CHECK(sets.add({.owner = &first, .set = 4, .rank = 0, .device = 0}, true).any);
     const auto other = sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false);
     CHECK((other.any && !other.without_order));
-    // If the members decide for NCCL without an order, the first set counts as a set without an order, although this
+    // If the members decide to use NCCL without an order, the first set counts as a set without an order, although this
     // rank expects other sets.
     sets.decide(&first, false);
     CHECK(sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false).without_order == 4);

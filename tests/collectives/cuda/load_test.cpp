@@ -161,7 +161,7 @@ TEST_CASE("the toolkit's NCCL has all functions", "[libraries]") {
     CHECK(loaded.value().path.find("libnccl.so.2") != std::string::npos);
     CHECK(loaded.value().api.get_error_string(kNcclInvalidUsage) != nullptr);
     WARN("NCCL " << name_of_nccl_version(loaded.value().version));
-    // The second search finds the loaded library, whatever the setting names.
+    // The second search finds the library that is already loaded, whatever path the setting contains.
     const auto again = load_nccl({.setting = "/nonexistent/libnccl.so.2"});
     REQUIRE(again.is_ok());
     CHECK(again.value().path == loaded.value().path);

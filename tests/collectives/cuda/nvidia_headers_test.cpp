@@ -18,7 +18,8 @@ namespace {
 
 using namespace rueda::collectives::cuda;
 
-/// The name of a class without its namespace. Types behind opaque pointers have the same names in both headers.
+/// The name of a class without its namespace. The types to which opaque pointers point have the same names in both
+/// headers.
 template <class T>
 constexpr std::string_view name_of_type() {
     constexpr std::string_view text = __PRETTY_FUNCTION__;

@@ -116,8 +116,8 @@ TEST_CASE("hostile bytes in an offer are refused or harmless", "[unit]") {
             }
         }
     }
-    // The bytes of an offer: magic, version, member, members, most flags and the length of the refusal, and the
-    // reserved bytes.
+    // A changed bit is refused in these bytes of an offer: the 16 bytes of magic, version, member and members; three
+    // bytes of the flags; three bytes of the refusal's length; and the 56 reserved bytes.
     CHECK(refused > 8 * (16 + 3 + 3 + 56));
     for (int i = 0; i < 2000; ++i) {
         Offer bytes;

@@ -307,7 +307,8 @@ void keep_second_set_waiting(Member& member, End end) {
         advance_to(*sets[1], LaunchPhase::waits_for_set);
         ensure(sets[1]->communicator().awaited_set() == 1, "another set");
     } else {
-        sets[1]->run_one();  // this member has started no batch of the first set, so its batch need not wait
+        sets[1]->run_one();  // this member has started no batch of the first set, so its batch of the second set need
+                             // not wait
     }
     member.meet();
     if (end == End::launched) {

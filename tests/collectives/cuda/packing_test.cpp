@@ -69,7 +69,7 @@ TEST_CASE("without packing, the same batch has a call for each tensor", "[unit]"
 TEST_CASE("the model decides from how many tensors on packing is worth two kernels", "[unit]") {
     CHECK(packed_plan(tensors_of(4, 1)).packed.empty());  // packing saves 3 calls (6 µs), but its two kernels cost 6 µs
     CHECK(packed_plan(tensors_of(5, 1)).packed.size() == 5);
-    // Packing saves 2 µs more than its kernels cost. In this time 160000 bytes can be copied.
+    // Packing saves 2 µs more than its kernels cost. In these 2 µs, 160000 bytes can be copied.
     CHECK(packed_plan(tensors_of(5, 7996)).packed.size() == 5);
     CHECK(packed_plan(tensors_of(5, 8004)).packed.empty());
     // If there are more tensors than one kernel can copy, packing needs two more kernels.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests when device memory is freed that a program has allocated through the plugin.
+// Tests when the plugin frees the device memory that a program has allocated through it.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -317,8 +317,8 @@ void run_in_own_order(Member& member, std::vector<OwnSet>& sets, std::mt19937_64
     }
 }
 
-/// Makes the communicators of two sets of all members. `first` is the number of the set (0 or 1) for which this member
-/// makes its offer first.
+/// Makes the communicators of two sets of all members. `first` is the number (0 or 1) of the set whose offer this
+/// member makes first.
 std::vector<OwnSet> two_sets(Member& member, int first) {
     std::vector<OwnSet> sets(2);
     static std::vector<std::vector<DeviceCommunicator::Offer>> offers;

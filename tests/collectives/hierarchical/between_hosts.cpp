@@ -27,8 +27,8 @@ Factors factors_of(const ops::Reduction& r) {
     if (r.op == ReduceOp::average) {
         factors.within.op = factors.between.op = ReduceOp::sum;
     }
-    // For float16, the postscale is already applied within the hosts, and the postscale of an average contains the
-    // division. So the partial results of an average are averages, which fit into float16's range if the final average
+    // For float16, the postscale is already applied within the hosts. For an average, the postscale contains the
+    // division. So the hosts' partial results are already divided, and fit into float16's range if the final average
     // fits.
     if (r.dtype == DType::float16 && linear) {
         factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;

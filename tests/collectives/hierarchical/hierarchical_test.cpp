@@ -283,7 +283,7 @@ TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
     }
 }
 
-/// Returns a shape with few, small cells, and with all tensors in private memory.
+/// Returns the shape of hosts with few and small cells, and with all tensors in private memory.
 HostsShape few(HostOf host_of) { return {std::move(host_of), 256, 2, Residency::none, {}, 0}; }
 
 BatchPlan one_tensor(const TensorPlan& tensor) { return {Operation::allreduce, {tensor}, 0, {}, {}, {}}; }

@@ -102,8 +102,8 @@ private:
         std::vector<Place> out;
         std::vector<std::size_t> out_bytes;
         std::vector<bool> in_place;
-        std::vector<Bytes> inputs_after;  // by rank: the input when the rank's batch was done
-        std::vector<Bytes> outputs;       // by rank: the output when the rank's batch was done
+        std::vector<Bytes> inputs_after;  // by rank: the contents of the input after the rank's batch
+        std::vector<Bytes> outputs;       // by rank: the contents of the output after the rank's batch
         std::vector<Bytes> outputs_before;
     };
     struct Rank;

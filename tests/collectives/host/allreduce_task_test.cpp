@@ -12,8 +12,9 @@ namespace {
 
 using collectives::Operation;
 
-/// Returns the numbers of float32 elements just below, at, and just above the thresholds. Smaller tensors are combined
-/// whole by each member, and larger ones in shares. The thresholds are those for 2 members and for `members` members.
+/// Returns numbers of float32 elements just below, at, and just above each threshold. Each member combines the whole
+/// tensor if it is smaller than the threshold, and only a share of the tensor if it is larger. The thresholds are those
+/// for 2 members and for `members` members.
 std::vector<std::uint64_t> around_thresholds(std::uint32_t members) {
     std::vector<std::uint64_t> counts;
     for (const std::uint64_t bytes : {8U * 1024, 24U * 1024, 40U * 1024, 64U * 1024 / members}) {

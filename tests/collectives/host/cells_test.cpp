@@ -95,8 +95,8 @@ TEST_CASE("two members change cells each time round, and never have the same one
 }
 
 TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
-    // There are two cells, and the allreduce has two chunks. The first chunk of the following exchange would use a cell
-    // whose chunk the late member has not fetched yet.
+    // There are two cells, and the allreduce has two chunks, one for each cell. The following exchange must not write
+    // its first chunk to a cell while the late member has not fetched the cell's chunk of the allreduce.
     constexpr std::size_t kCount = 2 * kCellFloats;
     const auto arenas = arenas_of_two(2);
     Member late(arenas[0], kCount);
@@ -114,7 +114,7 @@ TEST_CASE("a member that has its results to fetch keeps its cells from an exchan
     }
     REQUIRE(run(quick.allreduce) == StepResult::done);
 
-    // The next staged values must differ from the earlier results, so that the test notices wrong values.
+    // The exchange has other values than the allreduce, so that the test notices if results were overwritten.
     std::fill(quick.tensor.begin(), quick.tensor.end(), -1.0F);
     quick.begin_allgather();
     CHECK(run(quick.exchange) == StepResult::waiting);

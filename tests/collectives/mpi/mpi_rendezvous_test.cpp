@@ -283,7 +283,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
         CHECK(gone.size() == 3);  // all members have succeeded
         attempts += launch.attempts();
     }
-    CHECK(attempts > 1800);  // 900 attempts succeed (3 ranks, 300 seeds), so more than 900 other attempts were given up
+    CHECK(attempts > 1800);  // 900 of the attempts have succeeded (3 ranks, 300 seeds), so more than 900 were given up
 }
 
 /// Returns the fake MPI of rank `own` of five ranks. The program has already initialised MPI.

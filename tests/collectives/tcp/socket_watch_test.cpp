@@ -70,8 +70,8 @@ TEST_CASE("a watch that is not armed does not ring", "[threads]") {
     socket.watch->disarm();
     socket.write();
     SECTION("not at all") {
-        // The watch reports the events of its sockets in one queue. So a wake-up for another socket would not show that
-        // this socket's event was reported. After stop(), no wake-up can follow.
+        // The test must be sure that no wake-up follows. It therefore stops the watch. A wake-up for another socket
+        // would not be enough, because the watch gets the events of all its sockets from one queue.
         socket.watch->stop();
         CHECK_FALSE(socket.rings.try_acquire());
     }

@@ -46,8 +46,8 @@ private:
     const CudaApi& cuda_;
 };
 
-/// Whether a tensor can be copied. Some scenarios pass tensors that Rueda must refuse; the object does not copy these
-/// tensors, and leaves their addresses as they are.
+/// Whether a tensor can be copied. Some scenarios pass tensors that Rueda must refuse; such tensors are not copied, and
+/// keep their addresses.
 bool is_sane(const Tensor& tensor) {
     constexpr std::size_t kMost = std::size_t{1} << 28;
     const auto dtype = static_cast<std::int32_t>(tensor.dtype);
@@ -180,7 +180,8 @@ private:
     bool is_fetched_ = false;
 };
 
-/// The splits as the C interface takes them. An empty list does not mean equal splits.
+/// The splits in the form of the C interface, in which a null pointer means equal splits. The pointer for an empty list
+/// is therefore not null.
 struct SplitsOnGpu {
     explicit SplitsOnGpu(const Splits& splits) : count(splits ? splits->size() : 0) {
         static constexpr std::int64_t kNone = 0;

@@ -18,7 +18,8 @@
 
 namespace rueda::tests {
 
-/// A rank with a Runtime, a simulated device, and a stream of the "program". Ranks are threads of one process.
+/// A rank with a Runtime, a simulated device, and a stream like that of a user's program. Ranks are threads of one
+/// process.
 ///
 /// Threads: the rank's own thread.
 class DeviceRank {
@@ -68,7 +69,7 @@ public:
     [[nodiscard]] Status start_allreduce(const std::string& name, float* data, std::int64_t count,
                                          core::Completion& completion, ReduceOp op = ReduceOp::sum);
     void allreduce(const std::string& name, float* data, std::int64_t count, ReduceOp op = ReduceOp::sum);
-    /// Runs an allreduce in memory of the CPU, in the same way.
+    /// Runs an allreduce in place on `values`, which are in the CPU's memory.
     [[nodiscard]] Status allreduce_on_cpu(const std::string& name, std::span<float> values);
     /// Makes the stream wait for the end of an operation.
     [[nodiscard]] Status wait_on_stream(const core::Completion& completion) {
@@ -77,8 +78,8 @@ public:
     /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device. All ranks
     /// must call this function.
     void connect_and_hold(int device, float* data);
-    /// Connects the ranks and holds back the device's work, like connect_and_hold(). Then starts another allreduce,
-    /// which is launched and cannot end.
+    /// Does the same as connect_and_hold(). Then starts another allreduce. It is launched, but cannot end while the
+    /// device's work is held back.
     void launch_while_held(int device, float* data, core::Completion& completion);
     /// Waits until all ranks have entered this phase.
     void meet(const std::string& phase);
@@ -113,8 +114,8 @@ private:
     rueda_tensor tensor_{};
 };
 
-/// Begins a test. In the first test of the process, makes eight simulated devices; Catch's seed decides the order of
-/// their work. In every test, forgets the misuses that earlier tests provoked.
+/// Begins a test. In the first test of the process, makes eight simulated devices. Catch's seed decides in which order
+/// their work runs. In every test, clears the list of misuses that earlier tests made on purpose.
 void begin_devices();
 /// Runs `body` on ranks that are threads, with one simulated device for each. Requires that all ranks returned, that
 /// nothing was left behind, and that the stand-in found no misuse.

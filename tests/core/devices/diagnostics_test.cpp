@@ -178,7 +178,7 @@ TEST_CASE("the flight recorder knows launched operations", "[diagnostics]") {
     });
 }
 
-/// Returns the names of the parts of executions in a timeline.
+/// Returns the names of all parts of executions that a timeline contains.
 std::set<std::string> parts_of_executions(const std::string& path) {
     std::ifstream file(path);
     std::set<std::string> names;
@@ -235,8 +235,8 @@ std::map<int, std::vector<nlohmann::json>> spans_of_gpus(const std::string& path
     return spans;
 }
 
-/// Two ranks that reduce a tensor until both clocks of their GPUs are measured. On a busy machine that takes several
-/// tries, with a second between them.
+/// Two ranks reduce a tensor until the clocks of both GPUs are measured. On a busy machine, this takes several tries,
+/// with a second between them.
 class MeasuredSteps {
 public:
     /// Takes at least `least` steps. If `measured` is set, takes more steps until both GPUs are measured.
@@ -247,7 +247,7 @@ public:
         while (!is_over_) {
             rank.allreduce("gradient", data, 10);
             rank.synchronize();
-            barrier_.arrive_and_wait();  // the rank that arrives last decides for both ranks, in decide()
+            barrier_.arrive_and_wait();  // now decide() chooses whether both ranks make another step
         }
         core::Completion joined;  // all operations end before the job ends
         rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();
@@ -255,9 +255,9 @@ public:
     }
 
 private:
-    /// For each measured batch, the library makes two calls of cuEventElapsedTime(). In three steps it makes at most
-    /// eight calls for one device: six for the batches of these steps, and two for the batch before, whose end the
-    /// library may notice only now. More than eight calls therefore mean that both devices are measured.
+    /// For each measured batch, the library calls cuEventElapsedTime() twice. If it measures only one device, it makes
+    /// at most eight calls in three steps: six for the batches of these steps, and two for the previous batch, whose
+    /// end it may notice only during these steps. So more than eight calls mean that both devices are measured.
     void decide() noexcept {
         constexpr std::size_t kMostSteps = 100;
         const std::size_t calls = gpu::calls("cuEventElapsedTime");

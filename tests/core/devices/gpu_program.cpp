@@ -37,7 +37,7 @@ void check(bool condition, const char* what) {
     }
 }
 
-/// Device memory with a stream, as a program of the CUDA runtime has them.
+/// Device memory and a stream, like those of a program that uses the CUDA runtime.
 class Gpu {
 public:
     explicit Gpu(int index) : index_(index), api_(rueda::tests::gpu::open_cuda()) {
@@ -307,8 +307,8 @@ std::vector<rueda::ProcessSet> add_process_sets() {
     return sets;
 }
 
-/// Half of the ranks start the operations of the sets in the opposite order. Without an order of the launches, the GPUs
-/// would wait for each other.
+/// Half of the ranks start the operations of the sets in the opposite order. If Rueda did not launch the operations in
+/// the same order on all GPUs, the GPUs would wait for each other.
 void sums_in_different_orders(Gpu& gpu, std::vector<rueda::ProcessSet> sets) {
     constexpr int kSums = 50;
     if (rueda::rank() % 2 == 1) {
@@ -355,7 +355,7 @@ void loses_a_rank(Gpu& gpu) {
         std::printf("rank %d has no peer any more: %s\n", rueda::rank(), error.what());
         std::fflush(stdout);
     }
-    // This rank had the GPU memory of the dead rank open.
+    // This rank had opened GPU memory of the dead rank. Its GPU must still work.
     const std::vector<float> ones(100'000, 1.0F);
     check(gpu.get(gpu.put(ones), ones.size()) == ones, "the GPU has an error after the death of a rank");
     std::printf("the GPU of rank %d still works\n", rueda::rank());
@@ -391,8 +391,8 @@ int dies_with_work_in_flight(Gpu& gpu) {
     return 0;
 }
 
-/// Rank 1 is killed while its GPU has not filled its part of the GPU memory that the ranks share. The other ranks wait
-/// for it, and must learn of its death within seconds.
+/// Rank 1 is killed before its GPU has filled its part of the GPU memory that the ranks share. The other ranks wait for
+/// this part, and must learn of the death within seconds.
 int dies_with_shared_memory(Gpu& gpu) {
     constexpr std::int64_t kCount = 1'000'000;
     const rueda::TensorView view = view_of(gpu.put(std::vector<float>(kCount, 1.0F)), kCount);
@@ -413,7 +413,7 @@ int dies_with_shared_memory(Gpu& gpu) {
     check(took.count() < 5, "the end of rank 1 was noticed too late");
     try {
         rueda::shutdown();
-    } catch (const rueda::Error&) {  // the reason of the abort, again
+    } catch (const rueda::Error&) {  // shutdown() throws the reason of the abort again
     }
     check(rueda::tests::gpu::violations().empty(), "the stand-in found a misuse");
     std::printf("survived\n");

@@ -14,7 +14,7 @@ import time
 
 
 def entries(folder):
-    """Returns the names in a folder where shared memory or files could be left."""
+    """Returns the names of everything in a folder. The test looks for shared memory or files that a job left behind."""
     return {entry.name for entry in pathlib.Path(folder).iterdir()}
 
 

@@ -41,9 +41,9 @@ bool returns_to(std::size_t before) {
     return gpu::allocated_bytes() <= before;
 }
 
-/// Frees what earlier tests have left. The first of two calls records events, and the second one finds them reached.
-/// Otherwise a call in the middle of a test could free this memory, and the driver would wait for a device that the
-/// test holds.
+/// Frees unused memory that earlier tests left. This needs two calls: the first call records events, and the second
+/// call finds that they were reached. Otherwise a call in the middle of a test could free this memory, and the driver
+/// would wait for a device whose work the test holds back.
 void free_all_unused() {
     for (int call = 0; call < 2; ++call) {
         gpu::settle();

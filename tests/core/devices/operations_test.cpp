@@ -193,7 +193,7 @@ TEST_CASE("a tensor of several pieces is reduced through the host's memory", "[o
     });
 }
 
-/// A process set of this rank in the test below.
+/// A process set of which this rank is a member.
 struct OwnSet {
     core::ProcessSet* set = nullptr;
     std::vector<float> sum{};  ///< the sum of the inputs of the set's members

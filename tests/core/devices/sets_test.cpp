@@ -141,7 +141,7 @@ TEST_CASE("a process set that comes after a set that was alone moves its tensors
     run_on_devices(2, [](DeviceRank& rank) {
         std::vector<RankSet> sets{world_of(rank)};
         sum_in_random_order(rank, sets, 1, 1);
-        // A set of all ranks cannot be made by add(), so the members make this set by add_among().
+        // The members make this set by add_among(), because add() cannot make a set of all ranks.
         const std::array<int, 2> ranks{0, 1};
         const auto id = rank.runtime().process_sets().add_among(ranks);
         id.status().throw_if_failed();

@@ -67,7 +67,7 @@ TEST_CASE("a stream of another device is refused, and the job goes on", "[stream
         float* const data = rank.put(std::array{1.0F});
         rank.allreduce("x", data, 1);
         const rueda_device_stream wrong{RUEDA_CUDA, rank.stream().index + 4, rank.own_stream()};
-        // The set's device is checked after the stream.
+        // use_device() checks the stream before it checks the set's device.
         const auto used = rank.runtime().use_device(rank.runtime().world(), wrong);
         RUEDA_RANK_CHECK(used.status().code() == ErrorCode::invalid_argument);
         RUEDA_RANK_CHECK(used.status().message().find("not a stream of GPU") != std::string::npos);

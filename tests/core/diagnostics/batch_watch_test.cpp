@@ -123,8 +123,8 @@ TEST_CASE("the rank that has done less is the cause, and without such a rank ano
     REQUIRE(other);
     CHECK_THAT(other->text, Catch::Contains("\n  Probable cause: no rank of this host is behind; another host has not "
                                             "delivered its part (ranks 2, 3)"));
-    // Rank 1 has done as many steps as rank 0. But rank 1 does not respond any more, so it may be the cause
-    // nevertheless. Therefore the watch names no probable cause.
+    // Rank 1 has done as many steps as rank 0. Nevertheless, rank 1 may be the cause, because it no longer responds. So
+    // the watch names no probable cause.
     job.beat(0, 1000 * kSecond);
     const auto silent = job.look(watch, 1000 * kSecond);
     REQUIRE(silent);
@@ -212,7 +212,7 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     CHECK(part(look(200)) == "its share of chunk 20 of 64");
     counts[1].reduced = 125;
     CHECK(part(look(1000)).empty());
-    // Another batch left this count, so the text must not derive the number of a chunk from it.
+    // This count comes from another batch, so the text must not compute the number of a chunk from it.
     counts[1].reduced = 7;
     CHECK(part(look(5000)).empty());
     counts[0].resident = 3;

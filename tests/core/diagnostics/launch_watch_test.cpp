@@ -61,7 +61,7 @@ struct GpuJob {
             control->ranks[member].heartbeat_ns.store(at_ns);
         }
     }
-    /// The member's GPU has got the batch at position 0.
+    /// Simulates that the member has launched the batch at position 0 on its GPU.
     void launch(std::uint32_t member, Inputs inputs) {
         set.catch_up(member);
         auto& cursor = set.memory().cursor(member);

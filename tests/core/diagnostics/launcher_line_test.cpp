@@ -67,8 +67,8 @@ TEST_CASE("whether the end of another rank ends the job depends on what this ran
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // While this rank is running, the end of any other rank ends the job, because a rank without an error does not end
-    // before this rank shuts down.
+    // A rank without an error does not end before this rank shuts down. So while this rank is running, the end of any
+    // other rank must end the job.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);
@@ -145,7 +145,7 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.notification_of_failure() == text);
-    // The socket counts ranks as in the launch; the line translates them to the ranks of the job.
+    // The socket uses the rank numbers of the launch. `line` converts them to rank numbers of the job.
     CHECK(line.notification_about(2) == text);
     CHECK_FALSE(line.notification_about(1));  // rank 1 of the job is this rank itself (rank 2 of the launch)
     // no rank has this number; another process may have written a wrong number into shared memory

@@ -69,7 +69,7 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    // The id changes when a rank announces the join, because each announcement is progress of the join.
+    // The id of the join changes with each announcement of a rank, because each announcement is progress of the join.
     CHECK(pending[0].id != before);
     // After all members have joined, the join still waits for members that have not finished earlier operations.
     set_joined(set.memory(), 0);
@@ -157,8 +157,8 @@ TEST_CASE("a member that went directly, and does not count as the others do, is 
     CHECK(pending[0].since_ns == 300);
 }
 
-/// The two members exchange their places (the memory for their announcements) with each operation, so each place soon
-/// contains stamps of both members.
+/// With each operation, the two members exchange their places (the memory for their announcements). So each place soon
+/// contains stamps (signs that an announcement was written) of both members.
 TEST_CASE("if two members change places, the missing member is named") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
@@ -286,7 +286,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
     CHECK(pending[0].name == "newer");
-    // Rank 0's stamp from the slot's first use has the same value and must not count.
+    // Rank 0's stamp (the sign of its announcement) from the slot's first use has the same value, and must not count.
     CHECK(pending[0].ready_mask == 0b10);
     REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
     REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);

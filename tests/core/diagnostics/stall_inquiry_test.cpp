@@ -224,8 +224,8 @@ public:
     std::function<std::optional<std::vector<StallReport::Rank>>(std::uint32_t host, std::span<const std::int32_t> ranks,
                                                                 std::int64_t now)>
         stacks;
-    /// Like StallInquiry::Source::longest_wait. If this function is empty, the first tensor of the host's account
-    /// counts as the longest wait.
+    /// Returns how long the oldest tensor of a host has waited, like StallInquiry::Source::longest_wait. If this
+    /// function is empty, the wait of the first tensor in the host's account (its list of tensors) is used.
     std::function<double(std::uint32_t host, std::int64_t now)> longest_wait;
     /// For each leader, the reasons for which it was asked to write the flight recorders of its host.
     std::map<std::uint32_t, std::vector<std::string>> records;
@@ -251,7 +251,7 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK_THAT(first.front().text,
                Catch::Contains("tensor 'weight'") && Catch::Contains("ready: rank 2; missing: ranks 0, 1"));
     CHECK_THAT(first.front().text, Catch::Contains("rank 0 (pid 1000)") && Catch::Contains("busy with 'saving'"));
-    // All other leaders write the flight recorders of their hosts.
+    // Each of the other leaders was asked to write the flight recorders of its host.
     CHECK(chain.records.size() == 2);
     for (const std::uint32_t host : {1U, 2U}) {
         REQUIRE(chain.records[host].size() == 1);

@@ -479,7 +479,7 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     CHECK(line(100 * kSecond) == head +
                                      "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
                                      "no collective itself");
-    // this value stands for an operation without a slot, and such an operation has no name
+    // this value stands for an operation without a slot, so the line cannot name the operation
     cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);
     CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }

@@ -105,7 +105,7 @@ TEST_CASE("a rank that has fewer batches") {
     // order.
     report.steps = {{118, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // A rank that is far behind did not end its loop. It counts its steps from 0 again.
+    // Rank 1 is far behind, so it did not end its loop early. It has started to count its steps from 0 again.
     report.steps = {{0, {1}}, {49, {0, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
     // Rank 2 waits in 'gradient' like rank 0, but is in the same step as rank 1. So rank 1 did not end its loop early.

@@ -36,7 +36,8 @@ TEST_CASE("one stalled tensor is reported after the warning time and then after 
 TEST_CASE("short stalls are not reported") {
     StallSchedule schedule(60, 0);
     CHECK(report_times(schedule, 600, [](std::int64_t now) {
-              // A new generation begins every 59 units, one unit before a report.
+              // A new generation (use of the slot) begins every 59 units of time. So the tensor's wait starts again one
+              // unit before a report would be due.
               return std::vector{tensor(9, now - now % 59)};
           }).empty());
     CHECK(report_times(schedule, 600, [](std::int64_t) { return std::vector<PendingTensor>{}; }).empty());
@@ -60,8 +61,9 @@ TEST_CASE("a tensor that joins is reported a warning time after the last report,
         }
         return pending;
     };
-    // Tensor 5 is reported at 60 and 120, and next at 240. Tensor 6 is stalled from 130 on, and reported at 180. Tensor
-    // 7 is pending from 260 on. The report at 240 contains tensors 5 and 6.
+    // Tensor 5 is reported at 60 and 120, and would next be reported at 240. But tensor 6 stalls at 130, so both are
+    // reported at 180. The next interval is 60 again, so there is a report at 240. Tensor 7 stalls at 260, so all three
+    // are reported at 300 and, again after 60, at 360.
     CHECK(report_times(schedule, 450, pending_at) == std::vector<std::int64_t>{60, 120, 180, 240, 300, 360});
 }
 

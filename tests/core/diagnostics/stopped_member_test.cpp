@@ -111,7 +111,7 @@ struct Job {
         const auto finding = monitor(child, 100).tick(kLater);
         return finding && finding->shut_down ? finding->text : "";
     }
-    /// Returns the text of rank 0's Timeout error for this operation.
+    /// Returns the text of the Timeout error that rank 0 gets for this operation.
     [[nodiscard]] std::string wait_for(std::string_view name, pid_t child) const {
         const AwaitedTensor awaited{.name = std::string(name)};
         return format_wait(monitor(child).account_of(std::span(&awaited, 1), kLater));

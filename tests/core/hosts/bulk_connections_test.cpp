@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the waits of a job whose data goes over UCX, with a transport and a control plane that only write a diary.
+// Tests the waits of a job whose data goes over UCX. The transport and the control plane move no data. They only record
+// which of their functions were called.
 #include "core/hosts/bulk_connections.hpp"
 
 #include <sys/mman.h>
@@ -31,7 +32,7 @@ using Wait = BulkTransport::Wait;
 
 constexpr std::chrono::seconds kPatience{60};
 
-/// Waits as a transport whose peers never come: until `meanwhile` fails.
+/// Waits until `meanwhile` fails, like a transport whose peers never connect.
 Status wait_in_vain(const Wait& wait) {
     const auto deadline = Clock::now() + kPatience;
     while (Clock::now() < deadline) {
@@ -208,7 +209,7 @@ TEST_CASE("a rank that has left before is no reason to end the wait at the end o
     Leaving rank;
     rank.hear(base::LauncherNotification::Kind::ended_well, "rank 1 ended");
     rank.transport.body = [](const Wait& wait) {
-        // longer than a notification of a failure takes to have its effect
+        // this time is longer than a notification of a failure needs to take effect
         for (const auto until = Clock::now() + 1300ms; Clock::now() < until; std::this_thread::sleep_for(1ms)) {
             RUEDA_RETURN_IF_FAILED(wait.meanwhile());
         }

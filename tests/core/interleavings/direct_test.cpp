@@ -330,7 +330,7 @@ struct Sleeping : ExploredSet {
         place.flags = flags;
         place.stamp.store(kGeneration + 1, std::memory_order_seq_cst);
     }
-    /// Rank 0 announces directly, and sleeps as a caller until it knows how the operation continues.
+    /// Rank 0 announces directly. Then it sleeps, as a caller does, until it knows how the operation continues.
     void announce_and_wait(std::uint64_t last_position = kNoLastPosition) {
         announce(0, Place<ExploredAtomics>::kDirect);
         const auto waiting = [&] {

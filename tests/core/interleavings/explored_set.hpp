@@ -100,7 +100,7 @@ private:
 
 public:
     NegotiationMemory<ExploredAtomics> memory;
-    const Log<ExploredAtomics> log;  ///< used only for reading; each thread that appends has its own Log
+    const Log<ExploredAtomics> log;  ///< used only for reading, because each thread that appends has its own Log
     /// Stands for the content of an announcement in its place (the memory of this announcement). The race detector
     /// cannot see the plain members of a place, so the tests access this variable whenever the shipped code accesses
     /// those members.

@@ -71,7 +71,8 @@ TEST_CASE("with weaker orders an announcement could be lost", "[unit]") {
     CHECK_FALSE(result.passed());
 }
 
-/// The registrar writes a new name's label with release order only. This test shows that no rank misses the name.
+/// The registrar writes a new name's label only with the memory order `release`. Nevertheless, no rank may miss the
+/// name.
 TEST_CASE("either a rank that joins finds a new name, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         check_passed(explore<Joining>([](Joining&) {},

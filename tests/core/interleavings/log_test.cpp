@@ -112,7 +112,8 @@ TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
 }
 
 TEST_CASE("an end from the previous round of the ring is not taken for the end of a batch", "[unit]") {
-    // With batches of 8, the old end equals the position at which the next batch begins.
+    // The ring still contains a batch end from its previous round. With batches of 8, this end equals the position at
+    // which the next batch begins.
     for (const std::uint64_t batch : {1U, 8U}) {
         // The position at which the batch begins, or kNowhere if the appender does not know it.
         const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;

@@ -49,7 +49,7 @@ struct Ranks {
     Attention writer_attention;
 };
 
-/// Does the same as HostLink::knock(): notifies a rank that this member has news for it.
+/// Does the same as HostLink::knock(): notifies a rank that it must look at its rings with this member.
 void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t member) {
     if (door.knock(member)) {
         if (const AttentionState state = attention.state(); state != AttentionState::awake) {

@@ -268,7 +268,7 @@ private:
     Word changed_;  ///< whether the change was made
     Word message_;  ///< whether a message waits to be sent by the next turn (pass of the engine)
     Word tail_;
-    Word cursor_;  ///< a copy of next_ for other threads
+    Word cursor_;  ///< a copy of next_ that other threads can read
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;

@@ -105,7 +105,7 @@ TEST_CASE("pending operations of a rank that shuts down end", "[threads]") {
                 for (StartedMessage* message : {&sent, &received}) {
                     static_cast<void>(expect_failure(message->wait(), ErrorCode::not_initialized, "pending"));
                 }
-            } else {  // the send fails only after rank 0 has begun to shut down
+            } else {  // this receive keeps rank 1 in the job, so rank 0's send stays pending until rank 0 shuts down
                 Bytes nothing(1);
                 static_cast<void>(
                     expect_failure(receive(client, std::span(nothing), {0, 9}), ErrorCode::aborted, "until it leaves"));

@@ -39,8 +39,8 @@ struct Call {
     [[nodiscard]] bool done() const { return completion.done(); }
     [[nodiscard]] bool is_ok() const { return completion.status().is_ok(); }
 
-    /// If the operation has ended, does once what a caller does next: checks the received bytes or overwrites the sent
-    /// ones.
+    /// Does what a caller does when the operation has ended: checks the received bytes or overwrites the sent bytes.
+    /// Does this only once.
     void look() {
         if (is_seen || !done()) {
             return;

@@ -93,8 +93,7 @@ TEST_CASE("the sender of a whole message that is kept is notified once", "[unit]
     CHECK((untold[0].sender == 1 && untold[0].id == 1 && untold[1].sender == 2 && untold[1].id == 1));
     CHECK_FALSE(matching.has_untold());
     CHECK(matching.take_untold().empty());
-    // A sender must be told that its message is kept. If a receive takes the message before that, the sender need not
-    // be told.
+    // A sender must be told that its message is kept, unless a receive takes the message before that.
     matching.keep(arrival(0, 1, 0, 9, /*whole=*/true));
     CHECK(matching.arrival_for(receive(0, 1, kWorld).request).has_value());
     CHECK_FALSE(matching.has_untold());

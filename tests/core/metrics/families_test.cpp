@@ -19,7 +19,7 @@ using core::MetricFamily;
 using core::MetricType;
 using core::RankMetrics;
 
-/// Two ranks of a job of five. Each number occurs only once, so that a test notices exchanged values.
+/// The metrics of two ranks of a job of five. Each number occurs only once, so that a test notices swapped values.
 HostMetrics two_ranks() {
     HostMetrics host{.job_ranks = 5, .is_aborted = false, .ranks = {}};
     RankMetrics rank;
@@ -43,7 +43,8 @@ HostMetrics two_ranks() {
     return host;
 }
 
-/// Returns the value of the sample with these labels, for example "2" (a rank) or "2 allreduce".
+/// Returns the value of the sample whose labels have these values. For example, `labels` is "2" (a rank) or
+/// "2 allreduce".
 double value_of(const std::vector<MetricFamily>& families, const std::string& name, const std::string& labels) {
     for (const MetricFamily& family : families) {
         for (const core::MetricSample& sample : family.samples) {

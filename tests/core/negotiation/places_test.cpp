@@ -93,7 +93,8 @@ TEST_CASE("the smallest payloads lie in their place, larger ones where there is 
     }
 }
 
-/// When a slot gets a new name, both places of each member still contain stamps of the slot's earlier use.
+/// When a slot gets a new name, both places of each member still contain stamps (signs of announcements) from the
+/// slot's earlier use.
 TEST_CASE("a number is used again: no member finds an announcement of its earlier use") {
     for (const std::uint32_t members : {2U, 3U}) {
         // The table has four slots for names and cannot grow, so slots are used again soon.

@@ -237,7 +237,7 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
     }
     CHECK(unnamed.resolve(2, 2, 1).status().message() == expected + "2");
 
-    // The metadata of a full announcement may also become wrong before the registrar compares them.
+    // The metadata of a full announcement can also be damaged before the registrar compares them.
     Members first(kThree);
     for (std::uint32_t member = 0; member < 2; ++member) {
         REQUIRE(first.announce_in_full(member, "weight", allreduce_of({3})).is_ok());

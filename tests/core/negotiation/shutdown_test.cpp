@@ -34,7 +34,7 @@ TEST_CASE("incomplete operations of every form fail, and complete ones do not") 
     }
     CHECK(set.header().first_shut_down.load() == 1);
     CHECK(set.header().shut_down.load() == 0b010);
-    // After the shutdown, arrivals of every kind are refused.
+    // After the shutdown, announcements of every kind are refused.
     CHECK(set.arrive_at(0, pending, 1) == Arrival::retired);
     CHECK(set.arrive_at(0, complete, 2) == Arrival::retired);
     CHECK(set.arrive_at(0, 2, 1, 1, &metadata) == Arrival::retired);

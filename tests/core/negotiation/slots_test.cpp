@@ -32,7 +32,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
     CHECK(state_of(set, 6) == SlotState::retired);
-    // The log contains the retirements before the call that took the last free slot.
+    // In the log, the entries about the retired slots come before the call that took the last free slot.
     const std::vector<Entry> entries = set.entries();
     REQUIRE(entries.size() == 6);
     CHECK(entries[3].kind == EntryKind::retire);
@@ -48,7 +48,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
-    // slot 7 was unused; again only one slot is free, so the registrar retires this one as well
+    // again only one slot was free, so the registrar also retires slot 7, which is idle
     CHECK(state_of(set, 7) == SlotState::retired);
     CHECK(set.memory().arrivals(4).count.load() == 0);
     CHECK(set.memory().label(4).state().use == 2);
@@ -239,8 +239,8 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
 }
 
-/// The log has space for the answers to one mailbox of each member, so a record is reused only after every member has
-/// read the answer to it. Otherwise the log could overwrite an unread entry.
+/// The log has space for the answers to only one mailbox of each member. So a mailbox record must not be reused before
+/// every member has read the answer to it. Otherwise the log could overwrite an unread entry.
 TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
     Members set(kFixed);
     fill_up(set);

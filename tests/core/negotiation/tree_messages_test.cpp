@@ -271,8 +271,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        // Moves the ranks of two claims to the lists `joined` and `uncounted`, because a rank must appear in only one
-        // of these lists and claims.
+        // A rank must appear only once in the claims and in the lists `joined` and `uncounted`. So the ranks of two
+        // claims are moved to these lists.
         longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));

@@ -30,8 +30,8 @@ core::Request sum_of(float* value) {
     return request;
 }
 
-/// Only the part of the text that is checked here must be there. Other parts may be missing, because there was no
-/// memory for them.
+/// The text must contain the part that is checked here. Other parts may be missing, because there was no memory for
+/// them.
 void expect_aborted(const Status& status) {
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
     RUEDA_RANK_CHECK(status.message().find(kReason) != std::string::npos);

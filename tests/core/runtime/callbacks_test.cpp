@@ -277,8 +277,8 @@ void chain_and_wait(RankContext& context) {
     context.phase("started");
     done.wait();
     RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
-    // There were 11 allreduces. Each summed the equal values of two ranks, and so doubled the value. The allreduce
-    // after this check shows that no refused operation is still pending.
+    // There were 11 allreduces. Each of them summed the equal values of two ranks, so it doubled the value. The next
+    // allreduce shows that no refused operation is still pending.
     RUEDA_RANK_EQUAL(value, 2048.0F);
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});
     rueda::shutdown();
@@ -383,7 +383,8 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
         std::string text = "not called";
         const std::string name = "of rank " + std::to_string(context.rank());
         rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr& failure) {
-            // The shutdown must wait for this callback, although the rest of the shutdown takes less time.
+            // The sleep makes this callback longer than the rest of the shutdown. The shutdown must wait for the
+            // callback.
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             text = text_of(failure);
         });

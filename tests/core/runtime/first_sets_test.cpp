@@ -30,7 +30,7 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Creates process sets in every way, in four jobs one after the other. A job must refuse the sets of the job before.
+/// Creates process sets in every way, in four consecutive jobs. Each job must refuse the sets of the previous job.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;
@@ -42,7 +42,7 @@ void use_jobs(RankContext& context) {
                                  ": it was removed, or is of an earlier job, or add_process_set has not returned it");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { static_cast<void>(set.ranks()); }) != "accepted");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { rueda::leave_process_set(set); }) != "accepted");
-            const TensorSlot slot("kept", set);  // the slot belongs to a set of the job before
+            const TensorSlot slot("kept", set);  // the slot belongs to a set of the previous job
             float value = 1;
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] {
                                  rueda::allreduce(slot, std::span(&value, 1), {.process_set = set});

@@ -27,7 +27,8 @@ struct Tensors {
         }
         return all;
     }
-    /// Returns whether the tensor contains the element. The test compares all elements, the library only ranges.
+    /// Returns whether the tensor contains the element. The test compares element by element, whereas the library
+    /// compares ranges.
     [[nodiscard]] bool has(std::size_t tensor, std::size_t element) const {
         return element >= places[tensor] && element < places[tensor] + static_cast<std::size_t>(counts[tensor]);
     }

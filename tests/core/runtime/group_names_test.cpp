@@ -13,7 +13,7 @@
 namespace rueda::tests {
 namespace {
 
-constexpr double kHold = 0.3;  // in seconds: members stay pending for this time after they were called
+constexpr double kHold = 0.3;  // the number of seconds for which members stay pending after they were called
 
 Result<PendingPointer> start_group(RuntimeClient& client, const std::string& name, std::span<float> values) {
     std::vector<Tensor> tensors;

@@ -133,7 +133,8 @@ constexpr std::array kOps{ReduceOp::sum, ReduceOp::average, ReduceOp::min, Reduc
 /// third is staged in one chunk, the fourth in several chunks: a chunk has 256 KiB at most.
 using Counts = std::array<std::size_t, 4>;
 constexpr Counts kCounts{1, 200, 5'000, 70'000};
-/// The same for chunks of 256 bytes. The third tensor has many chunks, and the fourth has more.
+/// Element counts of the tensors for chunks of 256 bytes. The third tensor has many chunks, and the fourth has even
+/// more.
 constexpr Counts kCountsOfTinyChunks{1, 200, 5'000, 10'000};
 
 void train(Client& client, const Batches& batches, int round, std::mt19937& random, const Counts& counts,
@@ -221,7 +222,8 @@ std::uint64_t resident_batches(RuntimeClient& client) {
 
 constexpr std::ptrdiff_t kElements = 12'000;  // too many elements for the announcement
 
-/// Starts the tensors and computes between and after them. Only the rank in join() waits during this time.
+/// Starts an allreduce for each tensor, and pauses between the starts as if it computed. Then polls until all of them
+/// are done. So only the rank in join() waits inside Rueda.
 void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     std::vector<PendingPointer> pending;
     for (int i = 0; i < tensors; ++i) {
@@ -269,9 +271,9 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     CHECK(result.passed());
 }
 
-/// Each rank starts a group that no other rank starts, and then joins. A group's members are announced only after the
-/// call of its number of members. A rank must be able to join while such members are pending. The result of the group
-/// is then the rank's own values.
+/// Each rank starts a group that no other rank starts, and then joins. The group's members are announced only after its
+/// number of members was called, so they may still be pending when the rank joins. The join must succeed nevertheless.
+/// The result of the group is then the rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());

@@ -89,7 +89,7 @@ void unnamed(RankContext& context, RuntimeClient& client) {
     }
 }
 
-/// Rueda copies the splits into the announcement. The splits of an operation that has to wait are copied once more.
+/// Rueda copies the splits into the announcement. If an operation has to wait, Rueda makes another copy of its splits.
 void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 100;
     std::vector<std::int32_t> values(static_cast<std::size_t>(kOperations) * 2);
@@ -176,7 +176,7 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
     // Rank 1 may have finished init before rank 0 gave up. The job of rank 1 is then aborted. If no other call has
     // reported the abort, shutdown() does.
     const int left = rueda_shutdown();
-    // The abort has the code of its cause.
+    // The abort has the error code of its cause.
     const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;
     RUEDA_RANK_CHECK(left == RUEDA_OK || (is_aborted && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();

@@ -19,8 +19,8 @@ std::uint32_t rings_of(RuntimeClient& client, int rank) {
     return client.runtime().control().ranks[rank].attention.background_rings();
 }
 
-/// Returns how often the background thread may have woken up by its timer since `since_ns`: once per liveness interval.
-/// Other threads cause all other wake-ups.
+/// Returns how often the timer can have woken the background thread since `since_ns`: once per liveness interval. Other
+/// threads cause all further wake-ups.
 std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
     return static_cast<std::uint32_t>(static_cast<double>(base::monotonic_ns() - since_ns) / 1e9 /
                                       config.liveness_seconds);

@@ -214,7 +214,7 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
 }
 
 TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however large the others are", "[threads]") {
-    // A shape with two such dimensions has more elements than 64 bits can count.
+    // A shape with two dimensions of this size has more elements than 64 bits can count.
     constexpr std::int64_t kLarge = std::int64_t{1} << 33;
     const rueda_options options = RUEDA_OPTIONS_INIT;
     for (const std::array<std::int64_t, 3>& shape :

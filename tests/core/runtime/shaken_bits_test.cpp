@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Runs every operation, all of them at once, in the job and in process sets. The bits of the results must equal those
-// of an undisturbed run with the same inputs, ranks and hosts. Everything else varies, for example the order of
-// submission, the pauses, the thresholds, and the thread that drives progress. The values must also agree, apart from
-// rounding, with values that were computed in wider arithmetic and in another way. Sums of float32 and float64 must
-// have the bits of their definition.
+// Runs all operations at the same time, in the job and in process sets. The bits of the results must equal those of an
+// undisturbed run with the same inputs, ranks and hosts. Everything else varies, for example the order of submission,
+// the pauses, the thresholds, and the thread that drives progress. The values must also agree, apart from rounding,
+// with values that were computed in wider arithmetic and in another way. Sums of float32 and float64 must have the bits
+// of their definition.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>

@@ -33,8 +33,8 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
 }
 
 /// Returns how late one rank is in a round. Usually it is 30 ms late, which is longer than a waiting thread spins. For
-/// one second after a batch, a leader also wakes up by itself to let MPI send. So in one round the rank is more than a
-/// second late, and then only a message of another host wakes the leader.
+/// one second after a batch, a leader also wakes up by itself, so that MPI can send. So in one round the rank is more
+/// than a second late. In this round, only a message of another host wakes the leader.
 std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
 
 /// In each round, one rank comes later than the others, which sleep by then.

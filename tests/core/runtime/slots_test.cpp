@@ -138,8 +138,8 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
 }
 
 /// Does the same as bursts() while other threads call operations with small tensors in a loop. The slots of these
-/// tensors look idle, because direct announcements are not counted, so Rueda takes the slots back. Although its threads
-/// are in loops, the rank must read the log entries that free slots for other ranks.
+/// tensors look idle, because direct announcements are not counted, so Rueda takes the slots back. While these threads
+/// run their loops, the rank must still read the log entries that free slots for other ranks.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
     std::array<std::string, 2> failures;  // two threads: one drives progress while the other announces
     std::vector<std::jthread> loops;

@@ -17,8 +17,8 @@ namespace {
 
 using Ranks = std::vector<std::int32_t>;
 
-/// Sums the ranks that the members of this job have in the launch (each plus one), and compares the sum with the
-/// expected one.
+/// Sums over the job: each rank contributes its rank in the launch, plus one. Checks that the sum is right for these
+/// members.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {
@@ -74,7 +74,7 @@ TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]")
 
 TEST_CASE("a list of all ranks, and of one", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext& context) {
-        // both kinds of calls ask for the job of all ranks
+        // init() without a list, and init() with a list of all ranks, ask for the same job
         context.rank() == 1 ? rueda::init() : rueda::init({2, 0, 1});
         check_numbers(context.rank(), 3);
         check_sum(context.rank(), {0, 1, 2});

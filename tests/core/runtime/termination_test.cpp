@@ -80,7 +80,7 @@ TEST_CASE("SIGTERM that is ignored stays so", "[processes]") {
 }
 
 /// The child is like a data loader's worker, which SIGTERM ends after every epoch. The child must end as if Rueda were
-/// not loaded, and no rank may notice.
+/// not loaded, and the ranks must not notice its end.
 TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext&) {
         rueda::init();

@@ -249,8 +249,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                // Every third call of the set is repeated in the world. The world compares the results of every second
-                // call in the world.
+                // After every third call of the set, the same call is made in the world. The world counts its own
+                // calls, and compares the results of every second one.
                 if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }

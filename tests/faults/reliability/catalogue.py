@@ -44,7 +44,7 @@ STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SEC
 STALL_STATUS = 79
 OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
 KILLED = 128 + signal.SIGKILL
-# What Open MPI may leave if mpirun's message to a daemon is late. The names are Open MPI's.
+# Files that Open MPI can leave behind if mpirun's message to a daemon is late. Open MPI chooses their names.
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
@@ -60,10 +60,10 @@ class Fault:
     section: str
     injection: Injection
     statuses: tuple[int, ...] = (0,)  # the exit status of the launcher must be one of these
-    sees: str = ""  # a pattern; the first line of the output that it finds is what the user sees
+    sees: str = ""  # a pattern; the user sees the first line of the output that matches it
     error: str = ""  # a pattern of the error that each rank of `survivors` gets
     survivors: tuple[int, ...] | None = None  # the ranks that must have this error
-    limit: float = 3  # seconds from the fault until no process of the job is left
+    limit: float = 3  # the maximum number of seconds from the fault until no process of the job is left
     launch: Launch = Launch()
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     goes_on: bool = False  # whether the job continues to train after the fault, and all ranks end normally
@@ -408,9 +408,9 @@ FAULTS = (
         launch=Launch("mpirun"),
         limit=5,
     ),
-    # On two hosts: ranks 0 and 1 on the first host, ranks 2 and 3 on the second one. A rank that exchanges data with the
-    # killed rank may get no error. The reason: if a connection breaks in the middle of a message, Open MPI 4 may end the
-    # rank's process, or never return from MPI_Test.
+    # This job runs on two hosts: ranks 0 and 1 on the first host, ranks 2 and 3 on the second one. If a connection
+    # breaks in the middle of a message, Open MPI 4 may end the process that uses it, or never return from MPI_Test. So
+    # a rank that exchanges data with the killed rank may get no error.
     Fault(
         "rank-killed",
         "A rank is killed (SIGKILL)",
@@ -504,8 +504,8 @@ FAULTS = (
         launch=TWO_HOSTS,
         limit=5,
     ),
-    # On two hosts, with tensors over UCX. Every survivor must get an error, also the rank that exchanges data with the
-    # killed rank, because UCX reports a connection that breaks inside a message.
+    # This job runs on two hosts, with tensors over UCX. Every survivor must get an error, even a rank that exchanges
+    # data with the killed rank, because UCX reports a connection that breaks inside a message.
     Fault(
         "ucx-rank-killed",
         "A rank is killed (SIGKILL)",

@@ -53,7 +53,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 100'000;  // elements of the gradient
 constexpr double kSlowStepSeconds = 0.15;   // if the network delays packets by 0.1 s, a step takes longer than this
-constexpr std::size_t kSavedElements = 3'000'000;  // elements of the tensor in checkpoints; so many take time to write
+constexpr std::size_t kSavedElements = 3'000'000;  // elements of a checkpoint's tensor; so many need time to write
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -272,8 +272,8 @@ private:
         return flags[0] == 0;
     }
 
-    /// Writes a note when a step was slow for the first time, and when the clock jumped for the first time. From these
-    /// notes, reliability.py knows that the faults took effect.
+    /// Writes a note the first time that a step is slow, and the first time that the clock jumps. These notes tell
+    /// reliability.py that the faults took effect.
     void look_at_time() {
         const double end = now();
         const double clock = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -288,8 +288,8 @@ private:
         last_clock_ = clock;
     }
 
-    /// A thread of the harmed rank waits in an operation, and was cancelled. This function runs on all ranks: the other
-    /// ranks call the operation, too, so the thread's wait ends, and the harmed rank joins the thread.
+    /// A thread of the harmed rank waits in an operation and was cancelled. All ranks call this function. The other
+    /// ranks take part in the operation, so the thread's wait ends. The harmed rank then joins the thread.
     void join_thread() {
         if (!thread_waits_) {
             reduce_alone(nullptr);

@@ -157,7 +157,7 @@ class MemoryLimit(InRank):
     """Like InRank, but the job runs in a control group with little memory."""
 
     BYTES = 192 << 20
-    EMPTY_SECONDS = 5  # processes that were killed have left their group after this time
+    EMPTY_SECONDS = 5  # the longest time until killed processes have left their group
     PLACES = (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -171,8 +171,8 @@ class MemoryLimit(InRank):
                 group.mkdir()
             except OSError:
                 continue
-            # The kernel makes the file of the limit. Without it, the parent is no control group of the memory
-            # controller, and writing would make an ordinary file that limits nothing.
+            # The kernel makes the file of the limit. If the file is missing, the parent is not a control group of the
+            # memory controller. Writing would then create an ordinary file that limits nothing.
             if (group / name).is_file():
                 with contextlib.suppress(OSError):
                     (group / name).write_text(str(self.BYTES))
@@ -181,7 +181,8 @@ class MemoryLimit(InRank):
         return None
 
     def remove_group(self, group):
-        """Removes the control group when it has no process any more. A process that was killed is in it for a while."""
+        """Removes the control group as soon as it has no process. A process that was killed stays in the group for a
+        while."""
         deadline = time.monotonic() + self.EMPTY_SECONDS
         with contextlib.suppress(OSError):
             while (group / "cgroup.procs").read_text() and time.monotonic() < deadline:
@@ -326,8 +327,8 @@ def is_stopped(pid):
 
 
 class KillDuringCheckpoint(Checkpoints):
-    """Kills rank 0 while it writes its third checkpoint, or a later one. First stops the rank, because the checkpoint
-    could be complete before the kill. If it is complete, continues the rank and tries the next checkpoint."""
+    """Kills rank 0 while it writes its third checkpoint, or a later one. First stops the rank, and checks that the
+    checkpoint is still unfinished. If it is already complete, continues the rank and tries the next checkpoint."""
 
     def inject(self, job):
         folder = job.folder / self.where

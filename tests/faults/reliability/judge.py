@@ -33,13 +33,13 @@ def of_survivors(fault, run, problems):
 
 
 def failed(problem):
-    """Returns a run that gave no facts, because of this problem."""
+    """Returns the record of a run that gave no facts because of this problem."""
     return {"problems": [problem], "status": None, "line": None, "noticed": None, "over": None, "left": []}
 
 
 def judged(fault, run):
-    """Returns the run with the keys `problems`, `line` (what the user sees) and `noticed`. A run without facts was made
-    by an older version of this program, or has failed early. It is returned as it is."""
+    """Returns the run with the keys `problems`, `line` (what the user sees) and `noticed`. A run without facts is
+    returned as it is: an older version of this program made it, or it failed early."""
     if "lines" not in run:
         return run
     problems = []

@@ -26,7 +26,8 @@ def why_not():
 
 
 def within(folders, where):
-    """Returns those of the folders that are below the folder `where`, without those below another one of them."""
+    """Returns the folders that are below the folder `where`. Leaves out folders that are below another returned
+    folder."""
     below = {path for path in map(pathlib.Path, folders) if pathlib.Path(where) in path.parents}
     return sorted(path for path in below if not below & set(path.parents))
 

@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Injects each fault of catalogue.py several times into a job, and checks what happens. See --help.
 
-Exit status: 0 all runs were as expected; 1 a run was not, or a fault was not injected although --random is not given;
-77 this machine can inject none of the chosen faults.
+Exit status: 0 all runs were as expected; 1 a run was not as expected, or a fault was not injected although --random is
+not given; 77 this machine can inject none of the chosen faults.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def say(fault, number, result):
 
 
 class Runs:
-    """Runs faults, and collects the results. Threads: several may call run()."""
+    """Runs faults, and collects the results. Threads: several threads can call run() at the same time."""
 
     def __init__(self, options, work):
         self.options = options

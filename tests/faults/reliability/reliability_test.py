@@ -91,7 +91,7 @@ class Page(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
-    """Tests reliability.py with runs that are only played."""
+    """Tests reliability.py with simulated runs, which start no job."""
 
     def main(self, *words, skip=(), result=None):
         """Returns the exit status, the output, and the keys of the faults that were run."""

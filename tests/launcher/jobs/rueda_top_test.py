@@ -290,7 +290,8 @@ class Top(WithJob):
         self.assertRegex(text, r"(?m)^RANK .*  GPU  GPU MEMORY  DOING$")
         self.assertRegex(text, rf"(?m)^[ !]*0 +{pids[0]} .*  85%       3 GiB$")
         self.assertRegex(text, rf"(?m)^[ !]*1 +{pids[1]} .*    -           -$")
-        # Rank 0 sleeps most of the time. If its GPU is busy meanwhile, rank 0 may be waiting for the GPU.
+        # Rank 0 sleeps most of the time, but its GPU is busy meanwhile. So rank 0 may be waiting for the GPU, and must
+        # not count as bound by its input.
         ranks = json.loads(top(100, "--json"))["ranks"]
         self.assertEqual(
             ranks[0]["gpus"], [{"index": 0, "utilization": 1.0, "used_bytes": 3 << 30, "total_bytes": 8 << 30}]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes the processes of a PyTorch group ranks of a Rueda job (docs/design/0013-torch-distributed.md)."""
+"""Lets the processes of a PyTorch group join a Rueda job as its ranks (docs/design/0013-torch-distributed.md)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rueda.errors import Aborted
 #: The tag of check_job()'s messages, in the set of all ranks. Programs do not use this number.
 _CHECK_TAG = -(2**31)
 
-#: The name of each launcher, by the variable in which the launcher gives the number of processes. Slurm is handled
-#: separately, because its variable has this meaning only if Slurm's PMI is present.
+#: The name of each launcher. The key is the environment variable in which the launcher gives the number of processes.
+#: Slurm is handled separately, because Slurm's variable gives this number only if Slurm's PMI is present.
 _LAUNCHERS = {
     "RUEDA_SIZE": "ruedarun",
     "OMPI_COMM_WORLD_SIZE": "mpirun",
@@ -47,8 +47,8 @@ def _is_number(variable: str) -> bool:
 
 
 def host() -> str:
-    """Returns a text that is the same in all processes that can connect by an abstract Unix socket. Such processes have
-    the same machine, boot and network namespace.
+    """Returns a text that is the same in all processes that can connect to each other by an abstract Unix socket. Such
+    processes run on the same machine, since the same boot, and in the same network namespace.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -90,7 +90,7 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 def check_job() -> None:
     """Raises the error that ended this process's job, if the job has ended. To find out, this rank sends a message to
-    itself, which needs no other rank.
+    itself. This works without the other ranks.
     """
     if not rueda.is_initialized():
         return

@@ -61,7 +61,9 @@ class Operations:
     """
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
-        """Stores the membership. Call it once, before the first operation of the group."""
+        """Stores the values that the operations of the group need. Call it once, before the first operation of the
+        group.
+        """
         self._membership = membership
         self._set = membership.process_set
         self._ranks = membership.ranks
@@ -90,7 +92,7 @@ class Operations:
 
     def _started(self, start: Callable[[str | None, int], Handle[Any]]) -> Handle[Any]:
         """Starts an operation: calls `start` with a name and a process set. Operations are matched by the order of the
-        calls. In a callback of a future, they are matched by the callbacks' own order.
+        calls. Operations that callbacks of futures start are counted separately, and matched by their own order.
         """
         self._membership.order.check()
         callbacks = _callbacks.running()
@@ -331,7 +333,7 @@ class Operations:
             together, finish = _together(self._in_set_order(dense.view(self._size, mine.numel()).unbind()), mine)
             return self._gather_into(together, mine), _all((finish, _copied_to(output, dense)))
         if _overlap(dense, mine):
-            mine = mine.clone()  # PyTorch allows the input to be this rank's part of the output
+            mine = mine.clone()  # PyTorch allows an input that lies inside the output
         handle = self._gather_into(dense, mine)
         return handle, _copied_to(output, dense)
 
@@ -607,8 +609,8 @@ class Operations:
         handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
 
         def finish() -> None:
-            # If the tensors are on a GPU, the result is already known, because the work is in a stream of the GPU. The
-            # host does not wait for the GPU.
+            # If the tensors are on a GPU, this call does not wait for the GPU. The numbers of elements are known as
+            # soon as the work is in a stream of the GPU.
             came = [one // factor for one in handle._torch_result(None)]
             if came != expected:
                 raise ValueError(
@@ -709,7 +711,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # also to members that have not called yet: they get the answer when they call
+        for peer in arrivals:  # members that have not called yet get the message when they call
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))
@@ -761,8 +763,8 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Makes a sparse tensor from valid parts. Tells PyTorch that a check is not needed. Otherwise PyTorch would print a
-    warning that the indices are not checked.
+    """Makes a sparse tensor from parts that are known to be valid. Tells PyTorch not to check them. If the caller does
+    not decide this, PyTorch prints a warning that the indices are not checked.
     """
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
@@ -803,8 +805,8 @@ def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
 
 
 def _copy_after_this_stream(tensor: Tensor, dense: Tensor) -> Callable[[], object]:
-    """Returns a function that copies `dense` to the tensor, on any thread. A tensor on a GPU is overwritten only after
-    the work that the current stream has now, because this work may still read it.
+    """Returns a function that copies `dense` to the tensor. Any thread can call this function. If the tensor is on a
+    GPU, the copy waits for the work that is in the current stream now, because this work may still read the tensor.
     """
     if not tensor.is_cuda:
         return functools.partial(tensor.copy_, dense)

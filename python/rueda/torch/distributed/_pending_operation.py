@@ -120,7 +120,7 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # the key for Order, which must not keep the tensors alive
+        self._identity = object()  # stands for this object in Order, which must not keep the tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -152,7 +152,7 @@ class Operation:
             try:
                 self._wait_for_handles(timeout)
             except BaseException as error:
-                if timeout is None:  # a wait that Ctrl-C interrupted comes here, too
+                if timeout is None:  # this also happens if Ctrl-C interrupts the wait
                     self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
                 raise
             self._conclude()
@@ -170,7 +170,9 @@ class Operation:
                 self._take_error(handle, error, limit)
 
     def _take_error(self, handle: Handle[Any], error: Exception, limit: float | None) -> None:
-        """Keeps the error of a handle that has ended. Raises the error of a wait whose operation is still pending."""
+        """If the handle's operation has ended, stores its error. Otherwise only the wait has failed, and its error is
+        raised.
+        """
         if handle.poll():
             self.error = self.error or (_failure_of(handle) if isinstance(error, Timeout) else error)
         elif isinstance(error, Timeout):
@@ -183,8 +185,8 @@ class Operation:
         return self.timeout is not None and time.monotonic() - self._began >= self.timeout
 
     def overdue(self) -> Timeout:
-        """Returns the error of this operation's futures after the timeout. From then on the group refuses further
-        operations.
+        """Returns the error for the futures of this operation, whose timeout has passed. Also makes the group refuse
+        all further operations.
         """
         error = self._timed_out(self.timeout or 0.0)
         self._order.break_for_good(str(error))
@@ -215,8 +217,9 @@ class Operation:
     has_completed = has_ended
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the scope in which a thread of the backend concludes the operation. Such a thread belongs to no
-        stream of the program."""
+        """Returns a context manager, in which a thread of the backend concludes the operation. For tensors on a GPU it
+        selects a stream, because such a thread belongs to no stream of the program.
+        """
         return contextlib.nullcontext()
 
     def devices(self) -> list[torch.device] | None:

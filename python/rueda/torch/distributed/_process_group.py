@@ -98,7 +98,7 @@ class RuedaProcessGroup(Operations, Base):
         return make(operation, self._callbacks if _is_called_by_python() else None)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # at the interpreter's exit, modules may already be cleared, and the job has ended
+        if not is_finalizing():  # when the interpreter exits, the job has ended, and modules may be cleared
             self.shutdown()  # in older versions, destroy_process_group only drops its reference to the group
 
 
@@ -113,8 +113,8 @@ class OlderProcessGroup(RuedaProcessGroup):
         super().__init__(store, rank, size, membership, timeout)
         self._names = {"name": "", "desc": "undefined"}
 
-    # Newer versions of PyTorch ask a group's backends for the properties below. In the versions for this class, Python
-    # cannot implement a backend.
+    # Newer versions of PyTorch ask a group's backends for the properties below. This class is for older versions, in
+    # which Python cannot implement a backend, so the group has these properties itself.
 
     def getGroupName(self) -> str:  # noqa: N802  (c10d's)
         """Returns the name by which PyTorch registers the group."""

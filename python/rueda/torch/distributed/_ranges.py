@@ -29,7 +29,7 @@ R = TypeVar("R")
 class _Here(threading.local):
     """The state of this thread."""
 
-    calls_itself = False  # True from call() until the method calls begins()
+    calls_itself = False  # True after call() has called a method, until the method calls begins()
     records = False  # True within call()
     pending: Operation | None = None  # the operation that the method has started
 
@@ -38,8 +38,8 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """Returns True if the calling method should run within a range, a named entry of the profile. If so, the method
-    calls itself by call(), and begins() returns False in this second call of the method.
+    """Returns True if the calling method should run within a range, a named entry of the profile. The method then
+    passes itself to call(), which calls the method a second time. In this second call, begins() returns False.
     """
     if not _profiling.is_active():
         return False

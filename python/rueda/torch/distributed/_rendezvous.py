@@ -46,8 +46,8 @@ def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> 
 
 
 def _asked(url: str) -> dict[str, int]:
-    """Returns the rank and world_size that the program passed to init_process_group. Values that it did not pass are
-    left out; PyTorch has -1 for them.
+    """Returns the rank and world_size that the program passed to init_process_group. Values that the program did not
+    pass are left out. The URL that PyTorch makes has -1 for such values.
     """
     given = {
         name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items() if name in ("rank", "world_size")
@@ -67,7 +67,8 @@ def _listening(size: int, timeout: timedelta, address: str) -> Any:
     if address == "127.0.0.1":
         with socket.create_server((address, 0)) as listener:
             port = listener.getsockname()[1]
-            # PyTorch may have two implementations of the server. Only the one without libuv accepts an existing socket.
+            # PyTorch may have two implementations of the store's server. Only the implementation without libuv accepts
+            # an existing socket.
             for more in ({"use_libuv": False}, {}):
                 options: dict[str, Any] = {"master_listen_fd": listener.fileno(), **more}
                 with contextlib.suppress(TypeError):  # older versions of PyTorch do not have these options

@@ -51,7 +51,7 @@ def view(tensor: Tensor) -> TensorView:
 
 
 def flat_view(tensor: Tensor) -> TensorView:
-    """Like view(), but the view has one dimension. For such a view, operations on rows work on single elements."""
+    """Like view(), but the view has one dimension. Operations on rows then treat each element as a row."""
     if tensor.is_cpu:
         return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
     return _view_on_device(tensor, (tensor.numel(),))

@@ -32,8 +32,8 @@ class RuedaWork(Work):  # type: ignore[misc]
         """Blocks until the operation has completed. Raises the operation's error, or ``rueda.Timeout`` after the
         timeout. After a Timeout, the operation continues.
 
-        For tensors on a GPU, blocks until all members have called the operation, but not until the GPU has done it. The
-        current stream waits for the GPU's work.
+        For tensors on a GPU, blocks until all members have called the operation, but not until the GPU has executed it.
+        The current stream waits for the GPU's work.
         """
         seconds = None if timeout is None else seconds_of(timeout)
         if self.operation.is_recorded:
@@ -142,6 +142,7 @@ def _outputs_of(operation: Operation, failures: list[Exception]) -> list[torch.T
     return operation.outputs
 
 
-#: The Work for a call that has already waited. No code stores this object.
+#: The Work that a blocking call returns. Its operation has ended before the call returns, so all such calls can share
+#: this object.
 ENDED = RuedaWork(Operation("an operation", Order(""), [], [], None))
 ENDED.wait()

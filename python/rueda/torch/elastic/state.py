@@ -245,7 +245,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # This dict has everything that a handler saves, except the live object itself.
+        # This dict has all attributes of each handler, except the program's object itself.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()

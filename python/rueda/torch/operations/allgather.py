@@ -67,7 +67,7 @@ def _on_device(
             )
         if tensor.dim() == 0:
             raise InvalidArgument("an allgather needs tensors with at least one dimension; this one is a scalar")
-        _native.check_writable(tensor)  # a mistake in the tensor's memory must be found before the exchange
+        _native.check_writable(tensor)  # a tensor that Rueda cannot use must be refused before the exchange
     order = number_of(process_set)
     check_name(order, name)
 

@@ -80,7 +80,7 @@ def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_
         raise InvalidArgument(
             f"alltoall: the splits are {rows}; expected {size} that are not negative and sum to at most {extent}"
         )
-    _native.check_writable(tensor)  # a mistake in the tensor's memory must be found before the exchange
+    _native.check_writable(tensor)  # a tensor that Rueda cannot use must be refused before the exchange
     order, sent = number_of(process_set), rows
     check_name(order, name)
 

@@ -69,8 +69,8 @@ def number_of(process_set: ProcessSet) -> int:
 
 
 def start(operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any]], *arguments: Any) -> int:
-    """Calls a function of the native module. The function's first argument must be the input, and its last one the
-    number of the process set.
+    """Starts an operation with `call`, a function of the native module, and returns the number of the handle. The first
+    of the arguments must be the input. The number of the process set is added as the last argument.
     """
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()
     if is_recorded:
@@ -120,9 +120,9 @@ def synchronize(handle: int) -> Any:
     """Blocks until the operation has completed, and returns its result. Meanwhile other threads and signal handlers can
     run.
 
-    For tensors on a GPU, blocks until all ranks have called the operation, but not until the GPU has done it. Work that
-    the program puts into the current stream from then on waits for the operation. Use the result in another stream only
-    after that stream has waited for the current one.
+    For tensors on a GPU, blocks until all ranks have called the operation, but not until the GPU has executed it. Work
+    that the program puts into the current stream from then on waits for the operation. Use the result in another stream
+    only after that stream has waited for the current one.
 
     Returns:
         The output tensor. For a group, a tuple of the output tensors. For an alltoall, ``(output, received_splits)``.

@@ -49,7 +49,9 @@ def reducescatter_async(
 
 
 def _own_output(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
-    """Returns new memory of a GPU for this rank's rows. Rueda divides the rows of a tensor by the same rule."""
+    """Returns new memory of a GPU for this rank's rows of the result. The number of these rows is computed by the rule
+    by which Rueda divides rows among ranks.
+    """
     size, rank = process_set.size() or 1, process_set.rank() or 0
     if tensor.dim() == 0:
         return tensor.new_empty((1,))  # the operation refuses the scalar

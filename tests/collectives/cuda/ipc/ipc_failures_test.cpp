@@ -226,9 +226,9 @@ TEST_CASE("the memory of sets that have ended is used again", "[ipc][choice]") {
             const auto communicator = member.connect();
             run_sum(member, *communicator, 3000);
         }
-        // A set may use the memory of an ended set only when it knows that all members have closed this memory. The
-        // second set does not know this yet, so it gets new memory. The third set and the later ones use the memory of
-        // ended sets.
+        // A set can reuse the memory of an ended set, but only after it has learned that all members have closed this
+        // memory. The second set has not learned this yet, so it gets new memory. The third set and the later ones use
+        // the memory of ended sets.
         RUEDA_RANK_EQUAL(gpu::calls("cuIpcGetMemHandle"), 2U);
         RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), 7U * 2);
         member.meet();
@@ -287,7 +287,8 @@ TEST_CASE("the end of a batch covers earlier batches of the other way", "[ipc][c
                     std::this_thread::yield();
                 }
             }
-            // As with a group of tensors, the program waits only for the end of the last batch.
+            // The program waits only for the end of the last batch, as it does for a group of tensors. This wait must
+            // also cover the first batch.
             RUEDA_RANK_CHECK(communicator->end()->make_wait(member.stream()).is_ok());
             first.check(member);
             second.check(member);
@@ -367,7 +368,7 @@ TEST_CASE("a member that dies leaves no work behind that waits", "[ipc][death]")
             // The device still works.
             const std::vector<std::byte> bytes(100, std::byte{7});
             RUEDA_RANK_CHECK(member.get(member.put(bytes), bytes.size()) == bytes);
-            throw RankCheckFailed("survived");  // skips the calls of meet() at the end, to which rank 1 cannot come
+            throw RankCheckFailed("survived");  // skips the calls of meet() at the end, because rank 1 is dead
         });
         INFO(result.text());
         CHECK(result.ranks[1].end == RankEnd::killed);

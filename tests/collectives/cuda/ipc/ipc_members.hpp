@@ -15,7 +15,7 @@
 #include "collectives/host/host_communicator.hpp"
 #include "tests/support/ranks.hpp"
 
-/// In these tests, each member of a process set is a process with a device of the stand-in. Threads would not do,
+/// In these tests, each member of a process set is a process with a device of the stand-in. Members cannot be threads,
 /// because CUDA IPC opens only memory of other processes.
 namespace rueda::tests {
 

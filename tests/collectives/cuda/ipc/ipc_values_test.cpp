@@ -76,7 +76,8 @@ Shape random_shape(Random& random, std::uint32_t members, std::size_t most_bytes
     return shape;
 }
 
-/// Batches whose sizes are around those of a slot: less than one piece, exactly one or two, and many.
+/// Returns a random batch. Each tensor of a batch of few tensors has at most the size of five slots, and each tensor of
+/// a batch of many tensors has at most 200 bytes.
 Case random_case(Random& random, std::uint32_t members, std::size_t slot) {
     Case made;
     const std::uint64_t kind = random() % 6;
@@ -193,7 +194,8 @@ public:
 
 private:
     [[nodiscard]] bool is_together() const { return shapes_.size() > kMostApart; }
-    /// Returns the offset of the bytes. An allocation has the same alignment.
+    /// Appends the bytes at an aligned offset, and returns this offset. Allocations of the device have the same
+    /// alignment.
     std::size_t append_aligned(const std::vector<std::byte>& bytes) {
         constexpr std::size_t kAlignment = 256;
         const std::size_t offset = (together_.size() + kAlignment - 1) / kAlignment * kAlignment;
@@ -205,7 +207,7 @@ private:
     IpcMember& member_;
     const std::vector<Shape>& shapes_;
     std::vector<Buffers> buffers_;
-    std::vector<std::byte> together_;   // the bytes of the one allocation, as they are before the batch
+    std::vector<std::byte> together_;   // the contents of the one allocation before the batch
     std::vector<std::size_t> outputs_;  // the offsets of the guarded outputs in the one allocation
     std::byte* memory_ = nullptr;       // the one allocation
 };

@@ -159,7 +159,7 @@ TEST_CASE("a print is requested only when an interpreter's handler has written i
     const base::UniqueFd file(memfd_create("traceback", MFD_CLOEXEC));
     ::signal(SIGUSR2, &look_for_request);
     REQUIRE(adopt_traceback_handler(file.value()).is_ok());
-    ::kill(::getpid(), SIGUSR2);  // the handler treats this signal as one of a user
+    ::kill(::getpid(), SIGUSR2);  // the handler treats this signal like one that a user sends
     CHECK_FALSE(was_requested.load());
     CHECK(take_print_request());
     REQUIRE(adopt_traceback_handler(-1).is_ok());
