@@ -95,7 +95,7 @@ void check(const LearningRateOptions& options) {
     }
 }
 
-/// Returns the reason for the factor, in the words of summary().
+/// Returns the reason for the factor, as summary() shows it.
 std::string reason_for(const LearningRateOptions& options, double factor) {
     if (options.policy == ScalingPolicy::none) {
         return "the rate is not scaled";

@@ -7,7 +7,7 @@
 
 namespace rueda::training {
 
-/// Returns a function that logs a line as a warning of rank `rank`, as the settings say (RUEDA_LOG_LEVEL).
+/// Returns a function that logs a line as a warning of rank `rank`. RUEDA_LOG_LEVEL decides whether the line is logged.
 [[nodiscard]] std::function<void(std::string_view)> warnings_to_the_log(int rank);
 
 }  // namespace rueda::training

@@ -53,7 +53,7 @@ Counts read_counts() {
 
 /// Watches in a thread how long this rank's operations wait while rank 0 works alone. The watch ends when the first of
 /// these operations ends. Rank 0 has then ended its work, because operations of all ranks need rank 0. The watch sends
-/// nothing, so it adds no operation that would wait itself. Threads: one thread at a time may use the object.
+/// nothing, so it does not itself add operations that wait. Threads: one thread at a time may use the object.
 class WaitWatch {
 public:
     WaitWatch() = default;

@@ -20,7 +20,7 @@ static void fail(const char* how) {
     }
 }
 
-/* Ends like a surviving rank of Rueda, which makes no other MPI call. */
+/* Ends without another MPI call, as a surviving rank of Rueda does. */
 static void survive(int tenths) {
     for (int i = 0; i < tenths; ++i) {
         usleep(100000);

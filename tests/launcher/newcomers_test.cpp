@@ -35,14 +35,14 @@ public:
               },
               limits) {}
 
-    /// Returns the other end of a new connection.
+    /// Makes a connection, passes one end of it to `newcomers_`, and returns the other end.
     base::UniqueFd connect() {
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
         newcomers_.accept(base::UniqueFd(ends[0]));
         return base::UniqueFd(ends[1]);
     }
-    /// One turn of the event loop.
+    /// Runs one iteration of the event loop.
     void turn() {
         base::PollSet set;
         newcomers_.add_to(set);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests which ends of ranks the launcher reports to the other ranks.
+// Tests for which ended ranks the launcher notifies the other ranks.
 #include "launcher/watch/rank_notifications.hpp"
 
 #include <catch2/catch.hpp>
@@ -74,7 +74,8 @@ TEST_CASE("the end of a large job does not cause a flood of notifications", "[un
         well += notifications.note({exited(rank, 0)}).size();
     }
     CHECK(well == RankNotifications::kMostOfAKind);
-    // Each kind of end has its own limit, so a failure is still reported after a thousand successes.
+    // The number of reports is limited for each kind of end separately, so a failure is still reported after a thousand
+    // successes.
     CHECK(ranks_of(notifications.note({killed(1000, SIGKILL)})) == std::vector<int>{1000});
     CHECK(notifications.so_far().size() == RankNotifications::kMostOfAKind + 1);
     CHECK(notifications.note({exited(kLauncherRank, 1)}).empty());

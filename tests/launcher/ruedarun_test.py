@@ -410,7 +410,7 @@ class BothWays:
     TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
     #: The values that each of three ranks finds in its environment.
     torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
-    # Rank 0 listens on a socket like PyTorch's store. The other ranks connect and send their values.
+    # Rank 0 listens on a socket, as PyTorch's store does. The other ranks connect and send their values.
     TORCH_STORE = (
         "import socket, time\n"
         f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
@@ -1163,7 +1163,7 @@ class Mpirun(BothWays, LauncherTest):
         self.assertRegex(done.err, r"ruedarun: mpirun \(pid \d+\) ended with exit status \d+ before the job was over")
 
     def test_an_mpirun_that_is_killed(self):
-        files = self.folder / "files"  # of mpirun, which cannot remove them
+        files = self.folder / "files"  # the files of mpirun, which a killed mpirun cannot remove
         files.mkdir()
         command = ["-np", 2, *python(self.WRITE_PID + "time.sleep(100)")]
         process = self.start(command, env=environment(TMPDIR=str(files)))
@@ -1359,7 +1359,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
 
     def test_a_program_that_is_not_there(self):
-        # No rank runs on this host, so the program may be missing on it.
+        # No rank runs on this host, so the program need not exist there.
         done = self.run_it("-H", "rueda-h1:1", "./none")
         self.assertEqual(done.status, 127, done.err)
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
@@ -1511,8 +1511,8 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual(
             (done.status, sorted(done.out.splitlines()), done.err), (0, ["[0] rueda-h0", "[1] rueda-h1"], "")
         )
-        # The attacker got a connection of rank 1's supervisor, and on it at most the beginning of a handshake: a header
-        # and a random number.
+        # The attacker accepted a connection of rank 1's supervisor. Over it, the attacker got at most the beginning of
+        # a handshake: a header and a random number.
         connections = seen.read_bytes().split(b"[connection]")
         self.assertEqual((len(connections), connections[0]), (2, b""))
         self.assertIn(len(connections[1]), (0,) if mode == "close" else (0, handshake.OPENING_BYTES))

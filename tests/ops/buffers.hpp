@@ -36,8 +36,8 @@ inline std::vector<ReduceOp> ops_of(DType dtype) {
                                    : std::vector(std::begin(kOps), std::end(kOps));
 }
 
-/// The functions with which Buffer allocates and frees its memory. A test may replace it, for example by the memory of
-/// a device.
+/// The functions with which Buffer allocates and frees its memory. A test may replace these functions, for example to
+/// use the memory of a device.
 struct BufferMemory {
     void* (*allocate)(std::size_t bytes);
     void (*release)(void* memory);

@@ -38,8 +38,8 @@ std::string difference(const Reduction& r, std::size_t sources, const std::byte*
 /// The layout of the memory of one call.
 struct Placement {
     std::size_t destinations = 1;
-    /// The first source begins this number of bytes after a multiple of 64. For each other buffer, the number is a
-    /// multiple of this one, modulo 64.
+    /// The first source begins this number of bytes after a multiple of 64. The offset of each other buffer is a
+    /// multiple of this number, modulo 64.
     std::size_t misalignment = 0;
     bool in_place = false;  ///< whether the first destination is the last source
     Store store = Store::cached;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# find_package.sh BUILD WORK LIBDIR: an outside CMake project finds the installation. The project must need nothing
-# else, so fmt, spdlog and the other libraries that Rueda uses are hidden from CMake.
+# find_package.sh BUILD WORK LIBDIR: checks that a CMake project outside of Rueda finds the installation. The project
+# must need nothing else, so fmt, spdlog and the other libraries that Rueda uses are hidden from CMake.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=run_outside.sh

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# headers_alone.sh gcc|clang INCLUDE-FOLDER: each public header compiles alone and when included twice: .h as C99 and as
-# C++20, .hpp as C++20. Strict warnings are errors. Headers for other libraries are compiled if the library exists.
+# headers_alone.sh gcc|clang INCLUDE-FOLDER: checks that each public header compiles, alone and when it is included
+# twice. A .h file must compile as C99 and as C++20, and a .hpp file as C++20. Strict warnings are errors. Headers for
+# other libraries are compiled if the library exists.
 set -euo pipefail
 case $1 in
     gcc) cc=gcc cxx=g++ ;;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks the sources of a unity build (cmake/RuedaUnity.cmake): two files of a unit must not have the same name in
-their anonymous namespaces. The compiler only parses each unit, which takes a quarter of the time of compiling it.
+"""Checks the sources of a unity build (cmake/RuedaUnity.cmake), in which two files of one unit must not define the same
+name in their anonymous namespaces. The compiler only parses each unit, which takes a quarter of the time of compiling
+it.
 
 Usage: unity_sources.py SOURCE WORK [arguments for cmake…]
 """
@@ -18,7 +19,8 @@ source, work = sys.argv[1:3]
 
 
 def parse(entry):
-    """Returns the unit's name, and what the compiler says about it; nothing if the unit is right."""
+    """Returns the unit's name and the compiler's messages about the unit. The messages are empty if the unit is
+    right."""
     command = shlex.split(entry["command"])
     at = command.index("-o")
     del command[at : at + 2]
@@ -44,5 +46,6 @@ with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
 for name, text in errors.items():
     print(f"{name}:\n{text}")
 print(f"{len(units)} units, {len(errors)} with errors")
-# Each of the rooms base, ops, collectives, core, training, data and launcher has a unit at least.
+# Each of the rooms (parts of the source tree) base, ops, collectives, core, training, data and launcher has at least
+# one unit.
 sys.exit(0 if not errors and len(units) >= 7 else 1)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kTensors = 161 }; /* as many as ResNet-50 has gradients */
+enum { kTensors = 161 }; /* the number of gradients of ResNet-50 */
 
 static float values[kTensors];
 static char names[kTensors][32];

@@ -42,8 +42,7 @@ def fail(way: str) -> None:
 
 
 def heard(error: rueda.Aborted) -> None:
-    # The text before "rank 1 has" differs, because earlier operations may be complete or not when this rank notices the
-    # end.
+    # The text before "rank 1 has" depends on whether earlier operations were complete when this rank noticed the end.
     os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
 
 

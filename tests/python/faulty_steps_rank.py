@@ -22,7 +22,7 @@ SIZES = (7, 5_000, 100_000, 400_000)
 
 def tensors():
     """Yields tensors of small integers, because sums of a few of them are exact in both 16-bit float types. Half of the
-    tensors are resident."""
+    tensors are in memory that rueda.empty() allocated."""
     for resident in (False, True):
         for size in SIZES:
             tensor = rueda.empty(size, np.float32) if resident else np.empty(size, np.float32)

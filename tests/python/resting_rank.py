@@ -37,7 +37,7 @@ def rest_holding_the_gil():
 
 
 def reduce_with_a_rest():
-    """Rank 1 rests in the middle of the operation, when it reads a page that it may not read."""
+    """Rank 1 stops in the middle of the operation, when it reads a page that it has no permission to read."""
     libc = ctypes.CDLL(None)
     libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     gradient = np.frombuffer(mmap.mmap(-1, 4 << 20), np.float32)

@@ -166,7 +166,8 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
 class WithDlpack(DeviceArray):
-    """An array that has only DLPack. `asked` lists the streams for which other code has requested its memory."""
+    """An array that has only DLPack. `asked` lists the streams for which other code has requested the array's
+    memory."""
 
     device_type = 2
 

@@ -71,7 +71,7 @@ class Awaiting(unittest.TestCase):
 
     def test_who_awaits_lets_senders_go_on(self):
         """The sender of this message may continue before the receive is started, because this rank accepts messages
-        while this rank waits for another operation."""
+        while it waits for another operation."""
         message = np.full(3, rueda.rank() + 5.0)
 
         async def main():

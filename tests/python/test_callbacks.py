@@ -56,7 +56,7 @@ class Callbacks(unittest.TestCase):
             for name in "abc":
                 handle.add_done_callback(lambda h, n=name: called.append((n, h is handle)))
             handle.add_done_callback(lambda _: done.set())
-            time.sleep(0.02)  # the other rank starts the operations later, so none may complete during this time
+            time.sleep(0.02)  # the other rank starts them later, so none can complete during this time
             self.assertEqual(called, [])
             rueda.barrier("go")
             self.assertTrue(done.wait(30))

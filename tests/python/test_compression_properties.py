@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, ranks, same_bits, same_everywhere, seeds
 
-# For each format: u, the relative error of a normal number, and η, the absolute error of a subnormal number.
+# For each format, a pair: the relative error of a normal number (u), and the absolute error of a subnormal number (η).
 BOUNDS = {"none": (0.0, 0.0), "fp16": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 2.0**-134)}
 EPSILON = {"float32": 2.0**-24, "float64": 2.0**-53}
 LARGEST = {"none": 1e37, "fp16": 60_000.0, "bf16": 1e37}

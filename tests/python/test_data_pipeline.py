@@ -253,7 +253,7 @@ class Memory(WithFiles):
                     next(iter(pipeline))
                 except rueda.InvalidArgument as error:
                     code = 0 if "not to its child" in str(error) else 2
-                # This must not wait for the pipeline's threads, because the child does not have them.
+                # This deletion must not wait for the pipeline's threads, because the child process does not have them.
                 del pipeline, batch
                 gc.collect()
             os._exit(code)

@@ -160,7 +160,7 @@ def same_array_again(worker):
 
 
 def use_of_memory(pid="self"):
-    """Returns the numbers of a process's mappings of batches and of its descriptors."""
+    """Returns two numbers for a process: how many batches it has mapped, and how many descriptors it has open."""
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     return maps.count("memfd:rueda-batch"), len(os.listdir(f"/proc/{pid}/fd"))
 
@@ -282,8 +282,8 @@ class Values(unittest.TestCase):
             with mock.patch.object(_workers, "time", clock):
                 self.assertEqual(numbers_of(batches) + numbers_of(batches), [0, 1, 2] * 2)
             counts = batches.statistics()
-        # Each call asks for the time at its begin and at its end. There are six batches, of which the first does not count, and
-        # two ends of epochs.
+        # Each call reads the clock at its beginning and at its end. Seven waits are counted: those for five of the six
+        # batches (the first one does not count) and those at the two ends of epochs.
         self.assertEqual((counts.first_batch, counts.consumer_waited, counts.seconds), (1, 7, 14))
 
     def test_a_default_timeout_of_sockets_changes_nothing(self):
@@ -332,7 +332,8 @@ class Memory(unittest.TestCase):
                         self.assertEqual(float(batch["values"][-1]), number)
                         ours.append(use_of_memory())
                         theirs.append(batch["memory"].tolist())
-                    # Two batches ahead, up to two that the trainer has, three that are free, and the one that is being made.
+                    # The mapped batches are: two that were made in advance, up to two that the trainer has, three that
+                    # are free, and the one that is being made.
                     self.assertLessEqual(max(one[0] for one in ours) - mappings, 9)
                     self.assertLessEqual(max(one[0] for one in theirs) - mappings, 9)
                     self.assertLessEqual(max(one[1] for one in ours) - files, 2)
@@ -385,7 +386,7 @@ class Memory(unittest.TestCase):
         ):
             list(batches)
         packer = _slots.Packer()
-        packer.pack({"x": np.zeros(3000, "int8")})  # so that both arrays fit into the slot
+        packer.pack({"x": np.zeros(3000, "int8")})  # makes the slot large enough for both arrays
         first, second = packer.empty(1000, "int8"), packer.empty(1000, "int8")
         slot = packer.pack({"x": first})[0]
         for array in (first, first[5:], second, second[::2]):
@@ -396,14 +397,14 @@ class Memory(unittest.TestCase):
             packer.pack({"x": first})
         packer.pack({})  # hands the other slot over
         packer.release(slot.number, 3)
-        self.assertTrue(np.shares_memory(packer.empty(10, "int8"), first))  # the slot is open again, for another array
+        self.assertTrue(np.shares_memory(packer.empty(10, "int8"), first))  # the slot is open again, with another array
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": second})
         packer.pack({"x": second.copy(), "y": second[:0]})
         packer.drop()
         for _ in range(20):
             packer.release(packer.pack({"x": np.zeros(1_000_000, "int8")})[0].number, 3)
-        self.assertNotIn(slot, packer._free)  # it is too small now, and the array is all that is left of it
+        self.assertNotIn(slot, packer._free)  # it is too small now, and only the array still uses it
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": first})
 
@@ -438,7 +439,7 @@ class Memory(unittest.TestCase):
         first[...], second[...] = 1, 2
         slot, place, length = packer.pack({"x": first, "y": second, "z": np.full(3, 3)})
         self.assertTrue(np.shares_memory(slot.memory, first) and np.shares_memory(slot.memory, second))
-        first[0] = 5  # visible to the consumer only if the array is the slot's memory
+        first[0] = 5  # visible to the consumer only if the array lies in the slot's memory
         released = []
         mapped = _slots.MappedSlot(7, os.dup(slot.descriptor), slot.capacity)
         owner = type("Owner", (), {"release": lambda self, number: released.append(number)})()
@@ -809,7 +810,7 @@ class NothingIsLeft(unittest.TestCase):
             consumer.wait(LIMIT)
             child, *workers = map(int, output.split())
             deadline = time.monotonic() + LIMIT
-            # The fork server of multiprocessing lives as long as the child, which has a copy of its pipe.
+            # The fork server of multiprocessing lives as long as the child, which has a copy of the server's pipe.
             while (left := set(processes_of(consumer.pid)) & set(workers)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             if child > 0:

@@ -275,7 +275,7 @@ class OnOneRank(unittest.TestCase):
         rueda.barrier()
 
     def test_parameters_that_one_rank_cannot_take(self):
-        """All ranks must get the error. No tensor may be written, neither before the error nor later."""
+        """All ranks must get the error. Rueda must not write to any tensor, either before the error or after it."""
 
         def raising(pairs):
             yield from pairs
@@ -311,8 +311,8 @@ class OnOneRank(unittest.TestCase):
                 np.testing.assert_array_equal(first, np.full(200_000, float(rueda.rank())))
 
     def test_parameters_that_change_meanwhile(self):
-        """Only the start of the operation can find this error. After the error, Rueda must not use the other tensors
-        any more."""
+        """Rueda can find this error only when it starts the operation. After the error, Rueda must not use the other
+        tensors any more."""
 
         class OnceATensor:
             def __init__(self, array):

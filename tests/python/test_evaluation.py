@@ -118,7 +118,8 @@ class Means(unittest.TestCase):
 
 
 def area_by_pairs(scores, labels):
-    """The definition: all pairs of a positive and a negative sample."""
+    """Computes the area under the curve from its definition: the share of the pairs of a positive and a negative sample
+    in which the positive one has the higher score. A tie counts half."""
     positive = [score for score, label in zip(scores, labels) if label]
     negative = [score for score, label in zip(scores, labels) if not label]
     wins = sum(2 * (p > n) + (p == n) for p in positive for n in negative)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests jobs in which a rank is killed or fails. Every other rank must get Aborted, however it waits and in any
-operation. The job must then end and leave no processes or files behind."""
+"""Tests jobs in which a rank is killed or fails. Every other rank must get Aborted, whatever its operation is and
+however it waits. The job must then end and leave no processes or files behind."""
 
 import ast
 import os
@@ -16,8 +16,8 @@ import unittest
 
 HERE = pathlib.Path(__file__).parent
 LIMIT = 5  # the longest time from the end of a rank to a survivor's error, in seconds
-# With these flags, ranks survive another rank's end, as under ruedarun. MPI also copies no messages directly between
-# processes, because MPI would end a rank whose peer dies during such a copy.
+# With these flags, ranks survive another rank's end, as under ruedarun. The flags also forbid MPI to copy messages
+# directly between processes, because MPI would end a rank whose peer dies during such a copy.
 MPIRUN = (
     *("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
     *("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"),
@@ -87,7 +87,7 @@ class FailedWorker(unittest.TestCase):
 
 
 class FailedRank(unittest.TestCase):
-    """If a rank ends with an error, no other rank may wait for it, and the job's failure must name the error."""
+    """If a rank ends with an error, the other ranks must not wait for it, and the job's failure must name the error."""
 
     def run_job(self, way, seconds_of_rank_2, *flags):
         program = pathlib.Path(__file__).with_name("failing_rank.py")

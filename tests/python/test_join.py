@@ -52,7 +52,7 @@ class Join(unittest.TestCase):
             rueda.join_async(average="some")
 
     def interrupted_join(self, others):
-        """A signal interrupts rank 0's join. Checks what the other ranks then do, and what their joins return."""
+        """Lets a signal interrupt rank 0's join. Checks what the other ranks then do, and what their joins return."""
         folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None)
         mark = pathlib.Path(folder, "interrupted")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have seen the file before they join

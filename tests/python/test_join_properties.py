@@ -98,7 +98,7 @@ class JoinProperties(JobTest):
     def begin_one_that_needs_all(self, drawn, process_set):
         members, me = process_set.ranks, rueda.rank()
         root, place = members[drawn.seed % len(members)], members.index(rueda.rank())
-        rows = np.array(members) + 1.0  # each rank has another number of rows
+        rows = np.array(members) + 1.0  # each rank has a different number of rows
         name, keywords = drawn.name, {"process_set": process_set}
         if drawn.kind == "broadcast":
             return rueda.broadcast_async(rows * me, root, name, **keywords), rows * root

@@ -62,7 +62,7 @@ if size > 2:
         assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=known)[0] == 2
     rueda.remove_process_set(known)
 
-# Each rank must find these errors alone.
+# Each rank must find these errors by itself, without the other ranks.
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([]), "add_process_set_among needs at least one rank")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, size]), f"there is no rank {size}")
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, rank]), f"names rank {rank} twice")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, same_everywhere, seeds
 
-WHOLE = 8192  # the largest size of a message that is sent whole, in bytes; a longer message is only announced first
+WHOLE = 8192  # the largest message in bytes that is sent whole; a longer one is announced first
 SIZES = [0, 1, 7, 100, WHOLE - 1, WHOLE, WHOLE + 1, 20_000, 300_000]
 DTYPES = ["uint8", "int16", "float32", "float64"]
 TAGS = [0, 1, -(2**31), 2**31 - 1]
@@ -118,8 +118,8 @@ class MessageProperties(JobTest):
         messages = self.plan(seed, min(count, 30) if blocking_sends else count, small=blocking_sends)
         mine = [message for message in messages if message.target == me]
         sends = self.shuffled([message for message in messages if message.source == me], own)
-        # A message from any sender may fit several receives that accept any sender. Such receives have the same size,
-        # so their order does not matter.
+        # Several receives may accept messages from any sender with the same tag. Such receives have the same size, so
+        # it does not matter which of them gets which message.
         receives = self.shuffled(mine, own)
         received, handles = [], []
         if way == "all at once":

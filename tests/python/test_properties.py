@@ -35,7 +35,7 @@ class Operation:
     seed: int
     resident: bool
     set_index: int
-    disagrees: bool  # whether the last member passes another type
+    disagrees: bool  # whether the last member passes a different type
 
     @property
     def reduction(self):

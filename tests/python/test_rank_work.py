@@ -86,7 +86,7 @@ class OnRankZero(unittest.TestCase):
         self.check_line()
 
     def test_it_says_so_even_if_the_thread_looks_too_late(self):
-        with mock.patch.object(_rank_work, "_PAUSE", 1000):  # the watch reads counts only at its begin and end
+        with mock.patch.object(_rank_work, "_PAUSE", 1000):  # the watch reads counts only at its beginning and its end
             training.on_rank_zero("evaluate", self.work_until_the_others_wait, warn_after=0.25, warn=self.lines.append)
             self.wait_for_rank_0()
         self.check_line()

@@ -84,8 +84,8 @@ class OnOneRank(ErrorTest):
             )
 
     def test_rows_behind_the_splits_are_for_nobody(self):
-        """Rows after the sum of the splits are not sent to any rank, as in Horovod. The same rule holds for a
-        scatter.
+        """If the tensor has more rows than the sum of the splits, these additional rows are not sent to any rank, as in
+        Horovod. The same rule holds for a scatter.
         """
         size, rank = rueda.size(), rueda.rank()
         mine = np.arange(3 * size + rank, dtype="float64") + 1000 * rank

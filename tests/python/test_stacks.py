@@ -18,8 +18,8 @@ HERE = pathlib.Path(__file__).parent
 # Each capture comes at a random moment of the main thread's loop. Every capture takes about 0.3 s, most of it waiting.
 CAPTURES = 5
 LIMIT_SECONDS = 90
-# Rueda waits for a main thread for a second only, and for a rank for 2.5 s. On a busy machine a thread may sleep longer,
-# and in that case the answer has this line instead of a stack.
+# Rueda waits only one second for the stack of a main thread, and 2.5 s for the stacks of a rank. On a busy machine a
+# thread may sleep longer, and in that case the answer has this line instead of a stack.
 REFUSAL = r"\n *stack: it could not be (taken: its main thread|read: the rank has not answered).*\n"
 
 

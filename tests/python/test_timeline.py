@@ -62,7 +62,7 @@ class Timeline(unittest.TestCase):
             self.check_late(mine, negotiations, rank, late)
             steps = [event for event in mine if event.get("cat") == "step"]
             self.assertEqual([event["name"] for event in steps], ["step 0", "step 1", "step 2"])
-            if rank == late:  # only the late rank knows how long step 1 took; other ranks may begin the step later
+            if rank == late:  # the other ranks may begin step 1 later, so only the late rank's step must be this long
                 self.assertGreaterEqual(steps[1]["dur"], timeline_rank.LATE_SECONDS * 1e6)
             busy = [event for event in mine if event["name"] == "being late"]
             self.assertEqual(len(busy), 1 if rank == late else 0)
@@ -194,7 +194,7 @@ rueda.shutdown()
         self.assertIn("merged already", again.stderr)
 
     def test_merges_the_parts_that_it_gets(self):
-        """The merged timeline may replace the file of one of the parts."""
+        """It must be possible to write the merged timeline over the file of one of the parts."""
         if MPIRUN is None:
             self.skipTest("no mpirun")
         # Each host has a path of its own, as if the hosts had no common file system.

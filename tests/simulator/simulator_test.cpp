@@ -43,7 +43,8 @@ TEST_CASE("a round costs at most three messages for each host but the root, and 
     const std::vector<std::uint32_t> all_hosts = {73, 200, 512};
     Nanoseconds root = 0;
     for (const std::uint32_t hosts : all_hosts) {
-        // There is one message up and one down the tree, and an acknowledgement if the parent had nothing else to send.
+        // Each host except the root sends one message to its parent and gets one from it. There is also an
+        // acknowledgement if the parent had nothing else to send.
         const StepResult alone = simulate_tree(job_of(hosts, 1), Costs(), 2).back();
         CHECK(alone.rounds == 1);
         CHECK(alone.messages >= 2 * (hosts - 1));
@@ -72,8 +73,8 @@ TEST_CASE("with two hosts and one tensor the delay is the sum of its parts") {
     Costs costs;
     costs.bytes_per_nanosecond = 1;
     const StepResult step = simulate_tree(job, costs, 2).back();
-    // Both hosts announce at the same time. The root waits for the message of host 1, which has 33 bytes and 12 more
-    // bytes for the announcement.
+    // Both hosts announce at the same time. The root waits for the message of host 1. This message has 33 bytes, and 12
+    // more bytes for the announcement.
     const Nanoseconds up = costs.item + (costs.send + costs.item) + (33 + 12) + costs.latency;
     const Nanoseconds at_root = (costs.receive + costs.item) + costs.item + (costs.send + costs.item);
     // The message with the call has 33 bytes and 19 more bytes for the call, which names the tensor by an id.

@@ -270,8 +270,8 @@ private:
 };
 
 /// Checks that nothing grows from the second to the last third of the rounds. It compares the lowest of several
-/// measurements, because threads allocate at any time. It measures while only the world exists: a rank is in a random
-/// number of sets, and each set has its own memory.
+/// measurements, because threads allocate at any time. It measures while only the world exists, because each set has
+/// its own memory, and the number of sets of a rank is random.
 class Growth {
 public:
     void add(std::uint32_t round, const Footprint& footprint) { all_.push_back({round, footprint}); }
@@ -294,8 +294,9 @@ private:
     /// names, larger tensors, parts of the arena) would look like a leak.
     static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
-    /// Without a leak, rounds still touch more pages of the arena for the first time: four ranks had 13, 16 and 18 MiB
-    /// after 1,000, 2,000 and 14,000 rounds. A leak of a cache line per operation would be larger than this slack.
+    /// Even without a leak, later rounds touch pages of the arena that no earlier round has touched: four ranks had 13,
+    /// 16 and 18 MiB after 1,000, 2,000 and 14,000 rounds. This slack allows for these pages. A leak of a cache line
+    /// per operation would be larger than this slack.
     static constexpr std::uint64_t kSharedSlack = 4 << 20;
 
     struct Measured {

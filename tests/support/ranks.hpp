@@ -50,8 +50,8 @@ public:
     /// Opens a new control plane of all ranks. The call is collective: the n-th calls of all ranks open the same plane.
     [[nodiscard]] Result<std::unique_ptr<collectives::ControlPlane>> open_control_plane();
 
-    /// Waits until the rank has entered the phase, even if it has left the phase again. Throws at the deadline, or if
-    /// the rank ended without entering the phase.
+    /// Waits until the rank has entered the phase. The rank may have left the phase since then. Throws at the deadline,
+    /// or if the rank ended without entering the phase.
     void wait_for_phase(int rank, std::string_view text) const;
     /// Sends a signal to a rank that is a process. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;

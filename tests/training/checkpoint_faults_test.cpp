@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Makes every system call of a save fail, one after the other. The last good checkpoint must always load.
+// Repeats a save, and makes a different one of its system calls fail each time. The last good checkpoint must always
+// load.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

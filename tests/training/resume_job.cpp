@@ -163,7 +163,7 @@ void print_refusal(Body&& body) {
 }
 
 /// One rank passes a wrong metric or wrong rows. All ranks must get the error, and must then be able to go on together.
-/// Afterwards, prints how often BackupAndRestore has asked this rank for its texts.
+/// Afterwards, prints how often BackupAndRestore has called this rank's function `save` for the values to save.
 void pass_uneven_arguments(Trainer& trainer, const Arguments& arguments) {
     const int rank = rueda::rank();
     {

@@ -12,7 +12,7 @@
 
 namespace rueda::training::test {
 
-/// A model and a state whose values all tell the step. A mixture of two checkpoints is therefore noticed.
+/// A model and a state in which every value depends on the step, so that a mixture of two checkpoints is noticed.
 struct SavedValues {
     std::vector<float> weights = std::vector<float>(24);
     std::vector<double> momentum = std::vector<double>(4);

@@ -170,7 +170,8 @@ int open(const char* path, int flags, ...) {
 int close(int descriptor) {
     const bool fails = test::must_fail(test::next_fault());
     const int error = errno;
-    const int result = static_cast<int>(::syscall(SYS_close, descriptor));  // even a failed close() frees the number
+    const int result = static_cast<int>(::syscall(SYS_close, descriptor));  // even a failed close() frees the
+                                                                            // descriptor's number
     errno = fails ? error : errno;
     return fails ? -1 : result;
 }

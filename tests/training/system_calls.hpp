@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file Replaces the C library's functions for files in the whole test program, including those that the C++ library
-/// calls. A test can choose a call, by its number, that fails or at which the process ends. The test can also see the
-/// order of the calls.
+/// calls. A test can choose a call by its number. This call fails, or the process is killed at this call. The test can
+/// also see the order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,16 @@ enum class Fault : std::uint8_t {
     death_in_write,      ///< a write takes half of the bytes, and then the process is killed
 };
 
-/// Makes call number n from now on fail, counted from 1. Threads: only while no other thread uses files.
+/// Makes one later call fail. `call` is its number, counted from 1 for the next call. Threads: only while no other
+/// thread uses files.
 void set_fault(Fault fault, int call);
 /// Makes every write fail with ENOSPC, or lets writes work again. Threads: any.
 void set_disk_full(bool is_full);
 /// With true, holds every write until the function is called with false. Threads: any.
 void hold_writes(bool hold);
 
-/// Makes open() of exactly this path fail with EACCES. An empty path: nothing is forbidden. Only one test at a time.
+/// Makes open() of exactly this path fail with EACCES. If the path is empty, no path is forbidden. Only one test at a
+/// time may use this function.
 void forbid_opening(const std::string& path);
 /// Makes the start of every thread fail with EAGAIN, or lets it work again. Threads: any.
 void refuse_threads(bool refuse);

@@ -26,8 +26,8 @@ public:
     void start(std::function<void()> work) {
         wait();
         const base::ProgramSignalsBlocked blocked;
-        busy_.store(true, std::memory_order_relaxed);  // the start of the thread orders this store before the store of
-                                                       // the thread itself
+        busy_.store(true, std::memory_order_relaxed);  // the start of the thread orders this store before the
+                                                       // thread's own store
         try {
             thread_ = std::thread([this, work = std::move(work)] {
                 work();

@@ -44,7 +44,7 @@ Result<Metadata> make_index(const std::filesystem::path& folder, const Checkpoin
                             const std::vector<std::string>& files);
 Result<ParsedIndex> parse_index(const Metadata& index);
 
-/// Parses the rows of a part. `whole_rows` are the rows of the whole tensor.
+/// Parses the rows of a part. `whole_rows` is the number of rows of the whole tensor.
 struct PartRows {
     Range rows;
     std::int64_t whole_rows = 0;

@@ -89,8 +89,8 @@ std::filesystem::path failure_mark(const std::filesystem::path& folder, const st
     return folder / (part + ".failed");
 }
 
-/// Whether a rank can take part in a checkpoint in parts. Each rank sends its value before the checkpoint, and the
-/// largest value decides for all ranks.
+/// Whether a rank can take part in a checkpoint that is saved in parts. Each rank sends its value before the
+/// checkpoint, and the largest value decides for all ranks.
 enum class Readiness : std::int32_t { ready, busy, refused };
 
 /// A snapshot with copied tensors.
@@ -141,7 +141,7 @@ public:
     Implementation& operator=(const Implementation&) = delete;
     ~Implementation() {
         if (std::uncaught_exceptions() > exceptions_) {
-            // relaxed: wait_for_parts() reads the flag, which publishes no other data
+            // relaxed order suffices, because wait_for_parts() reads only this flag and no data that depend on it
             stop_.store(true, std::memory_order_relaxed);
         }
         work_.wait();
@@ -263,7 +263,7 @@ private:
     [[nodiscard]] SaveJob copy_of(const Snapshot& snapshot, std::span<const TensorPart> parts) {
         last_save_ = Clock::now();
         last_due_ = last_save_;
-        work_.wait();  // only joins the thread, whose work is over; after this, the copies may be overwritten
+        work_.wait();  // the work is over, so this only joins the thread; after this, the copies may be overwritten
         SaveJob job;
         job.facts = {snapshot.step, size_, snapshot.metric, snapshot.values};
         job.copied = status_of([&] {
@@ -339,7 +339,7 @@ private:
         if (folder.is_ok()) {
             return {{kNewFolderKey, folder.value().filename().string()}};
         }
-        work_.wait();  // only joins the thread, whose work is over; after this, it cannot write the outcome
+        work_.wait();  // the work is over, so this only joins the thread; after this, it cannot write the outcome
         outcome_ = folder.status();
         warn_about_failure(step);
         return {};

@@ -87,7 +87,7 @@ void throw_if_used_up(const Status& status) {
     }
 }
 
-/// Broadcasts the state. Its tensors may have the same names as those of the model, so they get a prefix.
+/// Broadcasts the state. The names of its tensors get a prefix, because the model's tensors may have the same names.
 void broadcast_state(std::span<const NamedTensor> state) {
     std::vector<NamedTensor> tensors(state.begin(), state.end());
     for (NamedTensor& tensor : tensors) {
@@ -110,8 +110,8 @@ Status read_whole(const std::filesystem::path& folder, std::span<const NamedTens
     return opened.value().read_state(state);
 }
 
-/// Runs `body` on every rank. If a rank finds that the checkpoint is damaged, rank 0 leaves it out, and the result is
-/// false on all ranks.
+/// Runs `body` on every rank. If a rank finds that the checkpoint is damaged, rank 0 leaves the checkpoint out, and the
+/// result is false on all ranks.
 bool is_readable_everywhere(Candidates& candidates, const std::function<void()>& body) {
     try {
         run_on_every_rank(body);

@@ -135,7 +135,8 @@ Status create_store(const fs::path& store) {
         }
         if (::mkdir(folder.c_str(), 0777) == 0) {
             RUEDA_RETURN_IF_FAILED(flush_outer_folder(outer));
-        } else if (const int reason = errno; !fs::is_directory(folder, error)) {  // or another process has made it
+        } else if (const int reason = errno; !fs::is_directory(folder, error)) {  // no error if another process has
+                                                                                  // made the folder
             return file_failure(store, "mkdir", reason);
         }
     }

@@ -22,7 +22,7 @@ namespace rueda::training {
 /// Values of the program must not have keys that begin with this text.
 inline constexpr std::string_view kReservedPrefix = "rueda.";
 
-/// Runs `body`, and returns the exception that it throws as a Status.
+/// Runs `body`. If `body` throws an exception, returns it as a Status.
 template <class Body>
 Status status_of(Body&& body) {
     try {
@@ -62,7 +62,7 @@ Status write_part(const std::filesystem::path& folder, std::span<const TensorPar
 /// file of the model is missing or damaged, or if rows of a tensor are missing.
 Status complete_checkpoint(const std::filesystem::path& folder, const CheckpointFacts& facts,
                            std::span<const NamedTensor> state, int parts);
-/// Removes a checkpoint. The index goes first, so a checkpoint that is removed only in part counts as incomplete.
+/// Removes a checkpoint. The index is removed first, so a checkpoint that is removed only in part counts as incomplete.
 void remove_checkpoint(const std::filesystem::path& folder) noexcept;
 
 struct StoreListing {
@@ -85,7 +85,7 @@ Status prune_store(const std::filesystem::path& store, int max_to_keep, BetterMe
 /// rank of a job, and open files are limited to 1024 in most systems. Threads: any thread may call const members.
 class OpenedCheckpoint {
 public:
-    /// Opens the checkpoint, and checks the headers and that all rows of all tensors are there.
+    /// Opens the checkpoint. Checks the headers, and checks that all rows of all tensors are there.
     static Result<OpenedCheckpoint> open(const std::filesystem::path& folder);
 
     [[nodiscard]] const CheckpointInfo& info() const noexcept { return info_; }
@@ -103,7 +103,7 @@ public:
 private:
     friend Status complete_checkpoint(const std::filesystem::path& folder, const CheckpointFacts& facts,
                                       std::span<const NamedTensor> state, int parts);
-    /// Rows of a tensor in one file.
+    /// The rows of a tensor that one file contains.
     struct Piece {
         std::size_t file = 0;  ///< an index into paths_
         TensorInfo info;

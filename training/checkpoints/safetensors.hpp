@@ -48,7 +48,7 @@ struct Header {
 inline constexpr std::string_view kChecksumsKey = "rueda.checksums";
 inline constexpr std::string_view kChecksumsMark = "rueda:xxh3-64";
 
-/// Returns a checksum in the form that files and messages contain.
+/// Returns the text of a checksum, as files and messages contain it.
 [[nodiscard]] std::string checksum_text(std::uint64_t checksum);
 /// Returns the error for a tensor whose data do not match the checksum in the header.
 [[nodiscard]] Status checksum_failure(const StoredTensor& tensor, std::uint64_t computed);

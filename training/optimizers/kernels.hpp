@@ -12,7 +12,7 @@ namespace rueda::training {
 struct StepNumbers {
     std::int64_t number = 0;
     double rate = 0.0;
-    double previous_rate = 0.0;  ///< the rate of the step before; in the first step, the rate of this step
+    double previous_rate = 0.0;  ///< the rate of the previous step; in the first step, the same as `rate`
     double factor = 1.0;
 };
 

@@ -117,8 +117,8 @@ void ftrl_kernel(const FtrlUpdate& update, const UpdateMemory& memory) {
         const auto root = hn::Sqrt(n);
         const auto old_root = hn::Sqrt(old_n);
         const auto beta = hn::Set(d, update.beta);
-        // σ is (beta + √n) / η minus the same number of the step before. In this form, no digits cancel if the rate
-        // stays the same or changes a little.
+        // σ is (beta + √n) / η minus the same expression of the previous step. In this form, no digits cancel if the
+        // rate stays the same or changes a little.
         const auto sigma = hn::Add(hn::Mul(hn::Sub(root, old_root), inverse_rate),
                                    hn::Mul(hn::Add(beta, old_root), hn::Set(d, update.inverse_change)));
         const auto z = hn::Add(hn::LoadU(d, memory.first + i), hn::Sub(g, hn::Mul(sigma, w)));

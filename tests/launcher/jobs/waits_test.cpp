@@ -19,8 +19,8 @@ public:
         recorded_.rank = rank;
         recorded_.sets = {{0, members}};
     }
-    /// Adds an operation that all ranks have announced. Without a batch, it is a small operation, which is executed
-    /// alone.
+    /// Adds an operation that all ranks have announced. If `batch` is not given, the operation is a small one that is
+    /// executed alone.
     Recording& called(const std::string& name, std::int64_t announced, std::int64_t started, std::int64_t ended,
                       std::optional<std::uint32_t> batch = std::nullopt) {
         RecordedOperation& operation = add(name, announced);
@@ -121,7 +121,7 @@ TEST_CASE("operations of one batch are matched although the ranks announce them 
         waits_of({Recording(0, "ranks 0, 1").called("a", 100, 300, 310, 9).called("b", 110, 300, 310, 9),
                   Recording(1, "ranks 0, 1").called("b", 200, 300, 310, 9).called("a", 290, 300, 310, 9)},
                  0, 1000);
-    CHECK(ns_for(waits[0], 1) == 190);  // rank 0 waited from 100 to 290, because the batch needed "a", too
+    CHECK(ns_for(waits[0], 1) == 190);  // the batch contains "a", which rank 1 announced only at 290
     CHECK(waits[1].waits.empty());
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("a rank in a blocking send or receive waits for the peer") {
          Recording(1, "ranks 0-4").receives(3, 300).without_blocking(), Recording(2, "ranks 0-4").receives(7, 600),
          Recording(3, "ranks 0-4").receives(-1, 500), Recording(4, "ranks 0-4").receives(1, 100, std::nullopt, 130)},
         0, 1000);
-    CHECK(ns_for(waits[0], 1) == 50);  // rank 0 waited until its receive knew that rank 1 sends
+    CHECK(ns_for(waits[0], 1) == 50);  // rank 0 waited until it knew that rank 1 had begun to send
     CHECK(ns_for(waits[0], 2) == 600);
     CHECK(waits[1].waits.empty());
     CHECK(ns_for(waits[2], 7) == 400);  // rank 7 is on another host
@@ -219,7 +219,7 @@ TEST_CASE("the rank at the end of a chain of messages causes the waits") {
         CHECK(ns_for(waits[1], 0) == 600);  // rank 0 is the first rank that has not announced "a"
         CHECK(ns_for(waits[2], 3) == 700);
         CHECK(waits[2].share_caused_by(0) == Approx(0.4));
-        // rank 3 caused the wait before 500 and from 900 on, when it continued
+        // Rank 3 itself caused the wait before 500, and again from 900 on, when it continued its program.
         CHECK(waits[2].share_caused_by(3) == Approx(0.3));
     }
     SECTION("it waits for the rank that waits for it") {

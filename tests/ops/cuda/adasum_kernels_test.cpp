@@ -105,8 +105,8 @@ TEST_CASE("adasum kernels treat missing, zero, cancelling, infinite and NaN tens
         const Bytes tiny = tensor({1e-300, 1e-42, 1e-38});
         const Bytes huge = tensor({1e38, -1e38, 1e300});
         // The first two sources are 1 and 8 times `ones`. They get weights of different signs, and their combination is
-        // 4.5 times `ones`. Together with the third source, this vector nearly vanishes. Whether the sum counts as zero
-        // depends on the absolute weights.
+        // 4.5 times `ones`. The sum of this combination and the third source is nearly zero. Whether the sum counts as
+        // zero depends on the absolute values of the weights.
         const Bytes eightfold = tensor({8.0, -16.0, 4.0});
         const Bytes nearly = tensor({-4.5 * (1 + 1.9e-6), 9.0 * (1 + 1.9e-6), -2.25 * (1 + 1.9e-6)});
         const Bytes gradient = random_gradients(dtype, count, random);

@@ -58,9 +58,10 @@ TEST_CASE("the image has every kernel, for old drivers, and without instructions
     CHECK(image.data()[image.size()] == '\0');
     CHECK(image.find("\n.target sm_75") != std::string_view::npos);
     CHECK(image.find("\n.version 6.") != std::string_view::npos);
-    // The PTX must not contain these words. fma: it rounds once instead of twice; without .rn, the assembler may itself
-    // make an fma of a product and a sum. .ftz and .approx: they change the results for subnormals and quotients.
-    // .local: a thread copies the parameter. call: it calls a function of a library that does not exist here.
+    // The PTX must not contain these words, for these reasons. fma rounds once instead of twice; without .rn, the
+    // assembler may itself turn a product and a sum into an fma. .ftz and .approx change the results for subnormals and
+    // quotients. .local means that a thread copies the parameter. call calls a function of a library that does not
+    // exist here.
     for (const char* forbidden : {"fma.", "mad.f", "add.f32", "mul.f32", "add.f64", "mul.f64", ".ftz", ".approx",
                                   ".local", "call.", "call ", ".extern"}) {
         CAPTURE(forbidden);

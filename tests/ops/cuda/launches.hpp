@@ -26,7 +26,7 @@ void run_kernel(const char* name, Dimensions grid, void* argument, std::size_t b
 /// comparison runs.
 bool is_chosen();
 
-/// Runs a launch. Without `blocks`, the grid is the launch's own.
+/// Runs the kernel of `launch`. If `blocks` is 0, the launch itself says how many blocks the grid has.
 template <class Arguments>
 void run(const Launch<Arguments>& launch, std::uint32_t blocks = 0) {
     REQUIRE(launch.kernel != nullptr);

@@ -34,7 +34,7 @@ private:
         Kind kind = Kind::none;
         std::uint64_t value = 0;  ///< the number of the register, the value of the constant, or an offset
     };
-    /// A type: u, s, b, f or p (predicate), and its bits.
+    /// A type: its letter u, s, b, f or p (predicate), and its number of bits.
     struct Type {
         char letter = 'b';
         std::uint32_t bits = 0;
@@ -46,7 +46,7 @@ private:
         Type type;         ///< the last type in the instruction's name
         Type to;           ///< if the name contains two types: the first of them
         std::vector<Operand> operands;
-        std::size_t split = 0;  ///< number of operands of the result, if one operand is in braces
+        std::size_t split = 0;  ///< if an operand is registers in braces: the number of these registers
         std::int64_t guard = -1;
         bool guard_is_inverted = false;
         std::size_t target = 0;

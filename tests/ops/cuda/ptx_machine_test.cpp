@@ -27,7 +27,7 @@ void run(const std::string& text, T* memory, Dimensions grid = {}, Dimensions bl
 }  // namespace
 
 TEST_CASE("the machine executes each thread of each block, with loops and predicates", "[unit]") {
-    // Thread t of block b stores the sum 1 + 2 + … + (4 b + t) at its place.
+    // Thread t of block b stores the sum 1 + 2 + … + (4 b + t) in its own element.
     const std::string text = kernel_with(
         "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;\n"
         "mul.lo.s32 %r4, %r1, %r2; add.s32 %r4, %r4, %r3;\n"

@@ -3,8 +3,8 @@
 """CUDA tensors of PyTorch without a GPU: tensors whose memory is on a device that tests/support/gpu_stand_in simulates.
 
 PyTorch sees tensors on the device "cuda:N", and calls this module for each of their operations. The operation waits on
-the host for the current stream, and then computes on the memory, which the CPU can read. Work of Rueda goes to the
-simulated streams, and is as late as the stand-in makes it.
+the host for the current stream, and then computes on the memory, which the CPU can read. Rueda's work goes to the
+simulated streams, and the stand-in delays this work.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def report(name, wait):
 step()
 if hvd.rank() == 1:
     while True:
-        signal.pause()  # waits for a signal; it returns when Rueda takes the stack of this rank
+        signal.pause()  # this call waits for a signal, and returns when Rueda takes the stack of this rank
 handle = hvd.allreduce_async(torch.ones(3), name="synchronized")
 waits = {
     "synchronize": lambda: hvd.synchronize(handle),

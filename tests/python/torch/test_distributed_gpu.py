@@ -196,7 +196,7 @@ class Waits(Case):
 
 
 class Event:
-    """An event. The test decides whether it is reached."""
+    """Stands for an event. The test decides whether the event has been reached."""
 
     def __init__(self, query):
         self.query = query

@@ -113,7 +113,7 @@ class Starts(unittest.TestCase):
             self.skipTest("no mpirun here")
         mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         self.check(2, [*mpirun, "-np", "2", *PYTHON, RANK, "mpirun"])
-        # These ranks run on two hosts (this machine under two names), and meet through a TCPStore.
+        # These ranks run on two hosts (this machine under two names), and find each other through a TCPStore.
         one = ["-np", "1", "-x", "RUEDA_HOSTNAME=a", *PYTHON, RANK, "mpirun"]
         other = ["-np", "1", "-x", "RUEDA_HOSTNAME=b", *PYTHON, RANK, "mpirun"]
         self.check(2, [*mpirun, *one, ":", *other], MASTER_ADDR="localhost")
@@ -231,7 +231,7 @@ class Starts(unittest.TestCase):
         )
 
     def test_an_end_in_the_middle_of_a_callback(self):
-        """The interpreter's end must wait for a running callback, but not for a pending operation."""
+        """At its end, the interpreter must wait for a running callback, but not for a pending operation."""
         program = (
             "import atexit, os, time, torch, torch.distributed as d, rueda.torch.distributed\n"
             "d.init_process_group('rueda')\n"

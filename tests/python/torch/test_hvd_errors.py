@@ -58,7 +58,8 @@ def tearDownModule():
 
 
 class Refused(unittest.TestCase):
-    """A call that a rank alone finds wrong must raise its error at once, without waiting for other ranks."""
+    """If a rank can find by itself that a call is wrong, the call must raise its error at once, without waiting for
+    other ranks."""
 
     def tearDown(self):
         self.assertEqual(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.size())

@@ -114,7 +114,8 @@ class Operations(Case):
         self.assertEqual((rate.device.type, rate.item()), ("cpu", 1.0))
 
     def test_sparse(self):
-        """A sparse allreduce consists of two allgathers; simulated tensors cannot be parts of a sparse tensor."""
+        """Runs the two allgathers of a sparse allreduce, because simulated tensors cannot be parts of a sparse
+        tensor."""
         handles = [hvd.allgather_async(cuda(torch.full((hvd.rank(), 2), 1.0)), f"sparse.{part}") for part in range(2)]
         for handle in handles:
             self.assertSame(hvd.synchronize(handle), torch.ones(int(total()), 2))

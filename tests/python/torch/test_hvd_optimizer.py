@@ -896,7 +896,8 @@ class Storages(Case):
                             )
 
     def test_by_default_what_is_zeroed_moves(self):
-        """The default depends on whether zero_grad() of this PyTorch sets gradients to zero or to None."""
+        """Whether zeroed gradients move by default depends on whether zero_grad() of this PyTorch sets gradients to
+        zero or to None."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         parameters = inspect.signature(torch.optim.SGD.zero_grad).parameters

@@ -51,7 +51,8 @@ class Timeline(unittest.TestCase):
             os.rmdir(self.folder)
 
     def events(self):
-        """Reads the file again if it grew meanwhile. A file is not read at one moment, and the end of a timeline moves."""
+        """Reads the file again if it grew meanwhile: the end of the timeline moves when the file grows, so the text
+        could contain parts of two states of the file."""
         while True:
             before = os.stat(self.path)
             with open(self.path, encoding="utf-8") as file:

@@ -29,7 +29,7 @@ def tearDownModule():
 
 
 class Counter:
-    """A Python thread that counts the turns of its loop."""
+    """A Python thread that counts the iterations of its loop."""
 
     def __enter__(self):
         self.count = 0

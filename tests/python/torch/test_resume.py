@@ -57,7 +57,7 @@ class Resume(unittest.TestCase):
         step = 0
         for kill in range(2):
             rank = self.random.randrange(ranks)
-            # The job continues at or before the step of the last kill, so it reaches each step from there on.
+            # The job continues at or before the step of the last kill, so it executes every step from there on.
             step = self.random.randrange(step, STEPS - 1)
             when = self.random.choice(["forward", "backward", "step"])
             with self.subTest(kill=kill, rank=rank, step=step, when=when):

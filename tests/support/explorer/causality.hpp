@@ -12,8 +12,8 @@ namespace rueda::explorer {
 
 /// Knows, for the transitions (steps of a process) of a schedule, which of them happened before which others. A
 /// transition happens before later transitions of its process, before later conflicting transitions, and before
-/// transitions for which the caller added a cause. A thread does not conflict with its own store buffer, because a load
-/// returns the same value before and after the buffer is flushed.
+/// transitions for which the caller added it as a cause. A thread does not conflict with its own store buffer, because
+/// a load returns the same value before and after the buffer is flushed.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;

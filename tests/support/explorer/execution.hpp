@@ -50,7 +50,7 @@ private:
     std::vector<std::uint32_t> buckets_;
 };
 
-/// The facts about the last transition that the search for other schedules needs.
+/// The facts about the last transition that are needed to find other schedules.
 struct Transition {
     Footprint footprint;
     /// Threads whose next operation had to wait until their store buffer was empty. The buffer is empty now.
@@ -132,7 +132,7 @@ private:
         Footprint next_footprint;
         Outcome outcome;
         std::vector<Seen> seen;     // values that the thread has read since its last pause
-        std::vector<Seen> watched;  // while the thread is paused: the values of which a change ends the pause
+        std::vector<Seen> watched;  // while the thread is paused: the pause ends when one of these values changes
         std::vector<BufferedStore> buffer;
         Footprint flush_footprint;
         SyncClock sync;

@@ -114,7 +114,7 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), switch_(new S
         enter(self);
     };
 #if defined(RUEDA_EXPLORER_X86_64)
-    // The initial stack contains what rueda_explorer_switch pops: six registers and the return address. The place above
+    // The initial stack contains what rueda_explorer_switch pops: six registers and the return address. The word above
     // them makes the stack pointer 8 mod 16 when `first` begins, as after a call.
     auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + kGuardBytes + kStackBytes) - 8;
     top[6] = reinterpret_cast<std::uintptr_t>(first);

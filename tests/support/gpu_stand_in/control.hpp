@@ -46,8 +46,8 @@ void set_delays(std::chrono::microseconds most);
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
 /// Whether an allocation of device memory or of pinned memory waits until the device has no work. The real driver may
-/// wait. With such waits, a program hangs if it allocates memory while a kernel waits for another rank, and would start
-/// that rank's kernel only afterwards. The default is false.
+/// wait. With such waits, a wrong program hangs: it allocates memory while a kernel waits for another rank, but would
+/// start that rank's kernel only after the allocation. The default is false.
 void set_allocations_wait(bool wait);
 /// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
 /// default is false.
@@ -86,7 +86,7 @@ void break_device(int device, CudaResult error);
 /// reports this access as a race, unless a synchronisation or a successful query orders all conflicting operations
 /// before it. After this call, the program may access the memory directly.
 void host_access(DeviceAddress address, std::size_t bytes, bool write);
-/// The same for a pointer, for example to pinned memory.
+/// Does the same for a pointer, for example to pinned memory.
 inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }
@@ -138,12 +138,12 @@ void set_nccl_version(int version);
 /// from 0 to `most`. The default is 3.
 void set_nccl_progress_calls(int most);
 /// Whether at most one of NCCL's kernels runs on a device at a time. If so, two communicators of the same devices
-/// deadlock if the devices start their kernels in different orders. NCCL does not promise that more kernels run at a
-/// time. The default is true.
+/// deadlock if the devices start their kernels in different orders. NCCL does not promise that more than one kernel
+/// runs at a time. The default is true.
 void set_one_nccl_kernel_at_a_time(bool one);
 /// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
-/// default is false: NCCL does not notice the end of a rank on the same host. An
-/// abort by another rank is noticed in the same way.
+/// default is false: NCCL does not notice the end of a rank on the same host. The value also decides whether
+/// communicators report that another rank has aborted.
 void set_nccl_notices_lost_ranks(bool notices);
 /// Acts as if the process of this communicator's rank had ended. Its kernels continue, but the other ranks may notice
 /// the end.

@@ -89,9 +89,9 @@ void invalidate_captures(Machine& machine) {
 }
 
 // CUDA Driver API, cuThreadExchangeStreamCaptureMode: The mode of the calling thread decides which captures forbid a
-// potentially unsafe call. In the thread-local mode, these are the thread's own captures that were not begun as
-// relaxed. In the global mode, they are these captures, and captures of any thread that were begun as global. In the
-// relaxed mode, no capture forbids the call.
+// potentially unsafe call. In the thread-local mode, the thread's own captures forbid it, unless they were begun as
+// relaxed. In the global mode, captures of any thread that were begun as global forbid it, too. In the relaxed mode, no
+// capture forbids the call.
 CudaResult Call::refuse_during_capture() {
     using namespace collectives::cuda;
     (void)context_stack();  // this call resets the thread's mode if it is from before the last reset()

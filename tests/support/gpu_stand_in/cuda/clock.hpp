@@ -8,7 +8,7 @@
 namespace rueda::tests::gpu {
 
 /// A stream of one process, or the host program of one process. All threads of a host program are one actor, because
-/// the stand-in cannot see how they synchronise with each other; ThreadSanitizer checks that.
+/// the stand-in cannot see how they synchronise with each other; ThreadSanitizer checks their synchronisation.
 using Actor = std::uint64_t;
 using Time = std::uint64_t;
 
@@ -20,7 +20,7 @@ public:
         const auto found = times_.find(actor);
         return found == times_.end() ? 0 : found->second;
     }
-    /// Makes everything before `other` also be before this point.
+    /// Adds the steps that are ordered before `other`, so that they are also ordered before this point.
     void join(const Clock& other) {
         for (const auto& [actor, time] : other.times_) {
             raise(actor, time);

@@ -33,8 +33,8 @@ private:
     void* argument_;
 };
 
-/// CUDA Driver API, cuStreamQuery and cuStreamSynchronize: a capturing stream can be neither asked nor waited for, and
-/// the attempt invalidates the capture.
+/// CUDA Driver API, cuStreamQuery and cuStreamSynchronize: a program must neither query a capturing stream nor wait for
+/// it. The attempt invalidates the capture.
 CudaResult check_capture(Stream& stream) {
     if (stream.capture_status == kCaptureNone) {
         return kCudaSuccess;
@@ -104,7 +104,7 @@ CudaResult cuStreamQuery(CudaStream handle) {
     if (!std::all_of(work.begin(), work.end(), [](const auto& completion) { return completion->done; })) {
         return kCudaNotReady;
     }
-    // the work has ended, so this does not wait; it orders the host program after the work
+    // this call does not wait, because the work has ended; it orders the host program after the work
     call.machine().wait(call.lock(), work);
     return kCudaSuccess;
 }
@@ -137,8 +137,8 @@ CudaResult cuStreamIsCapturing(CudaStream handle, int* status) {
         return kCudaInvalidHandle;
     }
     *status = stream->capture_status;
-    // CUDA Driver API, cuStreamIsCapturing: asking the legacy stream while a blocking stream of the context captures is
-    // an error, and the capture stays valid.
+    // CUDA Driver API, cuStreamIsCapturing: it is an error to ask about the legacy stream while a blocking stream of
+    // the context captures. The capture stays valid.
     const auto& streams = stream->device->streams;
     const bool another = std::any_of(streams.begin(), streams.end(), [](const auto& other) {
         return other->is_blocking && other->capture_status != kCaptureNone;

@@ -30,7 +30,7 @@ public:
         bool write = false;
         Actor actor = 0;
         Time time = 0;
-        const Clock* clock = nullptr;  ///< the clock of what is ordered before the access
+        const Clock* clock = nullptr;  ///< the clock of everything that is ordered before the access
         std::string label{};
     };
 
@@ -43,8 +43,9 @@ public:
     void remove_importer(int process);
     /// Returns the number of living processes that have opened the memory.
     [[nodiscard]] std::size_t importers();
-    /// Orders the caller's host program after everything that the other host programs of this memory know to have
-    /// ended. This is needed because the programs notify each other in ways that the stand-in cannot see.
+    /// Orders the caller's next step after everything that has ended according to the host programs of the other
+    /// processes with this memory. This is needed because the programs notify each other in ways that the stand-in
+    /// cannot see.
     void exchange(Clock& host);
 
 private:

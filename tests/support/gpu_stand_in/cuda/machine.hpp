@@ -33,15 +33,15 @@ class Memory;
 /// A queue of operations that a device executes one after the other.
 struct Stream {
     Device* device = nullptr;
-    bool is_legacy = false;     ///< the legacy default stream of the device's context
-    bool is_blocking = true;    ///< this stream and the legacy default stream wait for each other's work
+    bool is_legacy = false;     ///< whether this is the legacy default stream of the device's context
+    bool is_blocking = true;    ///< whether this stream and the legacy default stream wait for each other's work
     bool is_destroyed = false;  ///< true after its destruction; the object remains until its work has ended
     unsigned number = 0;        ///< for texts
     Actor actor = 0;
     Clock clock{};
     std::deque<std::unique_ptr<Operation>> queue{};
     CompletionPtr last{};     ///< the completion of the operation that was submitted last
-    bool is_running = false;  ///< true while the device's thread executes the front of the queue
+    bool is_running = false;  ///< true while the device's thread executes the first operation of the queue
     unsigned nccl_calls = 0;  ///< NCCL's calls that are in progress and have not launched their kernels
     int capture_status = 0;
     int capture_mode = 0;
@@ -106,7 +106,7 @@ public:
     std::unordered_map<Kernel*, std::string> kernel_names;
     std::unordered_set<CudaModule> modules;
     std::unique_ptr<Memory> memory;
-    Clock host;  ///< the clock of what is ordered before the next step of the host program
+    Clock host;  ///< the clock of everything that is ordered before the next step of the host program
     std::mt19937_64 random;
     bool is_initialised = false;
     int process = 0;  ///< the process that initialised the driver

@@ -66,7 +66,7 @@ Allocation* Memory::allocate(std::size_t bytes, int device) {
     Allocation* allocation = map(file, bytes);
     if (allocation != nullptr) {
         allocation->device = device;
-        // New memory has no defined contents. A float of these bytes is -1.5e8, and not a plausible result.
+        // New memory has no defined contents. As a float, these bytes are -1.5e8, which is not a plausible result.
         constexpr std::size_t kMostBytes = std::size_t{16} << 20;
         std::memset(reinterpret_cast<void*>(allocation->base), 0xCD, std::min(bytes, kMostBytes));
     }

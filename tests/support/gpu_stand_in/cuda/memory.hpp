@@ -60,7 +60,7 @@ public:
     void remove_host(Allocation& allocation);
     /// Maps the memory in `file`, which another process has made. Takes ownership of the file.
     [[nodiscard]] Allocation* import(int file, std::size_t bytes, int device, int importing_device);
-    /// Returns the allocation that contains the address, or null. It may be a freed one.
+    /// Returns the allocation that contains the address, or null. The allocation may already have been freed.
     [[nodiscard]] Allocation* find(DeviceAddress address);
     void free(Allocation& allocation);
     [[nodiscard]] std::size_t device_bytes() const;

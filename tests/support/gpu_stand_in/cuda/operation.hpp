@@ -18,7 +18,7 @@ struct Stream;
 /// The end of an operation. Machine::mutex protects it.
 struct Completion {
     bool done = false;
-    Clock clock{};  ///< the clock of what is ordered before the end; set when the operation is done
+    Clock clock{};  ///< the clock of everything that is ordered before the end; set when the operation is done
     std::chrono::steady_clock::time_point time{};
 };
 using CompletionPtr = std::shared_ptr<Completion>;
@@ -55,7 +55,7 @@ public:
     // The stream fills in the following members when the operation is submitted. Machine::mutex protects them.
     std::vector<CompletionPtr> after{};  ///< the completions that must be done before this operation starts
     CompletionPtr completion = std::make_shared<Completion>();
-    Clock clock{};  ///< the clock of what is ordered before the operation
+    Clock clock{};  ///< the clock of everything that is ordered before the operation
     std::chrono::steady_clock::time_point not_before{};
     bool delayed = false;  ///< not_before was chosen
     bool started = false;

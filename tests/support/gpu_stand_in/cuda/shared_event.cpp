@@ -10,8 +10,8 @@
 
 namespace rueda::tests::gpu {
 
-/// The memory is all zero at first. The end of record n is in slot n % kSlots, so a process that waits for n must not
-/// be kSlots records behind.
+/// The memory is all zero at first. The end of record n is in slot n % kSlots, so a process finds the end of record n
+/// only until record n + kSlots ends.
 struct SharedEvent::Page {
     static constexpr std::uint64_t kSlots = 64;
     static constexpr std::uint32_t kEntries = 256;

@@ -25,7 +25,7 @@ public:
 
     [[nodiscard]] std::uint64_t record();  ///< makes a new record, and returns its number
     [[nodiscard]] std::uint64_t last_record() const;
-    /// Marks the record as ended. `clock` has what is ordered before its end.
+    /// Marks the record as ended. `clock` contains everything that is ordered before its end.
     void complete(std::uint64_t number, const Clock& clock);
     [[nodiscard]] bool is_complete(std::uint64_t number) const;
     /// Adds to `clock` everything that is ordered before the end of the record. The record must be complete.

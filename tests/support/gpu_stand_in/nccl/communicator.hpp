@@ -41,7 +41,7 @@ struct Communicator {
     int inside = 0;  ///< the number of threads that wait inside a call
 
     // The call that is in progress on a non-blocking communicator.
-    int progress_calls = 0;          ///< calls of ncclCommGetAsyncError() that still return kNcclInProgress
+    int progress_calls = 0;          ///< this many further calls of ncclCommGetAsyncError() return kNcclInProgress
     std::function<void()> launch{};  ///< the launch; called when the call in progress ends
 
     std::uint64_t collectives = 0;  ///< the number of the last collective operation
@@ -71,7 +71,7 @@ struct Communicator {
     /// Connects the communicator if all ranks have come. Sets the error if two of the ranks must not be in one
     /// communicator.
     void try_to_connect();
-    /// Whether all own kernels have ended and all ranks have read what this rank sent.
+    /// Whether all kernels of this rank have ended and the other ranks have read everything that this rank sent.
     [[nodiscard]] bool is_flushed() const;
     /// Checks whether another rank has ended, if the test has set that NCCL notices this
     /// (set_nccl_notices_lost_ranks()).

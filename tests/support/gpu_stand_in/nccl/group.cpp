@@ -94,7 +94,7 @@ NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, s
         ++operation.stream->nccl_calls;
     }
     communicator->progress_calls = calls;
-    // The closure does not own the communicator, which owns the closure.
+    // The closure does not own the communicator, because the communicator owns the closure.
     communicator->launch = [&machine, held = std::weak_ptr(communicator),
                             operations = std::move(operations)]() mutable {
         for (const NcclOperation& operation : operations) {
@@ -155,7 +155,7 @@ NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operati
 
 // NCCL user guide, "Error handling": ncclCommAbort() ends the kernels of this rank only, so all ranks must call it.
 // Abort also frees memory, which waits for the other kernels of the device. Aborting several communicators one after
-// the other can therefore deadlock, and one group around all aborts cannot (pytorch#119797).
+// the other can therefore deadlock. One group around all aborts avoids this (pytorch#119797).
 void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted) {
     Machine& machine = call.machine();
     for (const CommunicatorPtr& communicator : aborted) {

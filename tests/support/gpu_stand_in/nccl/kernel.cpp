@@ -180,7 +180,8 @@ bool NcclPart::reduce(std::size_t first, std::size_t count) {
     return true;
 }
 
-/// Calculates the result. Returns false if the contribution of another rank has vanished with its process.
+/// Calculates the result. Returns false if the contribution of another rank is lost, because that rank's process has
+/// ended.
 bool NcclPart::calculate() {
     const Communicator& communicator = *operation_.communicator;
     switch (operation_.kind) {

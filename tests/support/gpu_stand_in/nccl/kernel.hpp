@@ -65,7 +65,7 @@ private:
     bool is_over_ = false;
 };
 
-/// The kernel that a group of operations on one communicator becomes. It occupies its stream until it ends.
+/// The kernel that executes a group of operations on one communicator. It occupies its stream until it ends.
 class NcclKernel final : public Operation {
 public:
     /// `previous` is the kernel before this one on the communicator. NCCL runs the kernels of a communicator one after

@@ -25,9 +25,9 @@ struct OperationHeader {
     std::int32_t reduction = 0;
     std::int32_t root = 0;
     std::uint64_t count = 0;
-    /// Says whether the input and the output of the operation are in registered memory: 0 if they are not. If they are,
-    /// this is another number. For functions that need the same offsets into registered memory on all ranks, it is
-    /// computed from the offsets. For other functions it is 1.
+    /// Says whether the input and the output of the operation are in registered memory. The value is 0 if they are not.
+    /// If they are, the value is computed from their offsets for functions that need the same offsets into registered
+    /// memory on all ranks. For other functions it is 1.
     std::uint64_t registered = 0;
 
     bool operator==(const OperationHeader&) const = default;
@@ -39,8 +39,8 @@ class Box {
 public:
     static constexpr std::uint64_t kSlots = 32;
 
-    /// Adds message number `number`, counted from 1. Returns false if readers still need the message's place. The
-    /// readers are the ranks from `first` to before `end`.
+    /// Adds message number `number`, counted from 1. Returns false if readers still need the earlier message in the
+    /// same slot. The readers are the ranks in [first, end).
     [[nodiscard]] bool post(std::uint64_t number, const OperationHeader& header, const std::vector<std::byte>& bytes,
                             int first, int end);
     /// Whether the message has been posted.
