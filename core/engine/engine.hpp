@@ -261,8 +261,8 @@ private:
     RecorderFiles recorder_files_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
-    // The time since which no operation has made progress; 0 if an operation has just made progress. Only for the
-    // holder of the progress lock.
+    // The time at which an operation last made progress; 0 if an operation has just made progress. Only for the holder
+    // of the progress lock.
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;

@@ -140,7 +140,7 @@ void Messenger::ask_for_departures() {
 
 void Messenger::ask_for_departure_of(int rank) {
     const Result<MessagePeer*> peer = peer_of(rank);
-    RUEDA_ASSERT(peer.is_ok());  // a link to another host cannot fail to open
+    RUEDA_ASSERT(peer.is_ok());  // opening a link to another host never fails
     if (!std::exchange(peer.value()->was_asked, true)) {
         reply(*peer.value(), FrameKind::waiting, 0);
     }

@@ -46,9 +46,9 @@ class Tree:
     """Computes the paper's definition. First, pairs at the front are combined until the number of vectors is a power of
     two (docs/design/0007-adasum.md)."""
 
-    #: For each vector that is combined with another vector, a ratio is computed: the sum of the squares of the input
-    #: vectors that it was made from, divided by the square of this vector itself. `cancelled` is the largest of these
-    #: ratios. If the inputs almost cancel out, the relative error grows by this ratio.
+    #: Each vector v that is combined with another vector was made from some of the inputs. Its ratio is the sum of the
+    #: squared norms of these inputs, divided by the squared norm of v. `cancelled` is the largest ratio. If the inputs
+    #: almost cancel out, the relative error grows by this ratio.
     cancelled: float = 1.0
 
     def pair(self, a, b):

@@ -49,9 +49,10 @@ struct IpcMemory {
 /// Reads the slots of all members, and writes this member's outputs. The inputs are combined in the order of the
 /// members, so the results have the bits of ops::reduce().
 ///
-/// A tensor, or a part of one, needs one kernel, which reads all slots and writes the output. Neighbours with the same
-/// reduction form a *run*: one kernel reduces the run into the scratch memory, with the gaps between the tensors, and
-/// another kernel copies the results to the outputs. So 160 small tensors need two launches.
+/// A tensor by itself, or a part of one, needs one kernel, which reads all slots and writes the output. Neighbouring
+/// tensors with the same reduction form a *run*, which needs two kernels, however many tensors it has. The first kernel
+/// reduces the whole run, with the gaps between its tensors, into the scratch memory. The second one copies the results
+/// to the outputs.
 [[nodiscard]] Status launch_outputs(Kernels& kernels, CudaStream stream, Operation operation,
                                     std::span<const StagedPart> parts, const IpcMemory& memory);
 

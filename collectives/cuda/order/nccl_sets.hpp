@@ -56,7 +56,7 @@ private:
         return a.set != b.set && (a.rank == b.rank || a.device == b.device);
     }
 
-    std::mutex mutex_;  // guards the next member; a thread that holds it takes no other lock
+    std::mutex mutex_;  // guards entries_; a thread that holds it takes no other lock
     std::vector<Entry> entries_;
 };
 

@@ -65,12 +65,12 @@ public:
 
     // ---- callers ----
 
-    /// Submits an operation that another rank announces last.
+    /// Submits an operation. Another rank is the last one to announce it.
     void submit(std::uint32_t operation) {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         submitted_[operation].store(1, std::memory_order_release);
     }
-    /// Submits an operation that this rank announces last.
+    /// Submits an operation. This rank is the last one to announce it.
     void submit_last(std::uint32_t operation, bool blocking) {
         pending_.fetch_add(1, std::memory_order_seq_cst);
         publish(operation + 1);

@@ -40,7 +40,8 @@ class Injection:
 
 
 class Together(Injection):
-    """Several ways in one job. All of them prepare the job; only the first one injects a fault while the job trains."""
+    """Combines several injections in one job. All of them prepare the job. Only the first one injects a fault while the job
+    trains."""
 
     def __init__(self, first, *others):
         self.first = first

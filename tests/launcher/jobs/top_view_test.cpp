@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Returns a sample of a job at a time in seconds. All counters are 0.
+/// Returns a sample of a job that was taken at the given time, in seconds. All counters are 0.
 TopSample sample_at(std::int64_t second, std::int32_t ranks) {
     TopSample sample;
     sample.job.id = "j1";

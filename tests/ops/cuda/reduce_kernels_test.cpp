@@ -14,7 +14,7 @@ using ops::test::kDTypes;
 using ops::test::ops_of;
 using ops::test::random_elements;
 
-/// The places at which the sources and the destination begin, in bytes after a multiple of 64.
+/// The offsets of the sources and of the destination from an address that is a multiple of 64, in bytes.
 struct Placement {
     std::size_t first = 0;   ///< of source 0
     std::size_t step = 0;    ///< how many bytes later each further source begins
