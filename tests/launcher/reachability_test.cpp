@@ -41,7 +41,7 @@ ReachListener listener_at(const Endpoints& addresses, const std::string& secret 
 }
 
 /// Runs both sides in one event loop until the probe is over.
-Endpoints run(std::vector<ReachListener*> listeners, ReachProbe& probe) {
+Endpoints run(const std::vector<ReachListener*>& listeners, ReachProbe& probe) {
     for (;;) {
         base::PollSet set;
         for (ReachListener* const listener : listeners) {
