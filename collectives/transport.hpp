@@ -64,6 +64,9 @@ public:
     static constexpr std::uint32_t kMostGenerations = 0x7fff'ffff;
     /// The maximum number of bytes in one message.
     static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+    /// A message with at most this many bytes need not wake a rank that sleeps: the rank reads it in its next turn.
+    /// Heartbeats have this length, and all other messages between leaders are longer.
+    static constexpr std::size_t kQuietBytes = 1;
 
     virtual ~Transport() = default;
 
@@ -97,7 +100,8 @@ public:
     /// Call this function after an abort. Afterwards the object does not call MPI, and all its functions fail. MPI may
     /// still use the memory of messages in progress until the process ends, so this memory must stay valid.
     virtual void abandon() = 0;
-    /// Whether messages on `port` can wake this rank (wakeups()). Messages on other ports wake no thread. Any thread.
+    /// Whether messages on `port` can wake this rank (wakeups()), if they have more than kQuietBytes. Messages on other
+    /// ports wake no thread. Any thread.
     [[nodiscard]] virtual bool wakes(Port /*port*/) const { return false; }
     /// Null if no message can wake this rank. The transport owns the object.
     [[nodiscard]] virtual Wakeups* wakeups() { return nullptr; }

@@ -65,6 +65,7 @@ public:
     [[nodiscard]] bool is_pending() const { return outcome_.empty() && !is_proven(); }
     [[nodiscard]] bool is_proven() const { return proving_ && proving_->is_proven() && proving_->is_open(); }
     [[nodiscard]] ProvenConnection take() { return proving_->take(); }
+    [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
     [[nodiscard]] std::string description() const { return fmt::format("{}: {}", endpoint_, outcome_); }
 
 private:
@@ -148,6 +149,20 @@ void AddressRace::check_deadlines(PollSet::TimePoint now) {
 bool AddressRace::is_pending() const {
     return std::none_of(attempts_.begin(), attempts_.end(), [](const auto& one) { return one->is_proven(); }) &&
            std::any_of(attempts_.begin(), attempts_.end(), [](const auto& one) { return one->is_pending(); });
+}
+
+bool AddressRace::has_undecided() const {
+    return std::any_of(attempts_.begin(), attempts_.end(), [](const auto& one) { return one->is_pending(); });
+}
+
+std::vector<std::string> AddressRace::proven() const {
+    std::vector<std::string> endpoints;
+    for (const auto& attempt : attempts_) {
+        if (attempt->is_proven()) {
+            endpoints.push_back(attempt->endpoint());
+        }
+    }
+    return endpoints;
 }
 
 std::optional<ProvenConnection> AddressRace::take() {

@@ -42,6 +42,11 @@ public:
     /// Whether the search is still going on: no process has proved that it knows the secret, but at least one address
     /// may still succeed.
     [[nodiscard]] bool is_pending() const;
+    /// Whether some address may still succeed, no matter whether another address has succeeded already. For callers
+    /// that want to know all addresses that succeed.
+    [[nodiscard]] bool has_undecided() const;
+    /// Returns the addresses at which a process has proved that it knows the secret.
+    [[nodiscard]] std::vector<std::string> proven() const;
     /// Returns the connection to the first address at which a process has proved that it knows the secret, and closes
     /// the other connections. Returns nothing if there is no such address.
     [[nodiscard]] std::optional<ProvenConnection> take();

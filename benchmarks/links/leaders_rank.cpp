@@ -3,22 +3,28 @@
 // One rank of benchmarks/links/leaders. Compares leaders that poll MPI with leaders that sleep until TCP wakes them:
 // the two kinds of jobs follow each other in the same processes. Rank 0 prints a line of JSON for each job:
 //
-//   {"sockets": 0 or 1, "small": [µs …], "idle": percent, "waiting": percent}
+//   {"sockets": 0 or 1, "small": [µs …], "idle": percent, "waiting": percent, "idle_wakeups": per second,
+//    "waiting_wakeups": per second}
 //
 // "small" are the times of blocking allreduces of 4 bytes. "idle" and "waiting" are processor times of rank 0, in
 // percent of a core. "idle" is measured while no operation is pending, and "waiting" while rank 0 waits for an
-// operation that the last rank starts late.
+// operation that the last rank starts late. The wake-ups are those of all threads of rank 0, including MPI's. Unlike
+// the processor time, their number does not depend on the speed of the machine.
 //
 // Usage: leaders_rank SECONDS ROUNDS
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -41,15 +47,35 @@ double processor_seconds() {
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// The processor time of this process since the construction, in percent of a core.
-class Share {
+/// Returns how often the threads of this process have gone to sleep so far.
+std::uint64_t sleeps_so_far() {
+    constexpr std::string_view kName = "voluntary_ctxt_switches:";
+    std::uint64_t sleeps = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream status(task.path() / "status");
+        for (std::string line; std::getline(status, line);) {
+            sleeps += line.starts_with(kName) ? std::stoull(line.substr(kName.size())) : 0;
+        }
+    }
+    return sleeps;
+}
+
+struct Use {
+    double percent = 0;  ///< processor time in percent of a core
+    double wakeups = 0;  ///< per second
+};
+
+/// Measures what this process uses since the construction.
+class Measurement {
 public:
-    [[nodiscard]] double percent() const {
+    [[nodiscard]] Use use() const {
+        const double processor = processor_seconds() - used_;
         const double wall = std::chrono::duration<double>(Clock::now() - begin_).count();
-        return 100 * (processor_seconds() - used_) / wall;
+        return {100 * processor / wall, static_cast<double>(sleeps_so_far() - sleeps_) / wall};
     }
 
 private:
+    std::uint64_t sleeps_ = sleeps_so_far();
     Clock::time_point begin_ = Clock::now();
     double used_ = processor_seconds();
 };
@@ -78,20 +104,22 @@ void run_job(bool sockets, double seconds) {
     const std::vector<double> small = times_of_small(kTimed);
 
     std::this_thread::sleep_for(kSettle);
-    const Share idle;
+    const Measurement of_idle;
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    const double idle_percent = idle.percent();
+    const Use idle = of_idle.use();
 
     if (rueda::rank() == rueda::size() - 1) {
         std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     }
-    const Share waiting;
+    const Measurement of_waiting;
     float value = 1;
     rueda::allreduce("late", std::span(&value, 1));
-    const double waiting_percent = waiting.percent();
+    const Use waiting = of_waiting.use();
     if (rueda::rank() == 0) {
-        fmt::print("{{\"sockets\": {}, \"small\": [{:.2f}], \"idle\": {:.4f}, \"waiting\": {:.4f}}}\n", sockets ? 1 : 0,
-                   fmt::join(small, ", "), idle_percent, waiting_percent);
+        fmt::print(
+            "{{\"sockets\": {}, \"small\": [{:.2f}], \"idle\": {:.4f}, \"waiting\": {:.4f}, \"idle_wakeups\": {:.2f}, "
+            "\"waiting_wakeups\": {:.2f}}}\n",
+            sockets ? 1 : 0, fmt::join(small, ", "), idle.percent, waiting.percent, idle.wakeups, waiting.wakeups);
         std::fflush(stdout);
     }
     rueda::shutdown();

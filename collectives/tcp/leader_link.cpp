@@ -20,6 +20,9 @@ namespace {
 /// everything that has arrived.
 constexpr std::size_t kLeastRoom = std::size_t{16} << 10;
 
+/// The length of a heartbeat on the connection.
+constexpr std::size_t kQuietMessageBytes = kLinkHeaderBytes + Transport::kQuietBytes + base::MessageCodes::kBytes;
+
 }  // namespace
 
 LeaderLink::LeaderLink(base::ProvenConnection connection, std::size_t most_bytes)
@@ -32,6 +35,17 @@ LeaderLink::LeaderLink(base::ProvenConnection connection, std::size_t most_bytes
     // several at once.
     const int on = 1;
     ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    be_readable_from(kQuietMessageBytes + 1);
+}
+
+/// Lets the kernel report the socket as readable only if at least `bytes` bytes can be read, or if the connection has
+/// ended. If bytes are there already, the kernel looks at them again. Kernels that do not support this for poll and
+/// epoll report every byte, so heartbeats then wake the rank too.
+void LeaderLink::be_readable_from(std::size_t bytes) {
+    if (std::exchange(readable_from_, bytes) != bytes) {
+        const int least = static_cast<int>(bytes);
+        ::setsockopt(socket_.value(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
+    }
 }
 
 void LeaderLink::limit_silence(std::chrono::milliseconds limit) const {
@@ -78,6 +92,10 @@ std::vector<LeaderLink::Message> LeaderLink::receive() {
         while (std::optional<Message> message = take_message()) {
             messages.push_back(std::move(*message));
         }
+    }
+    if (ended_.is_ok()) {
+        // The rest of a message may be shorter than a heartbeat, and must be reported nevertheless.
+        be_readable_from(begin_ == end_ ? kQuietMessageBytes + 1 : 1);
     }
     return messages;
 }

@@ -46,7 +46,10 @@ public:
     /// Also returns true if the connection has ended, so that no caller waits for the sending any longer.
     [[nodiscard]] bool has_sent(std::uint64_t position) const { return cannot_send_ || sent_ >= position; }
 
-    /// Reads what has arrived. Returns the complete messages in their order.
+    /// Reads what has arrived. Returns the complete messages in their order. Afterwards the kernel reports the socket
+    /// as readable if a part of a further message arrives, except that a single message of at most
+    /// Transport::kQuietBytes is not reported. It is read together with the message that follows it, or by the next
+    /// call.
     [[nodiscard]] std::vector<Message> receive();
     /// Why no more messages will arrive; ok if the connection is open. The messages that receive() has returned are
     /// valid in any case.
@@ -55,6 +58,7 @@ public:
 private:
     [[nodiscard]] bool read_some();
     [[nodiscard]] std::optional<Message> take_message();
+    void be_readable_from(std::size_t bytes);
 
     base::UniqueFd socket_;
     base::MessageCodes sending_;
@@ -67,6 +71,7 @@ private:
     std::vector<char> input_;
     std::size_t begin_ = 0;  ///< the bytes from here to `end_` were read and belong to no returned message
     std::size_t end_ = 0;
+    std::size_t readable_from_ = 1;  ///< from this number of bytes on, the kernel reports the socket as readable
     Status ended_;
 };
 

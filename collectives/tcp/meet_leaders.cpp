@@ -92,10 +92,10 @@ private:
             return;
         }
         if (newcomers_.size() >= kMostNewcomers) {
-            // The element stays in the list until tidy(), because the current wait may still call a callback that
-            // refers to it.
+            // A connection with a proof belongs to a leader of this job, and is not closed. The element stays in the
+            // list until tidy(), because the current wait may still call a callback that refers to it.
             const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
-                                             [](const Newcomer& newcomer) { return newcomer.fd() >= 0; });
+                                             [](const Newcomer& newcomer) { return newcomer.proving != nullptr; });
             if (oldest != newcomers_.end()) {
                 oldest->close();
             }

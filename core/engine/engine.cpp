@@ -42,9 +42,14 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 /// the time between heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// How often a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. It must wake up because it sends six heartbeats to
-/// other hosts within this timeout.
-constexpr double kLeaderTurnsPerTimeout = 12;
+/// A leader that sleeps wakes up this often within RUEDA_HOST_TIMEOUT, and sends a heartbeat each time, because other
+/// hosts must hear from it.
+constexpr double kLeaderTurnsPerTimeout = 6;
+
+/// If no operation is pending, and messages from other hosts wake the rank, the background thread watches the other
+/// ranks of the host only this often. It then wakes up as often as a leader must send heartbeats, if RUEDA_HOST_TIMEOUT
+/// has its default value.
+constexpr std::chrono::milliseconds kIdleInterval{500};
 
 /// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
 constexpr int kPollTurns = 64;
@@ -339,6 +344,14 @@ Turn Engine::turn_wakeups(Turn turn, bool asks_others) {
 /// Returns `timeout`, or less if this rank is a leader that must send heartbeats although it sleeps.
 std::chrono::nanoseconds Engine::no_longer_than_leader(std::chrono::nanoseconds timeout) const {
     return wakeups_ != nullptr ? std::min(timeout, leader_interval_) : timeout;
+}
+
+/// Returns how long the background thread sleeps at most. While an operation of this rank is pending, the thread
+/// watches the other ranks of the host once per liveness interval, because the operation may wait for them.
+std::chrono::nanoseconds Engine::longest_background_sleep() const {
+    const bool is_idle = wakeups_ != nullptr && pending() == 0;
+    return no_longer_than_leader(is_idle ? std::max<std::chrono::nanoseconds>(liveness_interval_, kIdleInterval)
+                                         : liveness_interval_);
 }
 
 Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
@@ -697,7 +710,7 @@ void Engine::background_turns() noexcept {
     const auto timeout = [this]() -> std::chrono::nanoseconds {
         return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                    ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
-                   : no_longer_than_leader(liveness_interval_);
+                   : longest_background_sleep();
     };
     if (!lock_.lock_as_background(timeout)) {
         return;
@@ -722,7 +735,7 @@ void Engine::background_turns() noexcept {
 
 /// The caller holds the progress lock. This function releases the lock before the background thread sleeps.
 void Engine::sleep_in_background(Turn last) noexcept {
-    std::chrono::nanoseconds timeout = no_longer_than_leader(liveness_interval_);
+    std::chrono::nanoseconds timeout = longest_background_sleep();
     base::AttentionState state = base::AttentionState::awake;
     if (const auto hold_until_ns = sets_.hold_until_ns()) {
         timeout = until(*hold_until_ns);

@@ -185,6 +185,7 @@ private:
         }
     }
     [[nodiscard]] std::chrono::nanoseconds no_longer_than_leader(std::chrono::nanoseconds timeout) const;
+    [[nodiscard]] std::chrono::nanoseconds longest_background_sleep() const;
     [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others) noexcept;
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     void explain_failures_of(ProcessSet& set);

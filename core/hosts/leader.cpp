@@ -381,7 +381,9 @@ Status Leader::send(Neighbour& neighbour, std::int64_t now, Moved& moved) {
         neighbour.sending.reset();
     }
     std::optional<TreeMessage> message = node_.next_message(neighbour.host);
-    if (!message && now - neighbour.sent_ns >= heartbeat_ns_ && !closed_) {
+    // A leader that sleeps wakes up once per heartbeat, and the clock of a turn may be a few milliseconds behind.
+    // Therefore a heartbeat that is almost due is sent now. Otherwise it would be sent a whole interval later.
+    if (!message && now - neighbour.sent_ns >= heartbeat_ns_ - heartbeat_ns_ / 8 && !closed_) {
         message = HeartbeatMessage();
     } else if (message) {
         moved.anything = true;

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <csignal>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "launcher/connection/control_address.hpp"
+#include "launcher/connection/reachability.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
@@ -100,6 +102,9 @@ void MpiRanks::add_to(base::PollSet& set) {
         }
     }
     mpirun_.add_to(set);
+    if (master_choice_ && !welcomed_ && !start_failed_ && !mpirun_.is_released()) {
+        set.wake_at(master_choice_->deadline());
+    }
     if (mpirun_.is_released()) {
         set.wake_at(link_deadline_);
     } else if (std::any_of(ranks_.begin(), ranks_.end(),
@@ -124,11 +129,12 @@ void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
     rank->link = std::move(link);
     if (hello.value == 0) {
         master_port_ = greeting.master_port;
+        master_endpoints_ = parse_endpoints(greeting.endpoints);
     }
     if (const Status opened = open_output(hello.value); !opened.is_ok()) {
         end_rank(not_started(hello.value, opened.message()));
     }
-    welcome_when_all_have_reported();
+    welcome_when_ready();
 }
 
 Status MpiRanks::open_output(int rank) {
@@ -143,12 +149,44 @@ Status MpiRanks::open_output(int rank) {
 }
 
 /// Tells the supervisors (the parents of ranks) to start their programs, after all supervisors have reported. Each
-/// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported.
-void MpiRanks::welcome_when_all_have_reported() {
+/// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported, and
+/// when the other hosts have tried the addresses of rank 0's host.
+void MpiRanks::welcome_when_ready() {
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
     if (welcomed_ || start_failed_ || !all) {
         return;
     }
+    if (!master_choice_ && has_to_test_addresses()) {
+        test_addresses();
+    } else if (!master_choice_ || master_choice_->is_complete(std::chrono::steady_clock::now())) {
+        welcome();
+    }
+}
+
+/// Whether ruedarun must find out which address of rank 0's host the other hosts can reach. If the host has only one
+/// address, or the programs do not get MASTER_ADDR from ruedarun, there is nothing to choose.
+bool MpiRanks::has_to_test_addresses() const {
+    return master_endpoints_.size() > 1 && plan_.sets_torch_variables && master_port_ != 0 &&
+           !plan_.user_variables.contains("MASTER_ADDR");
+}
+
+/// Lets one supervisor of each other host try the addresses of rank 0's host.
+void MpiRanks::test_addresses() {
+    std::set<std::string> hosts = {ranks_.front().host_key};
+    std::set<int> asked;
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        if (hosts.insert(rank_at(rank).host_key).second) {
+            asked.insert(rank);
+        }
+    }
+    master_choice_.emplace(master_endpoints_, asked, std::chrono::steady_clock::now());
+    for (const int rank : asked) {
+        rank_at(rank).link.send(FrameKind::probe_addresses, 0, encode_endpoints(master_endpoints_));
+    }
+    welcome_when_ready();
+}
+
+void MpiRanks::welcome() {
     welcomed_ = true;
     std::vector<std::string> hosts;
     for (const Rank& rank : ranks_) {
@@ -186,13 +224,18 @@ Status MpiRanks::add_gpus(const TorchPlace& place, std::vector<EnvironmentChange
     return {};
 }
 
-/// Returns an address of rank 0's host that other hosts can reach. Usually this is the address from which rank 0's
-/// parent (its supervisor) has connected. If rank 0 runs on ruedarun's own host, this is the address of ruedarun's host
-/// to which a supervisor of another host has connected.
+/// Returns an address of rank 0's host that the other hosts can reach.
 std::string MpiRanks::master_address() const {
     if (is_on_this_host()) {
         return kMasterOfOneHost;
     }
+    return master_choice_ ? master_choice_->address(usual_master_address()) : usual_master_address();
+}
+
+/// Returns the address from which rank 0's parent (its supervisor) has connected. If rank 0 runs on ruedarun's own
+/// host, returns the address of ruedarun's host to which a supervisor of another host has connected. If the hosts have
+/// several networks, hosts that have connected over another network may not reach this address.
+std::string MpiRanks::usual_master_address() const {
     const ConnectionEnds first = ends_of_connection(ranks_.front().link.fd());
     if (first.own != first.peer) {
         return first.peer;
@@ -244,6 +287,9 @@ void MpiRanks::take_report(int rank, const Frame& frame) {
         take_output(rank, frame);
     } else if (frame.kind == FrameKind::started) {
         rank_at(rank).pid = frame.value;
+    } else if (frame.kind == FrameKind::reached_addresses && master_choice_) {
+        master_choice_->take(rank, frame.payload);
+        welcome_when_ready();
     } else if (frame.kind == FrameKind::start_failed) {
         end_rank(not_started(rank, plan_.program.front(), frame.value));
     } else if (frame.kind == FrameKind::ended) {
@@ -396,6 +442,9 @@ void MpiRanks::advance(TimePoint now) {
     stop_output_that_nobody_reads();
     if (newcomers_) {
         newcomers_->expire(now);
+    }
+    if (master_choice_ && !welcomed_) {
+        welcome_when_ready();
     }
     if (!mpirun_.is_released() && now >= start_deadline_) {
         give_up_on_absent_ranks();

@@ -8,6 +8,7 @@
 #include "base/unique_fd.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/processes/acceptor.hpp"
+#include "launcher/start/master_choice.hpp"
 #include "launcher/start/mpirun.hpp"
 #include "launcher/start/newcomers.hpp"
 #include "launcher/supervisor/frame_link.hpp"
@@ -54,9 +55,13 @@ private:
     [[nodiscard]] const Rank& rank_at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
     void take_hello(FrameLink link, const Frame& hello);
     [[nodiscard]] Status open_output(int rank);
-    void welcome_when_all_have_reported();
+    void welcome_when_ready();
     [[nodiscard]] Status add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables);
+    [[nodiscard]] bool has_to_test_addresses() const;
+    void test_addresses();
+    void welcome();
     [[nodiscard]] std::string master_address() const;
+    [[nodiscard]] std::string usual_master_address() const;
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);
     void take_output(int rank, const Frame& frame);
@@ -84,7 +89,9 @@ private:
     bool welcomed_ = false;       ///< whether the supervisors were told to start their programs
     bool start_failed_ = false;  ///< whether something failed before the programs were started; if so, the programs are
                                  ///< not started at all
-    std::uint16_t master_port_ = 0;  ///< the port that rank 0's supervisor reported; 0: none
+    std::uint16_t master_port_ = 0;              ///< the port that rank 0's supervisor reported; 0: none
+    std::vector<std::string> master_endpoints_;  ///< where rank 0's supervisor listens for tests of its addresses
+    std::optional<MasterChoice> master_choice_;  ///< set when ruedarun has asked the other hosts to try these addresses
 };
 
 }  // namespace rueda::launcher

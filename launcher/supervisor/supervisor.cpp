@@ -21,6 +21,7 @@
 #include "base/system/cores.hpp"
 #include "launcher/connection/connect_to_ruedarun.hpp"
 #include "launcher/connection/control_address.hpp"
+#include "launcher/connection/reachability.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/host_settings.hpp"
@@ -105,9 +106,29 @@ private:
             return;
         }
         link_ = FrameLink(std::move(connection).value());
-        link_.send(
-            FrameKind::hello, *rank_,
-            encode_greeting({host_name(), *rank_ == 0 ? hold_master_port() : kNoPort, host_key(environment_), gpus}));
+        secret_ = address.value().secret;
+        Greeting greeting{host_name(), kNoPort, host_key(environment_), gpus, ""};
+        if (*rank_ == 0) {
+            greeting.master_port = hold_master_port();
+            greeting.endpoints = listen_for_reach_probes(address.value());
+        }
+        link_.send(FrameKind::hello, *rank_, encode_greeting(greeting));
+    }
+
+    /// In a job on several hosts, the supervisor of rank 0 lets the other supervisors find out which addresses of its
+    /// host they can reach. If the host has only one address, or cannot listen, no probe is needed or possible.
+    [[nodiscard]] std::string listen_for_reach_probes(const ControlAddress& ruedarun) {
+        const bool is_one_host = ruedarun.endpoints.front().starts_with('@');
+        if (is_one_host) {
+            return "";
+        }
+        Result<ControlListener> listener = listen_on_network({});
+        if (!listener.is_ok() || listener.value().sockets.size() < 2) {
+            return "";
+        }
+        reach_listener_ = ReachListener(std::move(listener).value(), secret_,
+                                        [](std::string_view line) { complain(std::string(line)); });
+        return encode_endpoints(reach_listener_.endpoints());
     }
 
     /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start.
@@ -162,11 +183,31 @@ private:
         if (link_.is_open()) {
             add_link_to(set);
         }
+        reach_listener_.add_to(set);
+        if (reach_probe_) {
+            reach_probe_->add_to(set);
+        }
         set.wake_at(kill_at_);
         set.wait_and_dispatch();
+        look_at_reach_probe();
         if (kill_at_ && Clock::now() >= *kill_at_) {
             kill_at_.reset();
             program_.signal(SIGKILL);
+        }
+    }
+
+    /// Answers ruedarun when the probe of rank 0's addresses is over. When the programs start, ruedarun has chosen the
+    /// address, so rank 0's supervisor stops listening.
+    void look_at_reach_probe() {
+        if (ranks_ > 0) {
+            reach_listener_.close();
+        }
+        if (!reach_probe_) {
+            return;
+        }
+        if (const auto reached = reach_probe_->advance(Clock::now())) {
+            reach_probe_.reset();
+            send(FrameKind::reached_addresses, 0, encode_endpoints(*reached));
         }
     }
 
@@ -191,6 +232,11 @@ private:
         switch (frame.kind) {
             case FrameKind::descriptors:
                 outputs_ = link_.take_descriptors();
+                break;
+            case FrameKind::probe_addresses:
+                if (!reach_probe_) {  // callbacks may refer to a probe that is running
+                    reach_probe_.emplace(parse_endpoints(frame.payload), secret_, ReachProbe::Times());
+                }
                 break;
             case FrameKind::welcome:
                 ranks_ = frame.value;
@@ -375,7 +421,10 @@ private:
     const Environment environment_ = environment_of_this_process();
     const std::optional<int> rank_ = rank_from_launcher(environment_);
     SignalInbox signals_;
-    FrameLink link_;                                      ///< the link to ruedarun; closed if there is no ruedarun
+    std::string secret_;                     ///< the secret of the job; empty if there is no ruedarun
+    ReachListener reach_listener_;           ///< listens only on rank 0, and only until the programs start
+    std::optional<ReachProbe> reach_probe_;  ///< set while this supervisor tries the addresses of rank 0's host
+    FrameLink link_;                         ///< the link to ruedarun; closed if there is no ruedarun
     std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors that ruedarun sent, if it is on the same host
     OutputPump pump_;
     RankProcess program_;

@@ -29,6 +29,9 @@ enum class FrameKind : std::uint32_t {
     /// from a ruedarun on the same host, before `welcome`: descriptors for the program's standard output and error. The
     /// program writes to them directly, so the supervisor sends no `output`.
     descriptors = 12,
+    probe_addresses = 13,    ///< from ruedarun, before `welcome`: try these addresses of rank 0's host; payload: from
+                             ///< encode_endpoints() (reachability.hpp)
+    reached_addresses = 14,  ///< from the supervisor, as the answer; payload: those addresses that it has reached
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
@@ -45,6 +48,9 @@ struct Greeting {
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
     std::string host_key;           ///< this text is equal for all ranks of one host (network.hpp)
     std::string gpus;  ///< the GPUs that CUDA shows on this host (rank_gpus.hpp); empty if they are not divided
+    /// The addresses at which rank 0's supervisor can be reached, from encode_endpoints() (reachability.hpp). Empty for
+    /// other ranks, and if all ranks are on one host.
+    std::string endpoints;
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "launcher/connection/control_address.hpp"
+#include "launcher/connection/reachability.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/hosts.hpp"
 #include "launcher/hosts/placement.hpp"
 #include "launcher/options/config_file.hpp"
@@ -20,7 +22,9 @@
 #include "launcher/options/env_file.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
+#include "launcher/plan/torch_variables.hpp"
 #include "launcher/repeated_steps.hpp"
+#include "launcher/start/master_choice.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace {
@@ -126,6 +130,24 @@ void check_reports(const std::string& text) {
     expect(encode_greeting(parse_greeting(encode_greeting(greeting))) == encode_greeting(greeting));
 }
 
+/// Reads texts that ruedarun and its supervisors send each other in frames.
+void check_texts_of_frames(const std::string& text) {
+    const std::vector<std::string> endpoints = parse_endpoints(text);
+    expect(endpoints.size() <= 16 && parse_endpoints(encode_endpoints(endpoints)) == endpoints);
+    MasterChoice choice(endpoints, {1}, {});
+    choice.take(1, text);
+    const std::string master = choice.address("usual");
+    expect(endpoints.empty() == (master == "usual"));
+    expect(!master.empty() && master.find_first_of(" \n,") == std::string::npos);
+    const std::vector<EnvironmentChange> variables = decode_variables(text);
+    for (const EnvironmentChange& variable : variables) {
+        expect(!variable.name.empty() && variable.name.find_first_of("=\n") == std::string::npos && variable.value);
+    }
+    expect(encode_variables(decode_variables(encode_variables(variables))) == encode_variables(variables));
+    const std::string gpus = encode_gpus(decode_gpus(text.substr(0, text.find('\n'))));
+    expect(gpus.find('\n') == std::string::npos && encode_gpus(decode_gpus(gpus)) == gpus);
+}
+
 void check(unsigned reader, const std::string& text) {
     switch (reader % 16) {
         case 0:
@@ -155,6 +177,8 @@ void check(unsigned reader, const std::string& text) {
             return;
         case 8:
             return check_reports(text);
+        case 9:
+            return check_texts_of_frames(text);
         default:
             (void)recognise_mpi_launcher("m", text);
             (void)read_doctor_echo("h", text, 0, 1);

@@ -26,6 +26,7 @@
 #include "base/recorder/recorder_writer.hpp"
 #include "base/recorder/recording_file.hpp"
 #include "base/system/clock.hpp"
+#include "base/timeline/timeline_part.hpp"
 #include "base/unique_fd.hpp"
 #include "collectives/host/arena/message_ring.hpp"
 #include "collectives/host/sockets/descriptor_exchange.hpp"
@@ -45,6 +46,7 @@
 #include "core/setup/host_cores.hpp"
 #include "core/setup/shared_settings.hpp"
 #include "launcher/supervisor/frame_link.hpp"
+#include "launcher/top/screen.hpp"
 #include "tests/fuzz/handshake_inputs.hpp"
 #include "tests/support/ranks/thread_control_plane.hpp"
 #include "training/outcome.hpp"
@@ -586,10 +588,51 @@ void write_recorder_ring(const Folder& folder) {
     folder.write("word", Seed().bytes(0).add(std::uint32_t{8}).add(~std::uint64_t{0}).append(both));
 }
 
+void write_host_answers(const Folder& folder) {
+    launcher::TopView view;
+    view.job.id = "0ff1ce";
+    view.job.program = "python train.py";
+    view.interval_seconds = 2;
+    launcher::RankRow row;
+    row.rank = 3;
+    row.pid = 4711;
+    row.process = "running";
+    row.step = 17;
+    row.step_seconds = 0.25;
+    row.waits.push_back({1, 300'000'000});
+    row.scope = "forward";
+    row.outside = launcher::TimeOutside{0.5, 0.25, 0.125};
+    row.gpus.push_back({0, 0.5, 1U << 30U, 1ULL << 33U});
+    view.rows.push_back(row);
+    const std::string document = "mpirun says something first\n" + launcher::view_as_json(view);
+    const std::string lines = launcher::view_as_json_line(view) + launcher::view_as_json_line(view);
+    folder.write("document", Seed().bytes(0).append(std::as_bytes(std::span(document))));
+    folder.write("lines", Seed().bytes(5).append(std::as_bytes(std::span(lines))));
+    const std::string error = "rueda: there is no job\n";
+    folder.write("error", Seed().bytes(0).append(std::as_bytes(std::span(error))));
+}
+
+void write_timelines(const Folder& folder) {
+    base::TimelineHeader header;
+    header.host = "host-a";
+    header.size = 4;
+    header.host_count = 2;
+    header.began_realtime_ns = 1'700'000'000'000'000'000;
+    const std::string begin = "[\n" + base::format_header(header) + "\n";
+    const std::string row = R"({"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":"rank 1"}},)";
+    const std::string lost = R"({"name":"lost","cat":"lost","ph":"i","pid":1,"tid":0,"ts":1.5,"args":{"records":3}},)";
+    const std::string end = base::format_end({.operations = 7, .lost = 3});
+    const std::string whole = begin + row + "\n" + lost + "\n" + end + "\n]\n";
+    folder.write("header", Seed().append(std::as_bytes(std::span(begin))));
+    folder.write("whole", Seed().append(std::as_bytes(std::span(whole))));
+}
+
 int write_all(const std::filesystem::path& seeds) {
     write_start_messages({seeds, "start_messages_fuzz"});
     write_socket_frames({seeds, "socket_frames_fuzz"});
     write_handshake({seeds, "handshake_fuzz"});
+    write_timelines({seeds, "timeline_fuzz"});
+    write_host_answers({seeds, "host_answers_fuzz"});
     write_leader_messages({seeds, "leader_messages_fuzz"});
     write_ucx_cards({seeds, "ucx_card_fuzz"});
     write_stall_messages({seeds, "stall_messages_fuzz"});

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,77 @@ TEST_CASE("a newcomer has a limited time, before and after its proof", "[unit]")
     CHECK(reception.newcomers().count() == 0);
     CHECK(is_closed(silent.value()));
     CHECK(is_closed(proven.fd()));
+}
+
+TEST_CASE("a process that sends its bytes slowly gets no more time", "[unit]") {
+    Reception reception({.most = 10, .time = 10s});
+    const base::UniqueFd slow = reception.connect();
+    const auto now = std::chrono::steady_clock::now();
+    base::Handshake handshake(base::HandshakeSide::connecting, kJobSecret, kHandshakePurpose,
+                              base::random_nonce().value());
+    const std::string opening = handshake.take_output();
+    for (std::size_t i = 0; i + 1 < opening.size(); ++i) {
+        REQUIRE(::send(slow.value(), &opening[i], 1, MSG_NOSIGNAL) == 1);
+        reception.turn();
+        reception.newcomers().expire(now + 9s);
+    }
+    CHECK(reception.newcomers().count() == 1);
+    reception.newcomers().expire(now + 11s);
+    CHECK(reception.newcomers().count() == 0);
+    CHECK(is_closed(slow.value()));
+}
+
+TEST_CASE("a supervisor is taken while other processes are silent", "[unit]") {
+    Reception reception;
+    std::vector<base::UniqueFd> silent;
+    for (int i = 0; i < 100; ++i) {
+        silent.push_back(reception.connect());
+    }
+    FrameLink supervisor = reception.proven();
+    supervisor.send(FrameKind::hello, 2, "host");
+    reception.turn();  // one turn is enough, so the supervisor waits for no other process
+    REQUIRE(reception.hellos.size() == 1);
+    CHECK(reception.hellos.front().frame.value == 2);
+    CHECK(reception.newcomers().count() == silent.size());
+}
+
+TEST_CASE("what a supervisor has sent is worth nothing to a process that repeats it", "[unit]") {
+    Reception reception;
+    // the bytes of a supervisor, as a host between the supervisor and ruedarun sees them
+    const base::UniqueFd first = reception.connect();
+    base::Handshake supervisor(base::HandshakeSide::connecting, kJobSecret, kHandshakePurpose,
+                               base::random_nonce().value());
+    const auto send = [&](const base::UniqueFd& socket, const std::string& bytes) {
+        REQUIRE(::send(socket.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+        reception.turn();
+    };
+    std::string answer(base::Handshake::kAnswerBytes, '\0');
+    std::string recorded = supervisor.take_output();
+    send(first, recorded);
+    REQUIRE(::recv(first.value(), answer.data(), answer.size(), MSG_DONTWAIT) == static_cast<ssize_t>(answer.size()));
+    REQUIRE(supervisor.receive(answer).is_ok());
+    const std::string proof = supervisor.take_output();
+    recorded += proof;
+    send(first, proof);
+    CHECK(reception.newcomers().count() == 1);  // the supervisor has proved the secret
+    const base::UniqueFd repeating = reception.connect();
+    send(repeating, recorded);
+    CHECK(reception.newcomers().count() == 1);
+    answer.resize(1000);
+    CHECK(::recv(repeating.value(), answer.data(), answer.size(), MSG_DONTWAIT) ==
+          static_cast<ssize_t>(base::Handshake::kAnswerBytes));
+    CHECK(is_closed(repeating.value()));
+}
+
+TEST_CASE("a frame that announces a huge length closes its link at once", "[unit]") {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    const base::UniqueFd other(ends[1]);
+    FrameLink link(base::ProvenConnection{base::UniqueFd(ends[0]), {}});
+    const std::array<std::uint32_t, 4> header = {0x72756502, 1, 0, 0xFFFFFFFF};
+    REQUIRE(::send(other.value(), header.data(), sizeof header, MSG_NOSIGNAL) == sizeof header);
+    CHECK(link.receive(8192).empty());
+    CHECK_FALSE(link.is_open());
 }
 
 }  // namespace

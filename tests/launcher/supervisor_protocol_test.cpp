@@ -22,8 +22,9 @@ RankEnd report_of(const std::string& text) {
 }
 
 TEST_CASE("a greeting survives the journey, without characters that harm a terminal", "[unit]") {
-    const Greeting same = parse_greeting(encode_greeting({"b", 4711, "b 1 2 3 4", "2\t0,1\t\t"}));
+    const Greeting same = parse_greeting(encode_greeting({"b", 4711, "b 1 2 3 4", "2\t0,1\t\t", "10.0.0.1:5"}));
     CHECK(same.gpus == "2\t0,1\t\t");
+    CHECK(same.endpoints == "10.0.0.1:5");
     CHECK(same.host == "b");
     CHECK(same.master_port == 4711);
     CHECK(same.host_key == "b 1 2 3 4");

@@ -3,6 +3,9 @@
 // Tests the transport whose leaders have TCP connections to each other.
 #include "collectives/tcp/leader_transport.hpp"
 
+#include <sys/socket.h>
+
+#include <array>
 #include <catch2/catch.hpp>
 #include <semaphore>
 #include <string>
@@ -35,8 +38,7 @@ Bytes bytes_of(const std::string& text) {
 /// Two ranks in one thread. The connection of these two leaders is a pair of sockets. The inner transport is the one
 /// for ranks that are threads.
 struct TwoLeaders {
-    TwoLeaders() {
-        LinkedPair pair(kMostBytes);
+    explicit TwoLeaders(LinkedPair pair = LinkedPair(kMostBytes)) {
         links = {pair.a.get(), pair.b.get()};
         std::vector<MetLeader> of_a;
         std::vector<MetLeader> of_b;
@@ -253,6 +255,63 @@ TEST_CASE("a message wakes a rank that has armed its wake-ups", "[threads]") {
     }
     two.b->close();
     CHECK_FALSE(rings.try_acquire());
+}
+
+TEST_CASE("a heartbeat wakes no rank, and is read with the next message", "[threads]") {
+    TwoLeaders two(LinkedPair(LinkedPair::tcp_sockets(), kMostBytes));
+    std::counting_semaphore<> rings{0};
+    REQUIRE(two.b->start([&rings] { rings.release(); }).is_ok());
+    for (int round = 0; round < 20; ++round) {
+        REQUIRE_FALSE(two.b->take_in());
+        two.b->arm();
+        static_cast<void>(two.a->send(1, Channel::control, bytes_of("h")).value());
+        CHECK_FALSE(rings.try_acquire_for(round == 0 ? 50ms : 0ms));
+        static_cast<void>(two.a->send(1, Channel::control, bytes_of("words")).value());
+        REQUIRE(rings.try_acquire_for(60s));  // the thread of the watch releases the semaphore
+        for (const std::size_t expected : {std::size_t{1}, std::size_t{5}}) {
+            Bytes room(100);
+            const auto ticket = two.b->receive(0, Channel::control, room).value();
+            CHECK(finish(*two.b, ticket).value() == expected);
+        }
+    }
+    // A rank that takes its turns for another reason reads a heartbeat that has arrived.
+    Bytes room(100);
+    const auto ticket = two.b->receive(0, Channel::control, room).value();
+    two.b->arm();
+    static_cast<void>(two.a->send(1, Channel::control, bytes_of("h")).value());
+    CHECK(finish(*two.b, ticket).value() == 1);
+    // The end of the connection wakes the rank, whether a heartbeat was left unread or not.
+    two.b->arm();
+    static_cast<void>(two.a->send(1, Channel::control, bytes_of("h")).value());
+    two.links[0]->close();
+    REQUIRE(rings.try_acquire_for(60s));
+}
+
+TEST_CASE("the last bytes of a message wake the rank, however few they are", "[threads]") {
+    const std::array<int, 2> ends = LinkedPair::tcp_sockets();
+    TwoLeaders two(LinkedPair(ends, kMostBytes));
+    std::counting_semaphore<> rings{0};
+    REQUIRE(two.b->start([&rings] { rings.release(); }).is_ok());
+    // Another leader composes the message, so that the test can send it in pieces.
+    LinkedPair composing(kMostBytes);
+    const int composed = composing.b->fd();
+    static_cast<void>(
+        composing.a->send({collectives::LinkHeader::Kind::message, Channel::control}, std::string(50, 'x')));
+    std::array<char, 200> bytes{};
+    const ssize_t size = ::recv(composed, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    REQUIRE(size == 16 + 50 + 16);
+    Bytes room(100);
+    const auto ticket = two.b->receive(0, Channel::control, room).value();
+    const std::array<ssize_t, 5> cuts = {0, 40, 70, size - 1, size};
+    for (std::size_t piece = 1; piece < cuts.size(); ++piece) {
+        REQUIRE_FALSE(two.b->test(ticket).value().has_value());
+        two.b->arm();
+        const auto length = static_cast<std::size_t>(cuts[piece] - cuts[piece - 1]);
+        REQUIRE(::send(ends[0], bytes.data() + cuts[piece - 1], length, MSG_NOSIGNAL) == static_cast<ssize_t>(length));
+        REQUIRE(rings.try_acquire_for(60s));
+    }
+    CHECK(finish(*two.b, ticket).value() == 50U);
+    CHECK_FALSE(two.b->take_in());
 }
 
 }  // namespace

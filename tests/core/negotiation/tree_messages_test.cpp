@@ -9,6 +9,8 @@
 #include <variant>
 
 #include "base/text.hpp"
+#include "collectives/transport.hpp"
+#include "core/diagnostics/stall_inquiry.hpp"
 #include "tests/core/negotiation/leaders.hpp"
 
 namespace rueda::core::test {
@@ -228,6 +230,15 @@ TEST_CASE("the other messages come out as they went in, an abort as one line tha
     CHECK(abort.text == "rank 3 was?killed");
     CHECK(back(AbortMessage{5, std::string(10000, 'x')}).text ==
           base::shortened(std::string(10000, 'x'), kMostTextBytes));
+}
+
+TEST_CASE("only a heartbeat is so short that it need not wake a leader that sleeps") {
+    constexpr std::size_t kQuiet = collectives::Transport::kQuietBytes;
+    CHECK(encode(HeartbeatMessage{}).size() <= kQuiet);
+    CHECK(encode(AbortMessage{}).size() > kQuiet);
+    CHECK(encode(UpMessage{}).size() > kQuiet);
+    CHECK(encode(DownMessage{}).size() > kQuiet);
+    CHECK(encode(StallMessage{}).size() > kQuiet);
 }
 
 TEST_CASE("a plain announcement is 12 bytes, and every length is known before") {

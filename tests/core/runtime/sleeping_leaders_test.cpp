@@ -4,6 +4,9 @@
 // leaders connect over the loopback.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,6 +102,49 @@ TEST_CASE("the leaders of a process set sleep too", "[threads]") {
             reduce_with_pauses(client);
         },
         {}, "aabb"));
+}
+
+/// Returns how often the threads of this process with the given name have gone to sleep so far.
+std::uint64_t sleeps_of(const std::string& name) {
+    std::uint64_t sleeps = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream status(task.path() / "status");
+        bool is_wanted = false;
+        for (std::string line; std::getline(status, line);) {
+            is_wanted = is_wanted || line == "Name:\t" + name;
+            if (is_wanted && line.starts_with("voluntary_ctxt_switches:")) {
+                sleeps += std::stoull(line.substr(line.find(':') + 1));
+            }
+        }
+    }
+    return sleeps;
+}
+
+TEST_CASE("an idle leader wakes up twice per second, and heartbeats of others do not wake it", "[threads]") {
+    constexpr std::uint64_t kLeaders = 2;
+    constexpr std::chrono::milliseconds kIdle{2000};
+    base::Config config = test_config();
+    config.liveness_seconds = 0.2;
+    config.host_timeout_seconds = 3;
+    check_passed(run_clients(
+        kLeaders, config,
+        [&](RankContext& context, RuntimeClient& client) {
+            context.phase("initialised");
+            context.wait_for_phase(1 - client.rank(), "initialised");
+            if (client.rank() == 0) {
+                const std::uint64_t before = sleeps_of("rueda") + sleeps_of("rueda-sockets");
+                std::this_thread::sleep_for(kIdle);
+                const std::uint64_t sleeps = sleeps_of("rueda") + sleeps_of("rueda-sockets") - before;
+                // Each leader wakes up four times by its timer. Its two threads may just be about to sleep when the
+                // measurement begins. On a busy machine, two heartbeats may arrive between two turns, and together they
+                // wake both threads.
+                RUEDA_RANK_CHECK(sleeps <= kLeaders * 9);
+            }
+            context.phase("measured");
+            context.wait_for_phase(1 - client.rank(), "measured");
+            reduce(client, "afterwards", 1);
+        },
+        {}, "ab"));
 }
 
 TEST_CASE("leaders work over the inner transport if the setting says so", "[threads]") {
