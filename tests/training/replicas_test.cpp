@@ -189,7 +189,9 @@ TEST_CASE("mistakes of a replica are named and end the run", "[training][replica
                }),
                Contains("replica 2: the gradient of parameter 'b' was ready twice"));
     CHECK_THAT(refusal([](Replica& replica) { replica.gradient_ready(2); }), Contains("number 2 does not exist"));
-    CHECK_THAT(refusal([&](Replica&) { replicas.run([](Replica&) {}); }), Contains("must not call run()"));
+    CHECK_THAT(refusal([&](Replica&) { replicas.run([](Replica&) {}); }), Contains("must call gradient_ready() only"));
+    CHECK_THAT(refusal([&](Replica&) { replicas.step(0.1); }), Contains("must call gradient_ready() only"));
+    CHECK_THAT(refusal([&](Replica&) { replicas.copy_to_replicas(); }), Contains("must call gradient_ready() only"));
     CHECK(message_of<Internal>([&] { run([](Replica&) { throw std::runtime_error("no memory"); }); }) ==
           "replica 2: no memory");
     CHECK_THAT(message_of<Internal>([&] { run([](Replica&) { throw 5; }); }), Contains("replica 2: an exception"));

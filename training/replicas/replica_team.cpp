@@ -108,7 +108,19 @@ ReplicaTeam::ReplicaTeam(const OptimizerRule& rule, std::vector<std::vector<Para
     }
 }
 
+/// The functions that use the threads of all replicas must not be called on one of these threads, which would wait for
+/// itself.
+void ReplicaTeam::check_idle() const {
+    if (work_ != Work::none) {
+        throw InvalidArgument(
+            "replicas: the function of a replica must call gradient_ready() only; call run(), on_each(), step() and "
+            "the "
+            "other functions of Replicas between the runs");
+    }
+}
+
 void ReplicaTeam::copy_to_replicas() {
+    check_idle();
     for_each_parameter([this](std::size_t parameter) { copy_values(parameter); });
 }
 
@@ -140,7 +152,8 @@ void ReplicaTeam::for_each_parameter(const std::function<void(std::size_t)>& act
 }
 
 void ReplicaTeam::run(const Replicas::Function& pass) {
-    if (runs_ == options_.passes_per_step && work_ == Work::none) {
+    check_idle();
+    if (runs_ == options_.passes_per_step) {
         throw InvalidArgument(fmt::format(
             "replicas: this step already had {} runs (passes_per_step); call step() or skip() first", runs_));
     }
@@ -162,9 +175,7 @@ void ReplicaTeam::on_each(const Replicas::Function& work) {
 
 /// Calls the function for all replicas, and leaves the first failure in failure_.
 void ReplicaTeam::run_all(const Replicas::Function& function, Work work) {
-    if (work_ != Work::none) {
-        throw InvalidArgument("replicas: the function of a replica must not call run() or on_each()");
-    }
+    check_idle();
     for (std::vector<std::uint8_t>& each : ready_) {
         std::fill(each.begin(), each.end(), std::uint8_t{0});
     }
@@ -289,6 +300,7 @@ void ReplicaTeam::end_failed_step() noexcept {
 }
 
 void ReplicaTeam::check_runs() const {
+    check_idle();
     if (runs_ != options_.passes_per_step) {
         throw InvalidArgument(
             fmt::format("replicas: this step had {} runs; expected {} (passes_per_step). Call run() "

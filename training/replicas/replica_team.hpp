@@ -62,6 +62,7 @@ private:
     void announce(std::size_t parameter);
     void announce_the_rest();
     void end_failed_step() noexcept;
+    void check_idle() const;
     void check_runs() const;
     void for_each_parameter(const std::function<void(std::size_t)>& action);
     void copy_values(std::size_t parameter);

@@ -25,9 +25,8 @@ enum class ReplicaReduction : std::int32_t {
     /// and 1 write. The slowest replica therefore does most of the additions.
     to_one,
     /// The replicas form groups, for example one group for each socket. The replica of a group that has a gradient last
-    /// adds up the gradients of its group. The last group adds up the sums of the groups. With G groups, these are K +
-    /// G
-    /// reads and G + 1 writes; the bits differ from those of the other two ways.
+    /// adds up the gradients of its group. The last group adds up the sums of the groups. With G groups, these are
+    /// K + G reads and G + 1 writes; the bits differ from those of the other two ways.
     hierarchical,
     /// As to_one, but long gradients are divided into pieces, which all replicas add up: each time a replica has a
     /// gradient, and at the end of its pass. This is the reduce-scatter of ranks that share memory.
@@ -153,7 +152,8 @@ public:
     /// The parameters do not change, and the next run() begins a new step. For this, the processes exchange a number at
     /// the end of each run(). A replica that did not call gradient_ready() for a parameter has failed, too.
     ///
-    /// Throws InvalidArgument if the step already had `passes_per_step` runs, or if a replica calls this function.
+    /// Throws InvalidArgument if the step already had `passes_per_step` runs. The function of a replica must not call
+    /// run() and the other functions of this class that use the threads; they throw InvalidArgument.
     void run(const Function& pass);
 
     /// Calls `work` for each replica, each on its own thread, for example for an evaluation. Does not communicate. If a
