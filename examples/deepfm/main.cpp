@@ -54,7 +54,7 @@ public:
     rueda::Handle handle;
 };
 
-/// The numbers that the ranks add up in each step. This reduction runs while they compute the gradients.
+/// The numbers that the ranks add up in each step. This reduction runs while they exchange the gradients of the table.
 enum StepSum : std::size_t { kLoss, kRows, kEnded, kFailed, kStepSums };
 
 /// A replica of the model, and what it computes in a step. Only the replica's thread uses it during the step.
