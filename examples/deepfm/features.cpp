@@ -140,23 +140,25 @@ std::string sources_of(const Input& input, int rank, int size, std::int64_t epoc
     return text;
 }
 
-void copy_samples(const rueda::data::Batch& batch, Samples& samples) {
-    const std::span<const float> labels = batch.values<float>("label");
+void copy_samples(const rueda::data::Batch& batch, rueda::training::Range rows, Samples& samples) {
+    const auto begin = static_cast<std::size_t>(rows.begin);
+    const auto count = static_cast<std::size_t>(rows.size());
+    const std::span<const float> labels = batch.values<float>("label").subspan(begin, count);
     samples.labels.assign(labels.begin(), labels.end());
     const bool libsvm = std::any_of(batch.columns().begin(), batch.columns().end(),
                                     [](const rueda::data::Column& column) { return column.name == "index"; });
     if (libsvm) {
-        const std::span<const std::int64_t> ids = batch.values<std::int64_t>("index");
-        const std::span<const float> values = batch.values<float>("value");
+        const auto ids = batch.values<std::int64_t>("index").subspan(begin * kFields, count * kFields);
+        const auto values = batch.values<float>("value").subspan(begin * kFields, count * kFields);
         samples.ids.assign(ids.begin(), ids.end());
         samples.values.assign(values.begin(), values.end());
         return;
     }
-    const std::span<const std::int64_t> categories = batch.values<std::int64_t>("ids");
-    const std::span<const float> numbers = batch.values<float>("numbers");
-    samples.ids.resize(labels.size() * kFields);
-    samples.values.assign(labels.size() * kFields, 1.0F);
-    for (std::size_t row = 0; row < labels.size(); ++row) {
+    const auto categories = batch.values<std::int64_t>("ids").subspan(begin * kCategories, count * kCategories);
+    const auto numbers = batch.values<float>("numbers").subspan(begin * kNumbers, count * kNumbers);
+    samples.ids.resize(count * kFields);
+    samples.values.assign(count * kFields, 1.0F);
+    for (std::size_t row = 0; row < count; ++row) {
         const auto first = static_cast<std::ptrdiff_t>(row * kFields);
         for (std::int64_t i = 0; i < kNumbers; ++i) {
             samples.ids[row * kFields + static_cast<std::size_t>(i)] = i;

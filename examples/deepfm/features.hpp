@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "rueda/data/pipeline.hpp"
+#include "rueda/training/sampler.hpp"
 #include "schema.hpp"
 
 namespace deepfm {
 
-/// The samples of one step on this rank. Each sample has kFields ids and values, in the order of the fields.
+/// The samples of one step on this rank, or on a replica. Each sample has kFields ids and values, in the order of the
+/// fields.
 struct Samples {
     std::vector<float> labels;      ///< 0 or 1
     std::vector<std::int64_t> ids;  ///< from 0 to the number of features − 1
@@ -44,7 +46,7 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
 /// Returns a text that names what a rank reads in an epoch: its FIFOs, or the patterns of the files.
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch);
 
-/// Copies the samples of a batch from a pipeline that set_input() has prepared.
-void copy_samples(const rueda::data::Batch& batch, Samples& samples);
+/// Copies the samples `rows` of a batch from a pipeline that set_input() has prepared.
+void copy_samples(const rueda::data::Batch& batch, rueda::training::Range rows, Samples& samples);
 
 }  // namespace deepfm

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,10 @@
 #include "rueda/rueda.hpp"
 #include "rueda/training/agreement.hpp"
 #include "rueda/training/checkpoint_manager.hpp"
-#include "rueda/training/distributed_optimizer.hpp"
 #include "rueda/training/evaluation.hpp"
 #include "rueda/training/parameters.hpp"
+#include "rueda/training/replicas.hpp"
+#include "rueda/training/sampler.hpp"
 
 namespace {
 
@@ -52,26 +54,54 @@ public:
     rueda::Handle handle;
 };
 
-/// The numbers that the ranks add up in each step. This reduction runs while they compute the gradients.
+/// The numbers that the ranks add up in each step. This reduction runs while they exchange the gradients of the table.
 enum StepSum : std::size_t { kLoss, kRows, kEnded, kFailed, kStepSums };
 
-/// Trains the model on one rank.
+/// A replica of the model, and what it computes in a step. Only the replica's thread uses it during the step.
+struct Worker {
+    DeepFm model;
+    Samples samples = {};
+    std::vector<float> slopes = {};
+    double loss = 0.0;
+    std::span<const float> logits = {};  ///< of the last samples of an evaluation
+};
+
+std::vector<Worker> make_workers(const Options& options) {
+    std::vector<Worker> workers;
+    workers.push_back({DeepFm(options.features, options.embedding, options.hidden, options.seed)});
+    while (workers.size() < static_cast<std::size_t>(options.replicas)) {
+        workers.push_back({workers.front().model.make_replica()});
+    }
+    return workers;
+}
+
+std::vector<std::vector<training::Parameter>> parameters_of(std::vector<Worker>& workers) {
+    std::vector<std::vector<training::Parameter>> parameters;
+    for (Worker& each : workers) {
+        parameters.push_back(each.model.dense_parameters());
+    }
+    return parameters;
+}
+
+/// Trains the model on one rank. The replicas of the rank share the rank's samples.
 class Trainer {
 public:
     explicit Trainer(const Options& options)
         : options_(options),
-          model_(options.features, options.embedding, options.hidden, options.seed),
-          optimizer_(training::Adagrad{.initial_accumulator = kInitialAccumulator}, model_.dense_parameters(),
-                     {.op = rueda::ReduceOp::sum}),
+          workers_(make_workers(options)),
+          table_(workers_.front().model.table()),
+          row_sums_(table_.features(), table_.width()),
+          replicas_(training::Adagrad{.initial_accumulator = kInitialAccumulator}, parameters_of(workers_),
+                    {.op = rueda::ReduceOp::sum}),
           sums_(kStepSums),
           sums_slot_("step sums"),
           progress_(rueda::rank() == 0) {
-        model_tensors_.push_back(model_.table().values());
-        for (const training::Parameter& parameter : optimizer_.parameters()) {
+        model_tensors_.push_back(table_.values());
+        for (const training::Parameter& parameter : replicas_.parameters()) {
             model_tensors_.push_back({parameter.name, parameter.values});
         }
-        state_tensors_ = optimizer_.optimizer().state();
-        state_tensors_.push_back(model_.table().accumulators());
+        state_tensors_ = replicas_.optimizer().state();
+        state_tensors_.push_back(table_.accumulators());
     }
 
     void run() {
@@ -188,35 +218,60 @@ private:
         rueda::begin_step(step_);
         std::fill(sums_.begin(), sums_.end(), 0.0);
         read_samples();
-        const std::span<const float> logits = model_.forward(samples_of_step_);
-        slopes_.resize(logits.size());
-        for (std::size_t i = 0; i < logits.size(); ++i) {
-            const float label = samples_of_step_.labels[i];
-            sums_[kLoss] += loss_of(logits[i], label);
-            slopes_[i] = 1.0F / (1.0F + std::exp(-logits[i])) - label;
+        // A gradient is a sum over samples. The replicas of all ranks add up their gradients, and the update divides by
+        // the number of all samples. So every sample has the same weight, even if the replicas have different numbers
+        // of samples.
+        replicas_.run([this](training::Replica& replica) { train_replica(replica); });
+        for (const Worker& each : workers_) {
+            sums_[kLoss] += each.loss;
+            sums_[kRows] += static_cast<double>(each.samples.rows());
         }
-        sums_[kRows] = static_cast<double>(logits.size());
         const rueda::AllreduceOptions sum{.op = rueda::ReduceOp::sum};
         pending_sums_.handle = rueda::allreduce_async(sums_slot_, sums_, sum);
-
-        // A gradient is a sum over samples. The ranks add up their gradients, and the update divides by the number of
-        // samples of all ranks. So every sample has the same weight, even if the ranks have different numbers of
-        // samples.
-        model_.backward(samples_of_step_, slopes_, [this](std::size_t index) { optimizer_.gradient_ready(index); });
-        const Table& table = model_.table();
-        const RowGradients& rows = table.gradients();
+        const RowGradients& rows = row_gradients();
         const rueda::InputView values(rows.rows.data(), rueda::DType::float32,
-                                      {static_cast<std::int64_t>(rows.ids.size()), table.width()});
+                                      {static_cast<std::int64_t>(rows.ids.size()), table_.width()});
         pending_rows_.handle = rueda::sparse_allreduce_async(
-            "table", rows.ids, values, {table.features(), table.width()}, {.op = rueda::ReduceOp::sum});
+            "table", rows.ids, values, {table_.features(), table_.width()}, {.op = rueda::ReduceOp::sum});
         pending_sums_.handle.wait();
         return update();
+    }
+
+    /// The forward and backward pass of one replica, on the replica's thread.
+    void train_replica(training::Replica& replica) {
+        Worker& worker = workers_[static_cast<std::size_t>(replica.index())];
+        worker.samples.clear();
+        if (has_samples_) {
+            copy_samples(batch_, training::shard(batch_.rows(), replica.index(), replica.count()), worker.samples);
+        }
+        const std::span<const float> logits = worker.model.forward(worker.samples);
+        worker.slopes.resize(logits.size());
+        worker.loss = 0.0;
+        for (std::size_t i = 0; i < logits.size(); ++i) {
+            const float label = worker.samples.labels[i];
+            worker.loss += loss_of(logits[i], label);
+            worker.slopes[i] = 1.0F / (1.0F + std::exp(-logits[i])) - label;
+        }
+        worker.model.backward(worker.samples, worker.slopes,
+                              [&replica](std::size_t index) { replica.gradient_ready(index); });
+    }
+
+    /// Returns the gradients of this rank's rows of the table: the sums over the replicas.
+    const RowGradients& row_gradients() {
+        if (workers_.size() == 1) {
+            return workers_.front().model.row_gradients();
+        }
+        row_sums_.clear();
+        for (const Worker& each : workers_) {
+            row_sums_.add(each.model.row_gradients());
+        }
+        return row_sums_.gradients();
     }
 
     /// Reads this rank's samples of the next step. An error is stored and not thrown at once, because the other ranks
     /// take part in the step already and would wait for this rank.
     void read_samples() {
-        samples_of_step_.clear();
+        has_samples_ = false;
         if (epoch_ended_) {
             sums_[kEnded] = 1.0;
             return;
@@ -227,7 +282,7 @@ private:
             if (epoch_ended_) {
                 sums_[kEnded] = 1.0;
             } else {
-                copy_samples(batch_, samples_of_step_);
+                has_samples_ = true;
             }
         } catch (...) {
             failure_ = std::current_exception();
@@ -264,7 +319,7 @@ private:
             });
         }
         if (sums_[kRows] == 0.0) {
-            optimizer_.skip();
+            replicas_.skip();
             pending_rows_.handle.wait();
             const bool ended = sums_[kEnded] == static_cast<double>(rueda::size());
             epoch_ended_ = epoch_ended_ && !ended;
@@ -275,13 +330,13 @@ private:
                                          " is not finite; choose a smaller --lr, or check the values of the samples");
         }
         const double factor = 1.0 / sums_[kRows];
-        optimizer_.step(options_.learning_rate, factor);
+        replicas_.step(options_.learning_rate, factor);
         pending_rows_.handle.wait();
         const rueda::TensorView ids = pending_rows_.handle.output(0);
         const rueda::TensorView rows = pending_rows_.handle.output(1);
-        model_.table().update({static_cast<const std::int64_t*>(ids.data()), count_of(ids)},
-                              {static_cast<const float*>(rows.data()), count_of(rows)},
-                              static_cast<float>(options_.learning_rate), static_cast<float>(factor));
+        table_.update({static_cast<const std::int64_t*>(ids.data()), count_of(ids)},
+                      {static_cast<const float*>(rows.data()), count_of(rows)},
+                      static_cast<float>(options_.learning_rate), static_cast<float>(factor));
         return true;
     }
 
@@ -296,7 +351,7 @@ private:
         training::Mean loss;
         training::run_on_every_rank([&] {
             data::PipelineOptions options;
-            options.batch = std::int64_t{1024} * rueda::size();
+            options.batch = std::int64_t{1024} * replicas_.workers();
             options.rank = rueda::rank();
             options.size = rueda::size();
             options.epochs = 1;
@@ -304,12 +359,18 @@ private:
             set_input(options, options_.test, options_.features);
             data::Pipeline pipeline(std::move(options));
             while (pipeline.next(batch_)) {
-                copy_samples(batch_, samples_of_step_);
-                const std::span<const float> logits = model_.forward(samples_of_step_);
-                for (std::size_t i = 0; i < logits.size(); ++i) {
-                    const float label = samples_of_step_.labels[i];
-                    auc.add(logits[i], label == 1.0F);
-                    loss.add(loss_of(logits[i], label));
+                replicas_.on_each([this](training::Replica& replica) {
+                    Worker& worker = workers_[static_cast<std::size_t>(replica.index())];
+                    copy_samples(batch_, training::shard(batch_.rows(), replica.index(), replica.count()),
+                                 worker.samples);
+                    worker.logits = worker.model.forward(worker.samples);
+                });
+                for (const Worker& worker : workers_) {
+                    for (std::size_t i = 0; i < worker.logits.size(); ++i) {
+                        const float label = worker.samples.labels[i];
+                        auc.add(worker.logits[i], label == 1.0F);
+                        loss.add(loss_of(worker.logits[i], label));
+                    }
                 }
             }
         });
@@ -335,22 +396,24 @@ private:
         char text[100];
         std::snprintf(text, sizeof text, "AUC %.6f after %lld steps with %d %s", auc_, static_cast<long long>(step_),
                       rueda::size(), rueda::size() == 1 ? "process" : "processes");
-        progress_.line(text);
+        progress_.line(
+            text + (options_.replicas == 1 ? std::string() : " of " + std::to_string(options_.replicas) + " replicas"));
         training::run_on_root([this] {  // after the result, which is right even if the curve was not written
             curve_.close();
         });
     }
 
     const Options& options_;
-    DeepFm model_;
-    training::DistributedOptimizer optimizer_;
+    std::vector<Worker> workers_;  ///< of the replicas
+    Table& table_;                 ///< of all replicas
+    RowSums row_sums_;             ///< the gradients of several replicas
+    training::Replicas replicas_;
     std::vector<training::NamedTensor> model_tensors_;
     std::vector<training::NamedTensor> state_tensors_;
     std::optional<training::CheckpointManager> checkpoints_;
     std::optional<data::Pipeline> input_;
     data::Batch batch_;
-    Samples samples_of_step_;
-    std::vector<float> slopes_;
+    bool has_samples_ = false;  ///< whether batch_ has samples of this step
     std::vector<double, rueda::Allocator<double>> sums_;
     rueda::TensorSlot sums_slot_;
     Progress progress_;

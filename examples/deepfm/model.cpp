@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <utility>
 
 #include "rueda/rueda.hpp"
 
@@ -25,19 +27,7 @@ std::span<float> span_of(Dense& dense) {
 
 }  // namespace
 
-Table::Table(std::int64_t features, std::int64_t embedding, rueda::training::Random& random)
-    : features_(features),
-      width_(1 + embedding),
-      values_(static_cast<std::size_t>(features * width_)),
-      accumulators_(values_.size(), kInitialAccumulator),
-      places_(static_cast<std::size_t>(features), -1) {
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-        const bool linear = i % static_cast<std::size_t>(width_) == 0;
-        values_[i] = linear ? 0.0F : uniform(random, kInitialEmbedding);
-    }
-}
-
-void Table::clear_gradients() {
+void RowSums::clear() {
     for (const std::int64_t id : gradients_.ids) {
         places_[static_cast<std::size_t>(id)] = -1;
     }
@@ -45,7 +35,7 @@ void Table::clear_gradients() {
     gradients_.rows.clear();
 }
 
-float* Table::gradient(std::int64_t id) {
+float* RowSums::row(std::int64_t id) {
     std::int32_t& place = places_[static_cast<std::size_t>(id)];
     if (place < 0) {
         place = static_cast<std::int32_t>(gradients_.ids.size());
@@ -53,6 +43,27 @@ float* Table::gradient(std::int64_t id) {
         gradients_.rows.resize(gradients_.rows.size() + static_cast<std::size_t>(width_));
     }
     return gradients_.rows.data() + place * width_;
+}
+
+void RowSums::add(const RowGradients& gradients) {
+    const float* from = gradients.rows.data();
+    for (const std::int64_t id : gradients.ids) {
+        float* const sum = row(id);
+        for (std::int64_t k = 0; k < width_; ++k) {
+            sum[k] += *from++;
+        }
+    }
+}
+
+Table::Table(std::int64_t features, std::int64_t embedding, rueda::training::Random& random)
+    : features_(features),
+      width_(1 + embedding),
+      values_(static_cast<std::size_t>(features * width_)),
+      accumulators_(values_.size(), kInitialAccumulator) {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+        const bool linear = i % static_cast<std::size_t>(width_) == 0;
+        values_[i] = linear ? 0.0F : uniform(random, kInitialEmbedding);
+    }
 }
 
 void Table::update(std::span<const std::int64_t> ids, std::span<const float> gradients, float rate, float factor) {
@@ -75,10 +86,7 @@ rueda::training::NamedTensor Table::accumulators() {
 }
 
 Layer::Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random)
-    : weights(inputs, outputs),
-      bias(Eigen::RowVectorXf::Zero(outputs)),
-      weights_gradient(inputs, outputs),
-      bias_gradient(1, outputs) {
+    : weights(inputs, outputs), bias(Eigen::RowVectorXf::Zero(outputs)) {
     // He et al. 2015 (arXiv:1502.01852) choose this variance for layers that are followed by max(0, ·).
     const float bound = std::sqrt(6.0F / static_cast<float>(inputs));
     for (float& weight : span_of(weights)) {
@@ -87,27 +95,43 @@ Layer::Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random&
 }
 
 DeepFm::DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed)
-    : random_(seed), table_(features, embedding, random_), embedding_(embedding) {
-    std::int64_t inputs = kFields * embedding;
-    for (const std::int64_t outputs : hidden) {
-        layers_.emplace_back(inputs, outputs, random_);
-        inputs = outputs;
+    : DeepFm(
+          [&] {
+              rueda::training::Random random(seed);
+              auto parameters = std::make_shared<Parameters>(Parameters{Table(features, embedding, random), {}});
+              std::int64_t inputs = kFields * embedding;
+              for (const std::int64_t outputs : hidden) {
+                  parameters->layers.emplace_back(inputs, outputs, random);
+                  inputs = outputs;
+              }
+              parameters->layers.emplace_back(inputs, 1, random);
+              return parameters;
+          }(),
+          embedding) {}
+
+DeepFm::DeepFm(std::shared_ptr<Parameters> parameters, std::int64_t embedding)
+    : parameters_(std::move(parameters)),
+      embedding_(embedding),
+      row_sums_(parameters_->table.features(), parameters_->table.width()) {
+    for (const Layer& layer : parameters_->layers) {
+        results_.emplace_back(layer);
     }
-    layers_.emplace_back(inputs, 1, random_);
 }
 
 std::vector<rueda::training::Parameter> DeepFm::dense_parameters() {
     std::vector<rueda::training::Parameter> parameters;
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-        Layer& layer = layers_[i];
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+        Layer& layer = parameters_->layers[i];
+        const LayerResults& results = results_[i];
         const std::string name = "layer" + std::to_string(i + 1);
-        parameters.push_back({name + ".weights", span_of(layer.weights), span_of(*layer.weights_gradient)});
-        parameters.push_back({name + ".bias", span_of(layer.bias), span_of(*layer.bias_gradient), false});
+        parameters.push_back({name + ".weights", span_of(layer.weights), span_of(*results.weights_gradient)});
+        parameters.push_back({name + ".bias", span_of(layer.bias), span_of(*results.bias_gradient), false});
     }
     return parameters;
 }
 
 std::span<const float> DeepFm::forward(const Samples& samples) {
+    const Table& table = parameters_->table;
     const std::int64_t rows = samples.rows();
     inputs_.resize(rows, kFields * embedding_);
     sums_.resize(rows, embedding_);
@@ -121,7 +145,7 @@ std::span<const float> DeepFm::forward(const Samples& samples) {
         float linear = 0.0F;
         float squares = 0.0F;
         for (std::int64_t field = 0; field < kFields; ++field, ++id, ++value, input += embedding_) {
-            const float* const row = table_.row(*id);
+            const float* const row = table.row(*id);
             linear += *value * row[0];
             for (std::int64_t k = 0; k < embedding_; ++k) {
                 input[k] = *value * row[1 + k];
@@ -133,13 +157,15 @@ std::span<const float> DeepFm::forward(const Samples& samples) {
         logits_[static_cast<std::size_t>(i)] = linear + 0.5F * (sums_.row(i).squaredNorm() - squares);
     }
     const Matrix* last = &inputs_;
-    for (Layer& layer : layers_) {
-        layer.output.noalias() = *last * layer.weights;
-        layer.output.rowwise() += layer.bias;
-        if (&layer != &layers_.back()) {
-            layer.output = layer.output.cwiseMax(0.0F);
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+        const Layer& layer = parameters_->layers[i];
+        Matrix& output = results_[i].output;
+        output.noalias() = *last * layer.weights;
+        output.rowwise() += layer.bias;
+        if (i + 1 < results_.size()) {
+            output = output.cwiseMax(0.0F);
         }
-        last = &layer.output;
+        last = &output;
     }
     Eigen::Map<Eigen::VectorXf>(logits_.data(), rows) += last->col(0);
     return logits_;
@@ -148,15 +174,14 @@ std::span<const float> DeepFm::forward(const Samples& samples) {
 void DeepFm::backward(const Samples& samples, std::span<const float> slopes,
                       const std::function<void(std::size_t)>& ready) {
     Matrix slope = Eigen::Map<const Matrix>(slopes.data(), samples.rows(), 1);
-    for (std::size_t i = layers_.size(); i-- > 0;) {
-        Layer& layer = layers_[i];
-        const Matrix& input = i == 0 ? inputs_ : layers_[i - 1].output;
-        (*layer.weights_gradient).noalias() = input.transpose() * slope;
+    for (std::size_t i = results_.size(); i-- > 0;) {
+        const Matrix& input = i == 0 ? inputs_ : results_[i - 1].output;
+        (*results_[i].weights_gradient).noalias() = input.transpose() * slope;
         ready(2 * i);
-        *layer.bias_gradient = slope.colwise().sum();
+        *results_[i].bias_gradient = slope.colwise().sum();
         ready(2 * i + 1);
         Matrix before(input.rows(), input.cols());
-        before.noalias() = slope * layer.weights.transpose();
+        before.noalias() = slope * parameters_->layers[i].weights.transpose();
         if (i > 0) {
             before = (input.array() > 0.0F).select(before, 0.0F);
         }
@@ -167,7 +192,7 @@ void DeepFm::backward(const Samples& samples, std::span<const float> slopes,
 }
 
 void DeepFm::backward_embeddings(const Samples& samples, std::span<const float> slopes) {
-    table_.clear_gradients();
+    row_sums_.clear();
     const std::int64_t* id = samples.ids.data();
     const float* value = samples.values.data();
     for (std::int64_t i = 0; i < samples.rows(); ++i) {
@@ -176,7 +201,7 @@ void DeepFm::backward_embeddings(const Samples& samples, std::span<const float> 
         const float* input_slope = input_slopes_.row(i).data();
         const float* const sum = sums_.row(i).data();
         for (std::int64_t field = 0; field < kFields; ++field, ++id, ++value) {
-            float* const gradient = table_.gradient(*id);
+            float* const gradient = row_sums_.row(*id);
             gradient[0] += slope * *value;
             for (std::int64_t k = 0; k < embedding_; ++k) {
                 // The first summand comes from the products with all other fields, the second from the dense part.

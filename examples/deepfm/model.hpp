@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file DeepFM (Guo et al. 2017, "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction"). The model
-/// computes on one rank and does not communicate.
+/// computes on one thread and does not communicate.
 #pragma once
 
 #include <Eigen/Core>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "features.hpp"
@@ -33,6 +33,26 @@ struct RowGradients {
     std::vector<float> rows;  ///< ids.size() × width
 };
 
+/// Collects the gradients of rows of the table.
+class RowSums {
+public:
+    RowSums(std::int64_t features, std::int64_t width)
+        : width_(width), places_(static_cast<std::size_t>(features), -1) {}
+
+    void clear();
+    /// Returns the memory to which the caller adds the gradient of the id's row. The pointer is valid until the next
+    /// call.
+    [[nodiscard]] float* row(std::int64_t id);
+    /// Adds the gradients of other samples.
+    void add(const RowGradients& gradients);
+    [[nodiscard]] const RowGradients& gradients() const noexcept { return gradients_; }
+
+private:
+    std::int64_t width_;
+    std::vector<std::int32_t> places_;  ///< the row of each id in gradients_; −1 if the id has no gradient
+    RowGradients gradients_;
+};
+
 /// The embeddings of all ids, and an Adagrad optimizer that updates only the rows that have a gradient. Row i has id
 /// i's weight in the linear part, followed by id i's embedding.
 class Table {
@@ -42,13 +62,6 @@ public:
     [[nodiscard]] std::int64_t features() const noexcept { return features_; }
     [[nodiscard]] std::int64_t width() const noexcept { return width_; }
     [[nodiscard]] const float* row(std::int64_t id) const { return values_.data() + id * width_; }
-
-    /// Removes the gradients of the last step.
-    void clear_gradients();
-    /// Returns the memory to which the caller adds the gradient of the id's row. The pointer is valid until the next
-    /// call.
-    [[nodiscard]] float* gradient(std::int64_t id);
-    [[nodiscard]] const RowGradients& gradients() const noexcept { return gradients_; }
 
     /// Makes a step of Adagrad for the rows `ids`. Each row occurs once in this list. The gradients are first
     /// multiplied by `factor`.
@@ -62,16 +75,22 @@ private:
     std::int64_t width_;
     std::vector<float> values_;
     std::vector<float> accumulators_;
-    std::vector<std::int32_t> places_;  ///< the row of each id in gradients_; −1 if the id has no gradient
-    RowGradients gradients_;
 };
 
-/// A dense layer. Its gradients are in resident memory, where the ranks of a host reduce them in place.
+/// The parameters of a dense layer.
 struct Layer {
     Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random);
 
     Matrix weights;
     Eigen::RowVectorXf bias;
+};
+
+/// What one replica of the model computes for a dense layer. The gradients are in resident memory, where the ranks of a
+/// host reduce them in place.
+struct LayerResults {
+    explicit LayerResults(const Layer& layer)
+        : weights_gradient(layer.weights.rows(), layer.weights.cols()), bias_gradient(1, layer.bias.cols()) {}
+
     rueda::ResidentMatrix<Matrix> weights_gradient;
     rueda::ResidentMatrix<Eigen::RowVectorXf> bias_gradient;
     Matrix output;
@@ -81,6 +100,9 @@ class DeepFm {
 public:
     /// Makes a model whose dense part has hidden layers of these sizes. Models with the same arguments are equal.
     DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed);
+    /// Returns a model that shares the parameters of this model, and has gradients of its own. Both may compute at the
+    /// same time.
+    [[nodiscard]] DeepFm make_replica() const { return DeepFm(parameters_, embedding_); }
 
     /// Returns the logits of the samples. The result is valid until the next call.
     std::span<const float> forward(const Samples& samples);
@@ -89,18 +111,26 @@ public:
     /// are complete at the end.
     void backward(const Samples& samples, std::span<const float> slopes, const std::function<void(std::size_t)>& ready);
 
-    [[nodiscard]] Table& table() noexcept { return table_; }
+    [[nodiscard]] Table& table() noexcept { return parameters_->table; }
+    [[nodiscard]] const RowGradients& row_gradients() const noexcept { return row_sums_.gradients(); }
     /// The dense parameters: weights and bias of each layer.
     [[nodiscard]] std::vector<rueda::training::Parameter> dense_parameters();
 
 private:
+    /// What all replicas of the model share.
+    struct Parameters {
+        Table table;
+        std::vector<Layer> layers;
+    };
+
+    DeepFm(std::shared_ptr<Parameters> parameters, std::int64_t embedding);
     void backward_embeddings(const Samples& samples, std::span<const float> slopes);
 
-    rueda::training::Random random_;  ///< for the initial values
-    Table table_;
-    std::vector<Layer> layers_;
+    std::shared_ptr<Parameters> parameters_;
     std::int64_t embedding_;
-    Matrix inputs_;  ///< the inputs of the dense part: the embeddings × values of all fields
+    RowSums row_sums_;
+    std::vector<LayerResults> results_;  ///< for each layer
+    Matrix inputs_;                      ///< the inputs of the dense part: the embeddings × values of all fields
     Matrix input_slopes_;
     Matrix sums_;  ///< the sum of the embeddings × values over the fields
     std::vector<float> logits_;

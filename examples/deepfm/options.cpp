@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   ruedarun -np 2 deepfm --train 'clicks/train-*.libsvm' --test 'clicks/test-*.libsvm'
   ruedarun -np 2 deepfm --train 'a_{epoch}' 'b_{epoch}' --fifo --format libsvm --test 'clicks/test-*.libsvm'
+  ruedarun -np 2 deepfm … --replicas 4                2 processes with 4 threads each
   ruedarun -np 2 deepfm … --checkpoint-dir run        the same command continues a run that was killed)";
 
 void describe(CLI::App& app, Options& options) {
@@ -62,6 +63,8 @@ void describe(CLI::App& app, Options& options) {
         ->check(CLI::Range(kOne, kMost));
     app.add_option("--curve", options.curve,
                    "CSV file for the loss of each step; a run that continues keeps the rows of the steps before");
+    app.add_option("--replicas", options.replicas, "replicas of the model in each process, each on a thread of its own")
+        ->check(CLI::Range(1, 256));
     app.add_option("--threads", options.threads, "threads of each process that parse the input")
         ->check(CLI::Range(1, 64));
     app.footer(kExamples);

@@ -29,6 +29,7 @@ struct Options {
     std::filesystem::path checkpoint_dir;  ///< empty: no checkpoints
     std::int64_t checkpoint_every = 200;   ///< steps between two checkpoints
     std::filesystem::path curve;           ///< CSV file with the loss of each step; empty: none
+    int replicas = 1;                      ///< the number of replicas of the model in each process
     int threads = 1;                       ///< the number of threads with which each rank parses the input
 };
 

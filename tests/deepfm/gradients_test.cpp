@@ -108,7 +108,7 @@ TEST_CASE("the gradients agree with central differences", "[unit]") {
 
     const std::int64_t width = model.table().width();
     std::map<std::int64_t, std::vector<float>> rows;
-    const RowGradients& gradients = model.table().gradients();
+    const RowGradients& gradients = model.row_gradients();
     for (std::size_t i = 0; i < gradients.ids.size(); ++i) {
         const float* const row = gradients.rows.data() + i * static_cast<std::size_t>(width);
         CHECK(rows.emplace(gradients.ids[i], std::vector<float>(row, row + width)).second);  // each id once
@@ -143,14 +143,14 @@ TEST_CASE("a rank without samples has gradients of zero", "[unit]") {
     const std::vector<float> slopes(static_cast<std::size_t>(kRows), 1.0F);
     static_cast<void>(model.forward(samples));
     model.backward(samples, slopes, [](std::size_t) {});
-    CHECK_FALSE(model.table().gradients().ids.empty());
+    CHECK_FALSE(model.row_gradients().ids.empty());
 
     CHECK(model.forward({}).empty());
     std::size_t ready = 0;
     model.backward({}, {}, [&ready](std::size_t) { ++ready; });
     CHECK(ready == 4);
-    CHECK(model.table().gradients().ids.empty());
-    CHECK(model.table().gradients().rows.empty());
+    CHECK(model.row_gradients().ids.empty());
+    CHECK(model.row_gradients().rows.empty());
     for (const rueda::training::Parameter& parameter : model.dense_parameters()) {
         CHECK(std::all_of(parameter.gradient.begin(), parameter.gradient.end(), [](float each) { return each == 0; }));
     }

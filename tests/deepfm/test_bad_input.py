@@ -33,6 +33,11 @@ class WrongData(DeepFmTest):
     def test_a_value_that_is_not_finite(self):
         self.refused_line(lambda line: re.sub(r" 1:[0-9.]+", " 1:inf", line), "finite")
 
+    def test_an_error_with_several_replicas(self):
+        path = self.folder / "train.libsvm"
+        path.write_text("2" + (self.clicks / "train-000.libsvm").read_text()[1:])
+        self.refused(self.job(2, "--replicas", 2, train=[path]), "the label is 2")
+
     def test_missing_files(self):
         self.refused(self.job(2, train=[self.folder / "none-*"]), "none-*")
         self.refused(self.job(2, test=self.folder / "none"), "none")
@@ -51,6 +56,7 @@ class WrongOptions(DeepFmTest):
         for options, words in (
             (("--batch", 0), ("--batch",)),
             (("--batch", 1), ("batch",)),
+            (("--replicas", 0), ("--replicas",)),
             (("--lr", "nan"), ("nan",)),
             (("--format", "csv"), ("csv", "tfrecord")),
             (("--no-such-option",), ("--no-such-option",)),

@@ -32,6 +32,15 @@ class Agreement(DeepFmTest):
         one = self.train("one", 1, "--batch", 203)
         self.check_close(self.train("three", 3, "--batch", 203)[1], one[1])
 
+    def test_replicas_agree_with_processes(self):
+        # In one process the replicas add up the gradients in the order of the ranks, so even the bits are the same.
+        ranks = self.train("ranks", 4)
+        self.assertEqual(self.train("replicas", 1, "--replicas", 4), ranks)
+        self.check_close(self.train("both", 2, "--replicas", 2)[1], ranks[1])
+        # 3 replicas do not get the same numbers of samples, and the last batch has 106 samples.
+        uneven = self.train("uneven", 2, "--replicas", 3, "--batch", 203)
+        self.check_close(uneven[1], self.train("one", 1, "--batch", 203)[1])
+
     def test_formats_give_the_same_bits(self):
         records = self.train("records", 2)
         lines = self.train("lines", 2, train=[self.clicks / "train-*.libsvm"], test=self.clicks / "test-*.libsvm")

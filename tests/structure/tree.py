@@ -81,7 +81,7 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
-    "training": ["", "checkpoints", "optimizers"],
+    "training": ["", "checkpoints", "optimizers", "replicas"],
     "data": ["", "sources", "formats", "pipeline", "c_interface"],
     "launcher": [
         "options",

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Several replicas of the model in one process, each on a thread of its own ("tower" or "mirrored" training).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+#include "rueda/training/optimizer.hpp"
+
+namespace rueda::training {
+
+/// How the replicas of a process add up their gradients. In all three ways, no replica waits for another one during its
+/// pass, and the sums have the same bits in every run. K is the number of replicas.
+enum class ReplicaReduction : std::int32_t {
+    /// The replica that has a gradient last adds up the gradients of all replicas, in one pass over the memory: K reads
+    /// and 1 write. The slowest replica therefore does most of the additions.
+    to_one,
+    /// The replicas form groups, for example one group for each socket. The replica of a group that has a gradient last
+    /// adds up the gradients of its group. The last group adds up the sums of the groups. With G groups, these are
+    /// K + G reads and G + 1 writes; the bits differ from those of the other two ways.
+    hierarchical,
+    /// As to_one, but long gradients are divided into pieces, which all replicas add up: each time a replica has a
+    /// gradient, and at the end of its pass. This is the reduce-scatter of ranks that share memory.
+    divided,
+};
+
+/// Returns "to_one", "hierarchical" or "divided".
+[[nodiscard]] RUEDA_API std::string_view name_of(ReplicaReduction reduction) noexcept;
+
+struct ReplicasOptions {
+    ReplicaReduction reduction = ReplicaReduction::divided;
+    /// The number of replicas in a group of ReplicaReduction::hierarchical; the last group may be smaller. 0: the
+    /// smallest number whose square is at least K.
+    int group = 0;
+    ReduceOp op = ReduceOp::average;  ///< average or sum, over the replicas of all processes
+    /// Number of runs per step, ≥ 1 (gradient accumulation), as in DistributedOptimizerOptions.
+    std::int64_t passes_per_step = 1;
+    double max_norm = std::numeric_limits<double>::infinity();  ///< as in DistributedOptimizerOptions
+    Compression compression = Compression::none;                ///< the format between hosts
+    ProcessSet process_set = world();
+};
+
+class ReplicaTeam;  // the implementation
+
+/// What the function of a replica gets: the number of the replica, and the call that hands over gradients. Threads:
+/// only the thread of the replica may use the object, except for stopped().
+class RUEDA_API Replica {
+public:
+    Replica(const Replica&) = delete;
+    Replica& operator=(const Replica&) = delete;
+
+    /// The number of this replica in its process, 0 … count() − 1.
+    [[nodiscard]] int index() const noexcept { return index_; }
+    /// The number of replicas in this process.
+    [[nodiscard]] int count() const noexcept;
+    /// The number of this replica among the replicas of all processes, 0 … workers() − 1, and how many these are. A
+    /// Sampler with these numbers as rank and size gives each replica its share of the samples.
+    [[nodiscard]] int worker() const noexcept;
+    [[nodiscard]] int workers() const noexcept;
+
+    /// Says that this replica has written (or added) its gradient of parameter `parameter`. In the last run of a step,
+    /// the replicas add up the gradients of this parameter when all of them have it, and the reduction among the
+    /// processes begins. From this call until step() or synchronize(), the gradient must not be changed. Does not wait
+    /// for another replica, but may add up gradients.
+    ///
+    /// Throws InvalidArgument if there is no such parameter, if this replica has called the function for it in this run
+    /// already, or in on_each(). If another replica has failed, throws an exception that is no std::exception and ends
+    /// the function of this replica; the function must let it pass.
+    void gradient_ready(std::size_t parameter);
+
+    /// Whether another replica has failed, so that the work of this replica is in vain. A long computation can look at
+    /// this and return.
+    [[nodiscard]] bool stopped() const noexcept;
+
+private:
+    friend class ReplicaTeam;
+    Replica(ReplicaTeam& team, int index) noexcept : team_(team), index_(index) {}
+
+    ReplicaTeam& team_;
+    int index_;
+};
+
+/// Trains K replicas of the model in one process, and combines them with those of the other processes:
+///
+///     rueda::training::Replicas replicas(Adam{}, {first.parameters(), second.parameters()});  // K = 2
+///     replicas.broadcast();
+///     for each step:
+///         replicas.run([&](Replica& replica) {    // on K threads at the same time
+///             for each layer, from the last to the first:
+///                 compute the gradient of this replica
+///                 replica.gradient_ready(index)
+///         });
+///         replicas.step(rate);
+///
+/// The gradients are first added up among the replicas, in the order of their numbers, and then reduced among the
+/// processes while the backward pass goes on. K replicas × P processes make the same steps as K × P processes, except
+/// for rounding; with P = 1 and without `hierarchical` they have the same bits as K processes on one host. There is one
+/// optimizer for each process, and its state exists once.
+///
+/// The replicas may share the memory of a parameter's values, or each replica has its own copy. Shared values need less
+/// memory and less time in step(); they must not be written during run(). Own copies are for models whose layers own
+/// their weights; step() copies the new values to them. Gradients are never shared. Memory from rueda::allocate() only
+/// helps for the gradients of replica 0, which the processes of a host then reduce in place.
+///
+/// All processes of the set must make the same calls. Threads: the object has K − 1 threads, which sleep between the
+/// runs. Replica 0 runs on the thread of the caller. One thread at a time may call the functions of the object. A
+/// forked process must not use or destroy it.
+class RUEDA_API Replicas {
+public:
+    using Function = std::function<void(Replica&)>;
+
+    /// `replicas[k]` has the parameters of replica k, with the same names and sizes in the same order for all k. Needs
+    /// init(). Throws InvalidArgument if an option is out of its range, if the parameters of the replicas differ, if
+    /// two replicas share a gradient, or as DistributedOptimizer's constructor. Throws ResourceExhausted if the system
+    /// refuses a thread. Does not communicate.
+    Replicas(const OptimizerRule& rule, std::vector<std::vector<Parameter>> replicas,
+             const ReplicasOptions& options = {});
+    Replicas(Replicas&& other) noexcept;
+    Replicas& operator=(Replicas&& other) noexcept;
+    /// Ends the threads. Waits for the reductions that were started and have not ended, so the object must be destroyed
+    /// before the gradients.
+    ~Replicas();
+
+    /// The number of replicas in this process.
+    [[nodiscard]] int count() const noexcept;
+    /// The number of replicas in all processes of the set, for plan_batch(), LearningRateOptions and Sampler. It is
+    /// count() × the size of the set, so all processes must have the same number of replicas.
+    [[nodiscard]] int workers() const noexcept;
+
+    /// Copies the parameters and the optimizer's state from rank `root` to all ranks, as
+    /// DistributedOptimizer::broadcast() does, and then to all replicas.
+    void broadcast(int root = 0);
+    /// Copies the parameters of replica 0 to the replicas that have their own copies, for example after the program
+    /// restored a checkpoint. Does not communicate.
+    void copy_to_replicas();
+
+    /// Calls `pass` for each replica, each on its own thread, and returns when all have ended. Each replica must call
+    /// gradient_ready() once for each parameter.
+    ///
+    /// If a replica throws, the others end at their next gradient_ready(), and the step ends on all processes: run()
+    /// throws the error of this replica on every process, with the number of the replica (if there are several) and (on
+    /// other processes) of the rank in its text. A rueda::Error keeps its class; any other exception becomes Internal.
+    /// The parameters do not change, and the next run() begins a new step. For this, the processes exchange a number at
+    /// the end of each run(). A replica that did not call gradient_ready() for a parameter has failed, too.
+    ///
+    /// Throws InvalidArgument if the step already had `passes_per_step` runs. The function of a replica must not call
+    /// run() and the other functions of this class that use the threads; they throw InvalidArgument.
+    void run(const Function& pass);
+
+    /// Calls `work` for each replica, each on its own thread, for example for an evaluation. Does not communicate. If a
+    /// replica throws, throws its error on this process, as run() does.
+    void on_each(const Function& work);
+
+    /// Waits for the gradients and updates the parameters; the threads of all replicas do this. The gradients are
+    /// multiplied by `gradient_factor` first. Throws InvalidArgument if runs are missing in this step, and otherwise
+    /// like DistributedOptimizer::step(). If it throws, no parameter has changed.
+    void step(double learning_rate, double gradient_factor = 1.0);
+    /// Waits until the gradients of replica 0 are reduced over all replicas, as DistributedOptimizer::synchronize()
+    /// does. The gradients of the other replicas are not changed (with `hierarchical`, some contain sums).
+    void synchronize();
+    /// Ends the step without an update, as DistributedOptimizer::skip() does.
+    void skip();
+
+    /// The parameters of replica 0, the number of steps and the state, for checkpoints.
+    [[nodiscard]] Optimizer& optimizer() noexcept;
+    [[nodiscard]] std::span<const Parameter> parameters() const noexcept;
+
+private:
+    std::unique_ptr<ReplicaTeam> team_;
+};
+
+}  // namespace rueda::training

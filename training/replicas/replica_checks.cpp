@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "training/replicas/replica_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "rueda/error.hpp"
+
+namespace rueda::training {
+namespace {
+
+bool overlap(std::span<const float> one, std::span<const float> other) {
+    // std::less compares pointers into different arrays.
+    const std::less<> before;
+    return !one.empty() && !other.empty() && before(one.data(), other.data() + other.size()) &&
+           before(other.data(), one.data() + one.size());
+}
+
+void check_memory(std::span<const std::vector<Parameter>> replicas, std::size_t replica, std::size_t index) {
+    const Parameter& mine = replicas[replica][index];
+    for (std::size_t other = 0; other < replica; ++other) {
+        const Parameter& theirs = replicas[other][index];
+        if (overlap(mine.gradient, theirs.gradient)) {
+            throw InvalidArgument(
+                fmt::format("replicas: replicas {} and {} have the gradient of parameter '{}' in the same memory; give "
+                            "each replica its own gradient",
+                            other, replica, mine.name));
+        }
+        const bool is_shared = mine.values.data() == replicas[0][index].values.data();
+        if (overlap(mine.values, theirs.values) && !is_shared) {
+            throw InvalidArgument(
+                fmt::format("replicas: the values of parameter '{}' overlap in replicas {} and {}; share the values of "
+                            "replica 0, or give replica {} its own",
+                            mine.name, other, replica, replica));
+        }
+    }
+}
+
+}  // namespace
+
+void check_replicas_options(const ReplicasOptions& options, int replicas) {
+    if (replicas < 1) {
+        throw InvalidArgument("replicas: there are no replicas; give the parameters of at least one");
+    }
+    if (options.reduction != ReplicaReduction::to_one && options.reduction != ReplicaReduction::hierarchical &&
+        options.reduction != ReplicaReduction::divided) {
+        throw InvalidArgument(fmt::format("replicas: reduction is {}; use to_one, hierarchical or divided",
+                                          static_cast<int>(options.reduction)));
+    }
+    if (options.group < 0 || options.group > replicas) {
+        throw InvalidArgument(
+            fmt::format("replicas: group is {}; it must be 0, or from 1 to the {} replicas", options.group, replicas));
+    }
+    if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
+        throw InvalidArgument(fmt::format("replicas: op is {}; use average or sum", name_of(options.op)));
+    }
+}
+
+void check_replicas(std::span<const std::vector<Parameter>> replicas) {
+    const std::vector<Parameter>& first = replicas[0];
+    for (std::size_t replica = 1; replica < replicas.size(); ++replica) {
+        if (replicas[replica].size() != first.size()) {
+            throw InvalidArgument(fmt::format("replicas: replica {} has {} parameters, but replica 0 has {}", replica,
+                                              replicas[replica].size(), first.size()));
+        }
+        for (std::size_t i = 0; i < first.size(); ++i) {
+            const Parameter& each = replicas[replica][i];
+            if (each.name != first[i].name) {
+                throw InvalidArgument(fmt::format("replicas: parameter {} of replica {} is '{}', but of replica 0 '{}'",
+                                                  i, replica, each.name, first[i].name));
+            }
+            if (each.values.size() != first[i].values.size() || each.gradient.size() != first[i].gradient.size()) {
+                throw InvalidArgument(fmt::format(
+                    "replicas: parameter '{}' of replica {} has {} values and a gradient of {}, but in replica 0 {} "
+                    "and {}",
+                    each.name, replica, each.values.size(), each.gradient.size(), first[i].values.size(),
+                    first[i].gradient.size()));
+            }
+            check_memory(replicas, replica, i);
+        }
+    }
+}
+
+}  // namespace rueda::training

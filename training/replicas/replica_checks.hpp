@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rueda/training/optimizer.hpp"
+#include "rueda/training/replicas.hpp"
+
+namespace rueda::training {
+
+/// Checks the options that DistributedOptimizer does not check. Throws InvalidArgument, which names the option.
+void check_replicas_options(const ReplicasOptions& options, int replicas);
+
+/// Checks that all replicas have the same parameters, that no gradient is shared, and that each replica either shares
+/// the values of replica 0 or has memory of its own for them. Throws InvalidArgument, which names the replica and the
+/// parameter.
+void check_replicas(std::span<const std::vector<Parameter>> replicas);
+
+}  // namespace rueda::training

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rueda::training {
+
+/// Threads that call one function at the same time, each with its own number. Between the calls they sleep. Threads:
+/// one thread at a time may call run().
+class ReplicaThreads {
+public:
+    /// Starts count − 1 threads. Throws ResourceExhausted if the system refuses a thread.
+    explicit ReplicaThreads(int count);
+    ReplicaThreads(const ReplicaThreads&) = delete;
+    ReplicaThreads& operator=(const ReplicaThreads&) = delete;
+    ~ReplicaThreads();
+
+    /// Calls job(0) on this thread and job(1), … job(count − 1) on the other threads. Returns when all calls have
+    /// ended. What each thread wrote before is visible to all calls, and what the calls wrote is visible to the caller.
+    /// `job` must not throw.
+    void run(const std::function<void(int)>& job);
+
+private:
+    void serve(int number);
+    void end();
+
+    std::mutex mutex_;               // protects the members up to stopping_
+    std::condition_variable begun_;  // the threads wait for it; run() and end() wake them
+    std::condition_variable ended_;  // run() waits for it; the last thread that ends its call wakes run()
+    const std::function<void(int)>* job_ = nullptr;
+    std::uint64_t round_ = 0;  ///< the number of calls of run() so far
+    int working_ = 0;          ///< the threads that have not ended their call of this round
+    bool stopping_ = false;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace rueda::training
