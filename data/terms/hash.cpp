@@ -22,14 +22,14 @@ Status check_hash_options(const HashOptions& options) {
 auto into_buckets(const HashOptions& options) {
     return [&options](std::span<const std::string_view> terms, std::span<std::int64_t> ids) {
         for (std::size_t i = 0; i < terms.size(); ++i) {
-            ids[i] = bucket_of(xxh64::hash(terms[i], options.seed), options.buckets);
+            ids[i] = bucket_of(hash_inline(terms[i], options.seed), options.buckets);
         }
     };
 }
 
 }  // namespace
 
-std::uint64_t hash_text(std::string_view text, std::uint64_t seed) noexcept { return xxh64::hash(text, seed); }
+std::uint64_t hash_text(std::string_view text, std::uint64_t seed) noexcept { return hash_inline(text, seed); }
 
 void hash_texts(std::string_view bytes, std::span<const std::int64_t> offsets, const HashOptions& options,
                 std::span<std::int64_t> into) {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "data/terms/xxh64.hpp"
+#include "rueda/data/hash.hpp"
 
 namespace rueda::data {
 
 struct TermHash {
     using is_transparent = void;  // so that a text can be found without making a string of it
-    [[nodiscard]] std::size_t operator()(std::string_view text) const noexcept { return xxh64::hash(text, 0); }
+    [[nodiscard]] std::size_t operator()(std::string_view text) const noexcept { return hash_text(text); }
 };
 
 /// How often each text occurred.

@@ -2,13 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "data/terms/term_table.hpp"
 
+#include "data/terms/xxh64.hpp"
+
 namespace rueda::data {
+
+std::uint64_t TermTable::hash(std::string_view text) const noexcept { return hash_inline(text, seed_); }
 
 void TermTable::find_block(std::span<const std::string_view> texts, std::span<std::int64_t> ids,
                            std::array<std::uint64_t, kTermBlock>& hashes) const noexcept {
     const std::size_t mask = slots_.size() - 1;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        hashes[i] = hash(texts[i]);
+        hashes[i] = hash_inline(texts[i], seed_);
         __builtin_prefetch(&slots_[hashes[i] & mask]);
     }
     std::array<std::size_t, kTermBlock> found;  // NOLINT(cppcoreguidelines-pro-type-member-init): the loop fills it
@@ -27,7 +31,7 @@ void TermTable::add(std::string_view text) {
     }
     places_.push_back((bytes_.size() << 16) | text.size());
     bytes_.append(text);
-    digest_ = xxh64::hash(text, digest_);
+    digest_ = hash_inline(text, digest_);
     put(static_cast<std::int32_t>(places_.size() - 1));
 }
 

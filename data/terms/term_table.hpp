@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "data/terms/term_blocks.hpp"
-#include "data/terms/xxh64.hpp"
 
 namespace rueda::data {
 
@@ -32,7 +31,7 @@ public:
     explicit TermTable(std::uint64_t seed) : seed_(seed), slots_(kFewestSlots) {}
 
     [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(places_.size()); }
-    [[nodiscard]] std::uint64_t hash(std::string_view text) const noexcept { return xxh64::hash(text, seed_); }
+    [[nodiscard]] std::uint64_t hash(std::string_view text) const noexcept;
     /// Identifies the terms and their order.
     [[nodiscard]] std::uint64_t digest() const noexcept { return digest_; }
     [[nodiscard]] std::string_view term(std::int64_t id) const noexcept {

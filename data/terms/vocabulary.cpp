@@ -131,12 +131,12 @@ std::uint64_t Vocabulary::Parts::fingerprint() const {
     // The sum does not depend on the order of the hash table, which differs among ranks.
     std::uint64_t sum = 0;
     for (const auto& [text, count] : state.candidates) {
-        sum += xxh64::hash(text, static_cast<std::uint64_t>(count));
+        sum += hash_text(text, static_cast<std::uint64_t>(count));
     }
     const std::string facts = fmt::format("{} {} {} {} {} {} {} {} {}", options.most_terms, options.unknown_buckets,
                                           options.seed, state.grows, options.min_count, options.most_unknown,
                                           state.table.size(), state.table.digest(), sum);
-    return xxh64::hash(facts, 0);
+    return hash_text(facts);
 }
 
 void Vocabulary::Parts::note(std::string_view text) {

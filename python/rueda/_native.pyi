@@ -275,6 +275,7 @@ def reduce_async(
 
 # The checkpoint functions take paths as bytes, and tensors as a list of tuples (name, tensor).
 def checkpoint_create_folder(folder: bytes, /) -> None: ...
+def checkpoint_claim(folder: bytes, /) -> object | None: ...
 def checkpoint_save(
     folder: bytes,
     step: int,

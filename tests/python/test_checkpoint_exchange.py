@@ -58,6 +58,7 @@ class Exchange(unittest.TestCase):
         manager = training.CheckpointManager(self.folder, max_to_keep=10)
         self.assertTrue(manager.save(41, model, state, values={"epoch": "3 ä"}, metric=1 / 3))
         self.assertIsNone(manager.last_failure())
+        del manager  # ends the claim of this process, so that the C++ job may save
 
         printed = self.run_cpp(ranks, layout)
         self.assertIn("value epoch 3 ä\n", printed)
@@ -65,6 +66,7 @@ class Exchange(unittest.TestCase):
 
         found = {"layer.weight": np.zeros((3, 2), np.float32), "layer.count": np.array(0)}
         moment = np.zeros(3)
+        manager = training.CheckpointManager(self.folder, max_to_keep=10)
         # A C++ program has no nested state, so the tensors have their full names.
         restored = manager.restore(found, {"optimizer.state.0.moment": moment})
         self.assertEqual((restored.step, restored.size, restored.metric), (42, ranks, 0.1))
