@@ -135,7 +135,9 @@ class MappedBatches:
         try:
             result = function(batch)
             if result is not None and not isinstance(result, dict):
-                raise TypeError(f"the function returned {type(result).__name__}; expected a dict, or None for no new one")
+                raise TypeError(
+                    f"the function returned {type(result).__name__}; expected a dict, or None for no new one"
+                )
         except Exception as error:
             place = json.loads(description)
             epoch, step = place["epoch"], place["step"] - 1

@@ -18,6 +18,7 @@ from rueda.data._formats import Format, Path, Source, files
 from rueda.data._maps import Map, MappedBatches, divide_maps
 from rueda.errors import InvalidArgument
 
+
 def _whole(name: str, number: Any) -> int:
     """Returns the number as an int: JSON knows no integers of NumPy."""
     try:

@@ -329,7 +329,9 @@ class Vocabulary:
         try:
             content = np.asarray(state["vocabulary"], np.uint8).tobytes()
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidArgument("vocabulary: load_state_dict() got something that state_dict() did not return") from error
+            raise InvalidArgument(
+                "vocabulary: load_state_dict() got something that state_dict() did not return"
+            ) from error
         with self._lock:
             _native.vocabulary_restore(self._vocabulary, content)
 

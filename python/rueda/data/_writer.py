@@ -39,7 +39,7 @@ class _Column:
         self._name = name
 
     def _use_array(self, name: str, values: Any) -> None:
-        if isinstance(values, (list, tuple)) and values and all(isinstance(each, (str, bytes)) for each in values):
+        if isinstance(values, list | tuple) and values and all(isinstance(each, str | bytes) for each in values):
             self.rows, self._width = len(values), 1
             self._values, self._offsets = join_texts(values)  # NumPy would remove zero bytes at the ends of texts
             return
@@ -81,9 +81,9 @@ def _numbers(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _single(values: Any) -> Any:
     """Returns the values of one sample as those of a batch with this sample."""
-    if isinstance(values, (str, bytes)):
+    if isinstance(values, str | bytes):
         return [values]
-    if isinstance(values, (list, tuple)) and values and all(isinstance(each, (str, bytes)) for each in values):
+    if isinstance(values, list | tuple) and values and all(isinstance(each, str | bytes) for each in values):
         return Ragged(*join_texts(values), len(values))
     if isinstance(values, Ragged):
         raise InvalidArgument("writing an Example: a Ragged has the values of several samples; use write_examples()")

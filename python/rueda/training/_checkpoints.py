@@ -148,7 +148,9 @@ class CheckpointManager:
         return result
 
     def _claim_here(self) -> None:
-        if self._claim is None:  # also if another manager of this process holds the claim, which may end before this one
+        if (
+            self._claim is None
+        ):  # also if another manager of this process holds the claim, which may end before this one
             self._claim = _native.checkpoint_claim(self._path())
 
     def claim(self) -> None:
