@@ -29,7 +29,7 @@ struct TermCount {
 };
 
 /// No count is larger. So the sum of two counts does not overflow.
-inline constexpr std::int64_t kLargestCount = std::int64_t{1} << 62;
+inline constexpr std::int64_t kLargestCount = std::int64_t{1} << 61;
 
 /// Adds to the count of a text. A sum above kLargestCount becomes kLargestCount.
 void add_count(TermCounts& counts, std::string_view text, std::int64_t count);

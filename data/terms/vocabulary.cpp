@@ -18,6 +18,7 @@
 
 namespace rueda::data {
 
+// The functions are defined inside the struct, so the library does not export them.
 struct Vocabulary::Parts {
     explicit Parts(const VocabularyOptions& given) : options(given), state(given.seed) { state.grows = given.grows; }
 
@@ -29,11 +30,47 @@ struct Vocabulary::Parts {
     }
     [[nodiscard]] bool is_full() const noexcept { return state.table.size() == options.most_terms; }
     /// Identifies everything on which the ranks must agree before they merge their counts.
-    [[nodiscard]] std::uint64_t fingerprint() const;
+    [[nodiscard]] std::uint64_t fingerprint() const {
+        // The sum does not depend on the order of the hash table, which differs among ranks.
+        std::uint64_t sum = 0;
+        for (const auto& [text, count] : state.candidates) {
+            sum += hash_text(text, static_cast<std::uint64_t>(count));
+        }
+        const std::string facts = fmt::format("{} {} {} {} {} {} {} {} {}", options.most_terms, options.unknown_buckets,
+                                              options.seed, state.grows, options.min_count, options.most_unknown,
+                                              state.table.size(), state.table.digest(), sum);
+        return hash_text(facts);
+    }
     /// Counts a text that is no term.
-    void note(std::string_view text);
+    void note(std::string_view text) {
+        // An empty text often stands for a missing value, so this check comes before those that take longer.
+        if (!state.grows || is_full() || text.empty()) {
+            return;
+        }
+        if (const auto found = unmerged.find(text); found != unmerged.end()) {
+            found->second = std::min(found->second + 1, kLargestCount);
+        } else if (!why_no_term(text)) {
+            if (static_cast<std::int64_t>(unmerged.size()) < options.most_unknown) {
+                unmerged.emplace(text, 1);
+            } else {
+                ++left_out;
+            }
+        }
+    }
     /// Replaces the counts that all ranks know by those of `sorted`.
-    void keep_candidates(std::span<const TermCount> sorted);
+    void keep_candidates(std::span<const TermCount> sorted) {
+        TermCounts kept;
+        if (state.grows && !is_full()) {  // otherwise, no text can become a term
+            const auto most = std::min(sorted.size(), static_cast<std::size_t>(options.most_unknown));
+            for (const TermCount& each : sorted.first(most)) {
+                kept.emplace(each.text, each.count);
+            }
+            for (const TermCount& each : sorted.subspan(most)) {
+                left_out = std::min(left_out + each.count, kLargestCount);
+            }
+        }
+        state.candidates = std::move(kept);
+    }
 
     VocabularyOptions options;
     VocabularyState state;
@@ -127,50 +164,6 @@ auto counting_unknown(Parts& parts) {
 
 }  // namespace
 
-std::uint64_t Vocabulary::Parts::fingerprint() const {
-    // The sum does not depend on the order of the hash table, which differs among ranks.
-    std::uint64_t sum = 0;
-    for (const auto& [text, count] : state.candidates) {
-        sum += hash_text(text, static_cast<std::uint64_t>(count));
-    }
-    const std::string facts = fmt::format("{} {} {} {} {} {} {} {} {}", options.most_terms, options.unknown_buckets,
-                                          options.seed, state.grows, options.min_count, options.most_unknown,
-                                          state.table.size(), state.table.digest(), sum);
-    return hash_text(facts);
-}
-
-void Vocabulary::Parts::note(std::string_view text) {
-    // An empty text often stands for a missing value, so this check comes before those that take longer.
-    if (!state.grows || is_full() || text.empty()) {
-        return;
-    }
-    if (const auto found = unmerged.find(text); found != unmerged.end()) {
-        found->second = std::min(found->second + 1, kLargestCount);
-    } else if (!why_no_term(text)) {
-        if (static_cast<std::int64_t>(unmerged.size()) < options.most_unknown) {
-            unmerged.emplace(text, 1);
-        } else {
-            ++left_out;
-        }
-    }
-}
-
-void Vocabulary::Parts::keep_candidates(std::span<const TermCount> sorted) {
-    TermCounts kept;
-    if (state.grows && !is_full()) {  // otherwise, no text can become a term
-        const auto most = std::min(sorted.size(), static_cast<std::size_t>(options.most_unknown));
-        for (const TermCount& each : sorted.first(most)) {
-            kept.emplace(each.text, each.count);
-        }
-        for (const TermCount& each : sorted.subspan(most)) {
-            left_out += each.count;
-        }
-    }
-    state.candidates = std::move(kept);
-}
-
-Vocabulary::Vocabulary(std::unique_ptr<Parts> parts) noexcept : parts_(std::move(parts)) {}
-
 Vocabulary::Vocabulary(std::span<const std::string> terms, const VocabularyOptions& options) {
     check_vocabulary_options(options).throw_if_failed();
     parts_ = std::make_unique<Parts>(options);
@@ -187,7 +180,9 @@ Vocabulary Vocabulary::from_file(const std::string& path, const VocabularyOption
     read_term_lines(read_whole_file(path), path, room_for_terms(options), parts->state.table).throw_if_failed();
     complete_terms(parts->options, parts->state.table, fmt::format("reading the vocabulary '{}'", path))
         .throw_if_failed();
-    return Vocabulary(std::move(parts));
+    Vocabulary vocabulary;
+    vocabulary.parts_ = std::move(parts);
+    return vocabulary;
 }
 
 Vocabulary::Vocabulary(Vocabulary&&) noexcept = default;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <vector>
 
 #include "rueda/training/backup_and_restore.hpp"
 #include "rueda/training/checkpoint_manager.hpp"
@@ -133,27 +134,32 @@ TEST_CASE("an owner is written as a text, and other texts name no owner", "[trai
 }
 
 TEST_CASE("a manager claims its folder at the first save, and a loop at its beginning", "[training]") {
-    init();
     const Folder folder;
     const CheckpointManagerOptions options{.folder = folder.path(), .warn = [](std::string_view) {}};
     test::SavedValues values;
     values.set(1);
-    const Snapshot snapshot{.step = 1, .model = values.model(), .state = values.state()};
+    const std::vector<NamedTensor> model = values.model();
+    const std::vector<NamedTensor> state = values.state();
+    const Snapshot snapshot{.step = 1, .model = model, .state = state};
+    OtherJob other(folder.path());  // it is forked before init() starts threads
+    init();
     {
-        OtherJob other(folder.path());
         CheckpointManager manager(options);
-        CHECK_THAT(message_of([&] { manager.save(snapshot); }), Contains("another job uses this folder"));
-        CHECK_THAT(message_of([&] { manager.save_parts({}, {.step = 1}); }), Contains("another job uses this folder"));
-        CHECK_THAT(message_of([&] { manager.claim(); }), Contains("another job uses this folder"));
-        CHECK(!manager.restore(values.model(), values.state()));  // restoring needs no claim
-        CHECK_THAT(message_of([&] { BackupAndRestore(5, options, {}); }), Contains("another job uses this folder"));
+        CHECK_THAT(message_of<InvalidArgument>([&] { manager.save(snapshot); }),
+                   Contains("another job uses this folder"));
+        CHECK_THAT(message_of<InvalidArgument>([&] { manager.save_parts({}, {.step = 1}); }),
+                   Contains("another job uses this folder"));
+        CHECK_THAT(message_of<InvalidArgument>([&] { manager.claim(); }), Contains("another job uses this folder"));
+        CHECK(!manager.restore(model, state));  // restoring needs no claim
+        CHECK_THAT(message_of<InvalidArgument>([&] { BackupAndRestore(5, options, {}); }),
+                   Contains("another job uses this folder"));
         other.end();
         CHECK(manager.save(snapshot));
-        manager.wait();
+        CHECK(manager.last_failure() == "");
         CHECK(manager.checkpoints().size() == 1);
     }
-    const OtherJob later(folder.path());  // the claim has ended with the manager
     rueda_shutdown();
+    const OtherJob later(folder.path());  // the claim has ended with the manager
 }
 
 }  // namespace

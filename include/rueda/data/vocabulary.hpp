@@ -106,7 +106,7 @@ public:
 
 private:
     struct Parts;
-    explicit Vocabulary(std::unique_ptr<Parts> parts) noexcept;
+    Vocabulary() noexcept = default;
 
     std::unique_ptr<Parts> parts_;
 };
