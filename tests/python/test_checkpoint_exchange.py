@@ -6,6 +6,7 @@ tests/training/checkpoint_exchange.cpp, and RUEDARUN the launcher."""
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -89,6 +90,34 @@ class Exchange(unittest.TestCase):
 
     def test_parts_of_two_ranks(self):
         self.exchange(2, "parts")
+
+    def test_a_folder_of_another_job_is_refused(self):
+        program = f"""
+import rueda
+from rueda import training
+rueda.init()
+manager = training.CheckpointManager({str(self.folder)!r})
+manager.claim()
+print("claimed", flush=True)
+input()
+"""
+        manager = training.CheckpointManager(self.folder)
+        other = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        with other:
+            self.addCleanup(other.kill)
+            self.assertEqual(other.stdout.readline(), "claimed\n")
+            for attempt in (lambda: manager.save(1, {}), manager.claim):
+                with self.assertRaisesRegex(
+                    rueda.InvalidArgument, rf"another job uses this folder \(process {other.pid} on host "
+                ):
+                    attempt()
+            other.kill()
+        self.assertTrue(manager.save(1, {"w": np.zeros(1)}))
+        self.assertIsNone(manager.last_failure())
+        second = training.CheckpointManager(self.folder)  # in the same process
+        self.assertTrue(second.save(2, {"w": np.zeros(1)}))
 
     def test_other_programs_read_the_model(self):
         try:

@@ -34,32 +34,28 @@ std::string content_of(const std::filesystem::path& path) {
 /// A process that claims a store and then sleeps, until the destructor kills it.
 class OtherJob {
 public:
-    /// If `leaves_child` is true, the process also forks a child that inherits the lock.
+    /// If `leaves_child` is true, the process forks a child that inherits the lock, and ends. The child sleeps.
     explicit OtherJob(const std::filesystem::path& store, bool leaves_child = false) {
         std::array<int, 2> ends{};
         REQUIRE(::pipe(ends.data()) == 0);
-        pid_ = ::fork();
-        if (pid_ == 0) {
+        const pid_t first = ::fork();
+        if (first == 0) {
             const auto claim = StoreClaim::take(store);
-            const pid_t child = leaves_child ? ::fork() : 1;
-            const char answer = claim.is_ok() && claim.value().holds_lock() ? '1' : '0';
-            // With a child, only this child answers and sleeps, and its parent ends.
-            if (leaves_child && child != 0) {
+            if (leaves_child && ::fork() != 0) {
                 ::_exit(0);
             }
-            [[maybe_unused]] const ssize_t written = ::write(ends[1], &answer, 1);
+            const pid_t answer = claim.is_ok() && claim.value().holds_lock() ? ::getpid() : -1;
+            [[maybe_unused]] const ssize_t written = ::write(ends[1], &answer, sizeof answer);
             ::alarm(60);  // ends the process if the test dies
-            ::pause();
+            ::pause();    // until the signal of the destructor
             ::_exit(0);
         }
-        char answer = '?';
-        REQUIRE(::read(ends[0], &answer, 1) == 1);
-        REQUIRE(answer == '1');
+        REQUIRE(::read(ends[0], &pid_, sizeof pid_) == sizeof pid_);
+        REQUIRE(pid_ > 0);
         ::close(ends[0]);
         ::close(ends[1]);
         if (leaves_child) {
-            REQUIRE(::waitpid(pid_, nullptr, 0) == pid_);
-            pid_ = 0;
+            REQUIRE(::waitpid(first, nullptr, 0) == first);
         }
     }
     OtherJob(const OtherJob&) = delete;
@@ -68,7 +64,7 @@ public:
     void end() {
         if (pid_ > 0) {
             ::kill(pid_, SIGKILL);
-            ::waitpid(pid_, nullptr, 0);
+            ::waitpid(pid_, nullptr, 0);  // fails for the child of another process, which is no problem
             pid_ = 0;
         }
     }
