@@ -16,6 +16,7 @@
 
 #include "core/c_interface/guarded.hpp"
 #include "data/c_interface/options_text.hpp"
+#include "data/c_interface/vocabulary_handle.hpp"
 #include "rueda/data.h"
 #include "rueda/data/pipeline.hpp"
 
@@ -86,10 +87,20 @@ struct rueda_data_batch {
 extern "C" {
 
 int rueda_data_open(const char* options, rueda_data_pipeline** pipeline) {
+    return rueda_data_open_with(options, nullptr, 0, pipeline);
+}
+
+int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                         rueda_data_pipeline** pipeline) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(options, "options"));
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
-        auto read = rueda::data::options_from_text(options);
+        std::vector<std::shared_ptr<const rueda::data::Vocabulary>> used;
+        for (size_t i = 0; i < count; ++i) {
+            RUEDA_RETURN_IF_FAILED(check_place(vocabularies[i], "vocabulary"));
+            used.push_back(vocabularies[i]->vocabulary);
+        }
+        auto read = rueda::data::options_from_text(options, used);
         RUEDA_RETURN_IF_FAILED(read.status());
         *pipeline = new rueda_data_pipeline{rueda::data::Pipeline(std::move(read).value())};
         return {};

@@ -15,6 +15,7 @@
 
 #include "base/json_fields.hpp"
 #include "base/text.hpp"
+#include "rueda/data/hash.hpp"
 
 namespace rueda::data {
 namespace {
@@ -85,15 +86,15 @@ std::optional<double> missing_in(const Json& object) {
     return value->get<double>();
 }
 
-std::vector<Source> files_of(const Json& source, FileCompression compression) {
-    std::vector<std::string> patterns;
-    for (const Json& pattern : array_of(source, "patterns")) {
-        if (!pattern.is_string()) {
-            throw Damage{"a member of 'patterns' is not a text"};
+std::vector<std::string> texts_of(const Json& object, const char* key) {
+    std::vector<std::string> texts;
+    for (const Json& text : array_of(object, key)) {
+        if (!text.is_string()) {
+            throw Damage{fmt::format("a member of '{}' is not a text", key)};
         }
-        patterns.push_back(pattern.get<std::string>());
+        texts.push_back(text.get<std::string>());
     }
-    return files(patterns, compression);
+    return texts;
 }
 
 std::vector<Source> sources_of(const Json& source) {
@@ -110,7 +111,7 @@ std::vector<Source> sources_of(const Json& source) {
     switch (one_of<Kind>(text_of(source, "kind"), "kind",
                          {{"files", Kind::files}, {"fifo", Kind::fifo}, {"sagemaker", Kind::sagemaker}})) {
         case Kind::files:
-            return files_of(source, compression);
+            return files(texts_of(source, "patterns"), compression);
         case Kind::fifo:
             return fifo(text_of(source, "path"), compression);
         case Kind::sagemaker:
@@ -183,9 +184,29 @@ Format format_of(const Json& object) {
     return reader(object);
 }
 
-PipelineOptions options_of(const Json& object) {
+using Vocabularies = std::span<const std::shared_ptr<const Vocabulary>>;
+
+std::function<void(Batch&)> stage_of(const Json& object, Vocabularies vocabularies) {
+    check_members(object, {"kind", "columns", "buckets", "seed", "vocabulary"});
+    enum class Kind { hash, look_up };
+    if (one_of<Kind>(text_of(object, "kind"), "kind", {{"hash", Kind::hash}, {"look_up", Kind::look_up}}) ==
+        Kind::hash) {
+        HashOptions options;
+        read(object, "buckets", options.buckets);
+        read_if_there(object, "seed", options.seed);
+        return hash_columns(texts_of(object, "columns"), options);
+    }
+    std::size_t index = 0;
+    read(object, "vocabulary", index);
+    if (index >= vocabularies.size()) {
+        throw Damage{fmt::format("'vocabulary' is {}, and there are {} vocabularies", index, vocabularies.size())};
+    }
+    return look_up_columns(texts_of(object, "columns"), vocabularies[index]);
+}
+
+PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
     check_members(object, {"sources", "format", "batch", "rank", "size", "seed", "shuffle", "lanes", "drop_remainder",
-                           "epochs", "malformed_limit", "threads", "prefetch", "start"});
+                           "epochs", "malformed_limit", "threads", "prefetch", "start", "stages"});
     PipelineOptions options;
     for (const Json& source : array_of(object, "sources")) {
         std::ranges::move(sources_of(source), std::back_inserter(options.sources));
@@ -202,25 +223,59 @@ PipelineOptions options_of(const Json& object) {
     read_if_there(object, "malformed_limit", options.malformed_limit);
     read_if_there(object, "threads", options.threads);
     read_if_there(object, "prefetch", options.prefetch);
+    if (find(object, "stages") != nullptr) {
+        for (const Json& stage : array_of(object, "stages")) {
+            options.maps.push_back(stage_of(stage, vocabularies));
+        }
+    }
     if (find(object, "start") != nullptr) {
         options.start = Position::from_text(text_of(object, "start"));
     }
     return options;
 }
 
-}  // namespace
+VocabularyRequest request_of(const Json& object) {
+    check_members(object,
+                  {"path", "terms", "most_terms", "unknown_buckets", "seed", "grows", "min_count", "most_unknown"});
+    VocabularyRequest request;
+    if (find(object, "path") != nullptr) {
+        request.path = text_of(object, "path");
+    } else {
+        request.terms = texts_of(object, "terms");
+    }
+    read_if_there(object, "most_terms", request.options.most_terms);
+    read_if_there(object, "unknown_buckets", request.options.unknown_buckets);
+    read_if_there(object, "seed", request.options.seed);
+    read_if_there(object, "grows", request.options.grows);
+    read_if_there(object, "min_count", request.options.min_count);
+    read_if_there(object, "most_unknown", request.options.most_unknown);
+    return request;
+}
 
-Result<PipelineOptions> options_from_text(std::string_view text) {
+/// Parses a text, and gives the JSON object in it to `read_object`. `what` is the subject of the error messages.
+template <class T, class ReadObject>
+Result<T> from_object(std::string_view text, const char* what, const ReadObject& read_object) {
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) {
-        return failure(ErrorCode::invalid_argument, "pipeline: the options are no JSON object in UTF-8");
+        return failure(ErrorCode::invalid_argument, "{}: the options are no JSON object in UTF-8", what);
     }
     try {
-        return options_of(json);
+        return read_object(json);
     } catch (const Damage& damage) {
-        return failure(ErrorCode::invalid_argument,
-                       "pipeline: reading the options: {}; correct it as rueda/data.h describes", damage.text);
+        return failure(ErrorCode::invalid_argument, "{}: reading the options: {}; correct it as rueda/data.h describes",
+                       what, damage.text);
     }
+}
+
+}  // namespace
+
+Result<PipelineOptions> options_from_text(std::string_view text, Vocabularies vocabularies) {
+    return from_object<PipelineOptions>(text, "pipeline",
+                                        [&](const Json& object) { return options_of(object, vocabularies); });
+}
+
+Result<VocabularyRequest> vocabulary_from_text(std::string_view text) {
+    return from_object<VocabularyRequest>(text, "vocabulary", request_of);
 }
 
 }  // namespace rueda::data

@@ -2,15 +2,30 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <memory>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 #include "rueda/data/pipeline.hpp"
+#include "rueda/data/vocabulary.hpp"
 
 namespace rueda::data {
 
-/// Parses the options of rueda_data_open. If a member is wrong, the error names the member. Throws InvalidArgument if a
-/// pattern of files matches no file, or if the position cannot be parsed.
-[[nodiscard]] Result<PipelineOptions> options_from_text(std::string_view text);
+/// Parses the options of rueda_data_open_with, whose stages use the vocabularies. If a member is wrong, the error names
+/// the member. Throws InvalidArgument if a pattern of files matches no file, if the position cannot be parsed, or if a
+/// stage cannot be used.
+[[nodiscard]] Result<PipelineOptions> options_from_text(
+    std::string_view text, std::span<const std::shared_ptr<const Vocabulary>> vocabularies = {});
+
+/// The options of rueda_data_vocabulary_open.
+struct VocabularyRequest {
+    std::string path;  ///< the file with the terms; empty: `terms` has them
+    std::vector<std::string> terms;
+    VocabularyOptions options;
+};
+[[nodiscard]] Result<VocabularyRequest> vocabulary_from_text(std::string_view text);
 
 }  // namespace rueda::data

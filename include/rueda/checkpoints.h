@@ -101,6 +101,20 @@ RUEDA_API int rueda_checkpoint_check_model(const rueda_checkpoint* checkpoint, c
  */
 RUEDA_API int rueda_checkpoint_read(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model,
                                     size_t model_count, const rueda_named_tensor* state, size_t state_count);
+/** The right of this process to save into a folder. */
+typedef struct rueda_checkpoint_claim rueda_checkpoint_claim;
+
+/**
+ * Claims the folder, which must exist, for this process, as rueda::training::CheckpointManager::claim() does. Returns
+ * RUEDA_INVALID_ARGUMENT if another job saves into the folder; the message names its process. The caller must pass
+ * `claim` to rueda_checkpoint_release. The end of the process ends the claim, too. `claim` receives NULL if this
+ * process has claimed the folder before, or if the file system has no locks; then the caller should try again at the
+ * next save.
+ */
+RUEDA_API int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
+/** Ends a claim. NULL is allowed. */
+RUEDA_API void rueda_checkpoint_release(rueda_checkpoint_claim* claim);
+
 /** Closes a checkpoint. NULL is allowed. */
 RUEDA_API void rueda_checkpoint_close(rueda_checkpoint* checkpoint);
 

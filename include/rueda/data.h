@@ -51,6 +51,16 @@ typedef struct rueda_data_column {
  * The caller must pass `pipeline` to rueda_data_close.
  */
 RUEDA_API int rueda_data_open(const char* options, rueda_data_pipeline** pipeline);
+/** A vocabulary that was opened (rueda::data::Vocabulary). */
+typedef struct rueda_data_vocabulary rueda_data_vocabulary;
+/**
+ * Opens a pipeline like rueda_data_open. The options may also have the member "stages", a list of functions for each
+ * batch: {"kind": "hash", "columns": ["…"], "buckets": 1000, "seed": 0} and {"kind": "look_up", "columns": ["…"],
+ * "vocabulary": 0}, where "vocabulary" is an index into `vocabularies`. These vocabularies must not grow. The pipeline
+ * keeps them alive.
+ */
+RUEDA_API int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                                   rueda_data_pipeline** pipeline);
 /**
  * Waits until rueda_data_next would return at once, but not longer than `timeout_seconds`. `ready` receives 1 if
  * rueda_data_next would return at once, and 0 after a timeout. A caller that has to handle signals calls this function
@@ -78,6 +88,72 @@ RUEDA_API int rueda_data_describe(const rueda_data_pipeline* pipeline, char** te
 RUEDA_API void rueda_data_free_text(char* text);
 /** Stops the threads of a pipeline, and frees it. Its batches stay valid. NULL is allowed. */
 RUEDA_API void rueda_data_close(rueda_data_pipeline* pipeline);
+
+/** Texts or integers whose buckets or ids are wanted. */
+typedef struct rueda_data_terms {
+    const char* bytes;       /**< the bytes of all texts */
+    size_t byte_count;       /**< the number of these bytes */
+    const int64_t* offsets;  /**< count + 1 numbers: text i has the bytes offsets[i] to offsets[i + 1] - 1 */
+    const int64_t* integers; /**< integers, each of which counts as its decimal text; NULL: there are texts */
+    size_t count;            /**< the number of texts or integers */
+} rueda_data_terms;
+
+/** Computes the bucket of each term (rueda/data/hash.hpp). `ids` has room for terms->count numbers. */
+RUEDA_API int rueda_data_hash(const rueda_data_terms* terms, uint64_t seed, int64_t buckets, int64_t* ids);
+
+/**
+ * Makes a vocabulary (rueda/data/vocabulary.hpp). `options` is a JSON object with the members of
+ * rueda::data::VocabularyOptions, and either "path", the name of a file, or "terms", a list of texts. The caller must
+ * pass `vocabulary` to rueda_data_vocabulary_close. Threads: as for rueda::data::Vocabulary.
+ */
+RUEDA_API int rueda_data_vocabulary_open(const char* options, rueda_data_vocabulary** vocabulary);
+/** Finds the id of each term. If `count_unknown` is 1, a growing vocabulary also counts the unknown texts. */
+RUEDA_API int rueda_data_vocabulary_look_up(rueda_data_vocabulary* vocabulary, const rueda_data_terms* terms,
+                                            int32_t count_unknown, int64_t* ids);
+/**
+ * Describes a vocabulary as a JSON object: {"size": 7, "ids": 101, "grows": true, "left_out": 0}. The caller must pass
+ * `text` to rueda_data_free_text.
+ */
+RUEDA_API int rueda_data_vocabulary_describe(const rueda_data_vocabulary* vocabulary, char** text);
+/** Returns a term. The bytes, which no zero byte ends, are valid until the vocabulary changes. */
+RUEDA_API int rueda_data_vocabulary_term(const rueda_data_vocabulary* vocabulary, int64_t id, const char** bytes,
+                                         size_t* size);
+/** Returns rueda::data::Vocabulary::unmerged(). The caller must pass `bytes` to rueda_data_free_text. */
+RUEDA_API int rueda_data_vocabulary_unmerged(const rueda_data_vocabulary* vocabulary, char** bytes, size_t* size);
+/** Calls rueda::data::Vocabulary::merge(). `added` receives the number of new terms. */
+RUEDA_API int rueda_data_vocabulary_merge(rueda_data_vocabulary* vocabulary, const char* bytes, size_t size,
+                                          int64_t* added);
+/** Returns rueda::data::Vocabulary::state(). The caller must pass `bytes` to rueda_data_free_text. */
+RUEDA_API int rueda_data_vocabulary_state(const rueda_data_vocabulary* vocabulary, char** bytes, size_t* size);
+/** Calls rueda::data::Vocabulary::restore(). */
+RUEDA_API int rueda_data_vocabulary_restore(rueda_data_vocabulary* vocabulary, const char* bytes, size_t size);
+/** Calls rueda::data::Vocabulary::save(). */
+RUEDA_API int rueda_data_vocabulary_save(const rueda_data_vocabulary* vocabulary, const char* path);
+/** Calls rueda::data::Vocabulary::freeze(). */
+RUEDA_API int rueda_data_vocabulary_freeze(rueda_data_vocabulary* vocabulary);
+/** Frees a vocabulary. Pipelines that use it keep their own reference. NULL is allowed. */
+RUEDA_API void rueda_data_vocabulary_close(rueda_data_vocabulary* vocabulary);
+
+/** A TFRecord file that is being written (rueda::data::TfrecordWriter). Threads: one at a time. */
+typedef struct rueda_data_writer rueda_data_writer;
+
+/**
+ * Creates a TFRecord file, or empties it. `compression` is "automatic", "none" or "gzip". The caller must pass `writer`
+ * to rueda_data_writer_release.
+ */
+RUEDA_API int rueda_data_writer_open(const char* path, const char* compression, rueda_data_writer** writer);
+/** Appends a record. */
+RUEDA_API int rueda_data_writer_write(rueda_data_writer* writer, const char* bytes, size_t size);
+/**
+ * Appends a tf.train.Example for each of `rows` samples. Each column becomes a feature: float32 a float_list, int64 an
+ * int64_list, and texts (uint8 with offsets) a bytes_list. A column of numbers with `width` 0 needs offsets.
+ */
+RUEDA_API int rueda_data_writer_write_examples(rueda_data_writer* writer, const rueda_data_column* columns,
+                                               size_t count, int64_t rows);
+/** Writes what is still in memory, and closes the file. Only this call reports that the disk is full at the end. */
+RUEDA_API int rueda_data_writer_close(rueda_data_writer* writer);
+/** Frees a writer, and closes its file if it is still open. NULL is allowed. */
+RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ namespace rueda::python {
 namespace {
 
 constexpr const char* kCheckpointName = "rueda.checkpoint";
+constexpr const char* kClaimName = "rueda.checkpoint_claim";
 
 /// The tensors of a list of tuples (name, tensor). They stay borrowed as long as this NamedTensors lives.
 class NamedTensors {
@@ -176,7 +177,30 @@ PyObject* checkpoint_read(PyObject* /*module*/, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+rueda_checkpoint_claim* claim_in(PyObject* capsule) {
+    return static_cast<rueda_checkpoint_claim*>(PyCapsule_GetPointer(capsule, kClaimName));
+}
+
+/// Argument: (folder as bytes). Returns a capsule, or None if there is nothing to hold.
+PyObject* checkpoint_claim(PyObject* /*module*/, PyObject* folder) {
+    const char* const path = path_of(folder);
+    rueda_checkpoint_claim* claim = nullptr;
+    if (path == nullptr || !succeeds([&] { return rueda_checkpoint_claim_folder(path, &claim); })) {
+        return nullptr;
+    }
+    if (claim == nullptr) {
+        Py_RETURN_NONE;
+    }
+    PyObject* const capsule =
+        PyCapsule_New(claim, kClaimName, [](PyObject* dying) { rueda_checkpoint_release(claim_in(dying)); });
+    if (capsule == nullptr) {
+        rueda_checkpoint_release(claim);
+    }
+    return capsule;
+}
+
 PyMethodDef checkpoint_methods[] = {{"checkpoint_create_folder", checkpoint_create_folder, METH_O, nullptr},
+                                    {"checkpoint_claim", checkpoint_claim, METH_O, nullptr},
                                     {"checkpoint_save", checkpoint_save, METH_VARARGS, nullptr},
                                     {"checkpoint_list", checkpoint_list, METH_O, nullptr},
                                     {"checkpoint_open", checkpoint_open, METH_O, nullptr},

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "python/native/errors.hpp"
 #include "python/native/texts.hpp"
+#include "python/native/vocabulary.hpp"
 #include "rueda/data.h"
 
 namespace rueda::python {
@@ -41,11 +43,15 @@ rueda_data_pipeline* pipeline_in(PyObject* capsule) {
     return static_cast<rueda_data_pipeline*>(PyCapsule_GetPointer(capsule, kPipelineName));
 }
 
-/// Argument: the options as a JSON text. Opens a pipeline and returns a capsule with it.
-PyObject* data_open(PyObject* /*module*/, PyObject* options) {
-    const char* const text = PyUnicode_AsUTF8AndSize(options, nullptr);
+/// Arguments: (options as a JSON text, list of the vocabularies that its stages use). Opens a pipeline and returns a
+/// capsule with it.
+PyObject* data_open(PyObject* /*module*/, PyObject* args) {
+    const char* text = nullptr;
+    PyObject* list = nullptr;
+    std::vector<rueda_data_vocabulary*> vocabularies;
     rueda_data_pipeline* pipeline = nullptr;
-    if (text == nullptr || !succeeds([&] { return rueda_data_open(text, &pipeline); })) {
+    if (PyArg_ParseTuple(args, "sO", &text, &list) == 0 || !vocabularies_in(list, vocabularies) ||
+        !succeeds([&] { return rueda_data_open_with(text, vocabularies.data(), vocabularies.size(), &pipeline); })) {
         return nullptr;
     }
     return owner_of<rueda_data_pipeline>(pipeline, kPipelineName, rueda_data_close, [](PyObject* dying) {
@@ -134,7 +140,7 @@ PyObject* data_describe(PyObject* /*module*/, PyObject* capsule) {
     return take_text(text, rueda_data_free_text);
 }
 
-PyMethodDef data_methods[] = {{"data_open", data_open, METH_O, nullptr},
+PyMethodDef data_methods[] = {{"data_open", data_open, METH_VARARGS, nullptr},
                               {"data_wait", data_wait, METH_VARARGS, nullptr},
                               {"data_next", data_next, METH_O, nullptr},
                               {"data_describe", data_describe, METH_O, nullptr},

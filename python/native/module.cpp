@@ -19,6 +19,7 @@
 #include "python/native/slot.hpp"
 #include "python/native/tensor_view.hpp"
 #include "python/native/torch_tensor.hpp"
+#include "python/native/vocabulary.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::python {
@@ -349,8 +350,10 @@ bool add_type(PyObject* module, const char* name, PyObject* type) {
 bool fill(PyObject* module) {
     return PyModule_AddFunctions(module, operation_functions()) == 0 &&
            PyModule_AddFunctions(module, checkpoint_functions()) == 0 &&
-           PyModule_AddFunctions(module, data_functions()) == 0 && add_type(module, "Handle", make_handle_type()) &&
-           add_type(module, "Memory", make_memory_type()) && add_type(module, "TensorSlot", make_slot_type()) &&
+           PyModule_AddFunctions(module, data_functions()) == 0 &&
+           PyModule_AddFunctions(module, vocabulary_functions()) == 0 &&
+           add_type(module, "Handle", make_handle_type()) && add_type(module, "Memory", make_memory_type()) &&
+           add_type(module, "TensorSlot", make_slot_type()) &&
            add_type(module, "TensorView", make_tensor_view_type()) &&
            PyModule_AddStringConstant(module, "version", rueda_version()) == 0;
 }

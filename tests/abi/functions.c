@@ -149,3 +149,26 @@ void rueda_data_batch_release(rueda_data_batch* batch);
 int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text);
 void rueda_data_free_text(char* text);
 void rueda_data_close(rueda_data_pipeline* pipeline);
+int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                         rueda_data_pipeline** pipeline);
+int rueda_data_hash(const rueda_data_terms* terms, uint64_t seed, int64_t buckets, int64_t* ids);
+int rueda_data_vocabulary_open(const char* options, rueda_data_vocabulary** vocabulary);
+int rueda_data_vocabulary_look_up(rueda_data_vocabulary* vocabulary, const rueda_data_terms* terms,
+                                  int32_t count_unknown, int64_t* ids);
+int rueda_data_vocabulary_describe(const rueda_data_vocabulary* vocabulary, char** text);
+int rueda_data_vocabulary_term(const rueda_data_vocabulary* vocabulary, int64_t id, const char** bytes, size_t* size);
+int rueda_data_vocabulary_unmerged(const rueda_data_vocabulary* vocabulary, char** bytes, size_t* size);
+int rueda_data_vocabulary_merge(rueda_data_vocabulary* vocabulary, const char* bytes, size_t size, int64_t* added);
+int rueda_data_vocabulary_state(const rueda_data_vocabulary* vocabulary, char** bytes, size_t* size);
+int rueda_data_vocabulary_restore(rueda_data_vocabulary* vocabulary, const char* bytes, size_t size);
+int rueda_data_vocabulary_save(const rueda_data_vocabulary* vocabulary, const char* path);
+int rueda_data_vocabulary_freeze(rueda_data_vocabulary* vocabulary);
+void rueda_data_vocabulary_close(rueda_data_vocabulary* vocabulary);
+int rueda_data_writer_open(const char* path, const char* compression, rueda_data_writer** writer);
+int rueda_data_writer_write(rueda_data_writer* writer, const char* bytes, size_t size);
+int rueda_data_writer_write_examples(rueda_data_writer* writer, const rueda_data_column* columns, size_t count,
+                                     int64_t rows);
+int rueda_data_writer_close(rueda_data_writer* writer);
+void rueda_data_writer_release(rueda_data_writer* writer);
+int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
+void rueda_checkpoint_release(rueda_checkpoint_claim* claim);

@@ -84,6 +84,14 @@ MEMBER(rueda_data_column, offset_count, 32, 8);
 MEMBER(rueda_data_column, width, 40, 8);
 MEMBER(rueda_data_column, dtype, 48, 4);
 
+/* This struct has no struct_size, so no member can be added. */
+static_assert(sizeof(rueda_data_terms) == 40, "rueda_data_terms has another size");
+MEMBER(rueda_data_terms, bytes, 0, 8);
+MEMBER(rueda_data_terms, byte_count, 8, 8);
+MEMBER(rueda_data_terms, offsets, 16, 8);
+MEMBER(rueda_data_terms, integers, 24, 8);
+MEMBER(rueda_data_terms, count, 32, 8);
+
 /* This struct can grow. */
 static_assert(sizeof(rueda_snapshot) >= 88, "rueda_snapshot has become smaller");
 MEMBER(rueda_snapshot, struct_size, 0, 8);

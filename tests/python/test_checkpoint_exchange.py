@@ -6,6 +6,7 @@ tests/training/checkpoint_exchange.cpp, and RUEDARUN the launcher."""
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -58,6 +59,7 @@ class Exchange(unittest.TestCase):
         manager = training.CheckpointManager(self.folder, max_to_keep=10)
         self.assertTrue(manager.save(41, model, state, values={"epoch": "3 ä"}, metric=1 / 3))
         self.assertIsNone(manager.last_failure())
+        del manager  # ends the claim of this process, so that the C++ job may save
 
         printed = self.run_cpp(ranks, layout)
         self.assertIn("value epoch 3 ä\n", printed)
@@ -65,6 +67,7 @@ class Exchange(unittest.TestCase):
 
         found = {"layer.weight": np.zeros((3, 2), np.float32), "layer.count": np.array(0)}
         moment = np.zeros(3)
+        manager = training.CheckpointManager(self.folder, max_to_keep=10)
         # A C++ program has no nested state, so the tensors have their full names.
         restored = manager.restore(found, {"optimizer.state.0.moment": moment})
         self.assertEqual((restored.step, restored.size, restored.metric), (42, ranks, 0.1))
@@ -87,6 +90,34 @@ class Exchange(unittest.TestCase):
 
     def test_parts_of_two_ranks(self):
         self.exchange(2, "parts")
+
+    def test_a_folder_of_another_job_is_refused(self):
+        program = f"""
+import rueda
+from rueda import training
+rueda.init()
+manager = training.CheckpointManager({str(self.folder)!r})
+manager.claim()
+print("claimed", flush=True)
+input()
+"""
+        manager = training.CheckpointManager(self.folder)
+        other = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        with other:
+            self.addCleanup(other.kill)
+            self.assertEqual(other.stdout.readline(), "claimed\n")
+            for attempt in (lambda: manager.save(1, {}), manager.claim):
+                with self.assertRaisesRegex(
+                    rueda.InvalidArgument, rf"another job uses this folder \(process {other.pid} on host "
+                ):
+                    attempt()
+            other.kill()
+        self.assertTrue(manager.save(1, {"w": np.zeros(1)}))
+        self.assertIsNone(manager.last_failure())
+        second = training.CheckpointManager(self.folder)  # in the same process
+        self.assertTrue(second.save(2, {"w": np.zeros(1)}))
 
     def test_other_programs_read_the_model(self):
         try:

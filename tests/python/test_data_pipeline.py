@@ -299,7 +299,7 @@ class Errors(WithFiles):
             ('{"sources": [{"kind": "files"}], "format": {"type": "lines"}, "batch": 1}', "'patterns' is not a list"),
         ):
             with self.subTest(text=text), self.assertRaisesRegex(rueda.InvalidArgument, text):
-                rueda._native.data_open(options)
+                rueda._native.data_open(options, [])
 
     def test_use_after_close(self):
         pipeline = data.Pipeline(self.write("a.txt", "line\n"), data.Lines(), 1)

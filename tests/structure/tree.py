@@ -82,7 +82,7 @@ LAYERS = {
         "c_interface",
     ],
     "training": ["", "checkpoints", "optimizers", "replicas"],
-    "data": ["", "sources", "formats", "pipeline", "c_interface"],
+    "data": ["", "sources", "formats", "pipeline", "terms", "c_interface"],
     "launcher": [
         "options",
         "processes",

@@ -17,6 +17,7 @@ BackupAndRestore::BackupAndRestore(std::int64_t steps, const CheckpointManagerOp
         throw InvalidArgument(fmt::format("backup and restore: steps is {}; it must be 0 or more", steps));
     }
     manager_ = std::make_unique<CheckpointManager>(checkpoints);
+    manager_->claim();
     restored_ = manager_->restore(model_, state_);
     if (!restored_) {
         broadcast_parameters(model_);

@@ -18,10 +18,14 @@
 #include "core/c_interface/guarded.hpp"
 #include "rueda/checkpoints.h"
 #include "training/checkpoints/checkpoint_store.hpp"
+#include "training/checkpoints/store_claim.hpp"
 
-/// The object behind the C interface's pointer.
+/// The objects behind the C interface's pointers.
 struct rueda_checkpoint {
     rueda::training::OpenedCheckpoint opened;
+};
+struct rueda_checkpoint_claim {
+    rueda::training::StoreClaim claim;
 };
 
 namespace {
@@ -272,5 +276,18 @@ int rueda_checkpoint_read(const rueda_checkpoint* checkpoint, const rueda_named_
 }
 
 void rueda_checkpoint_close(rueda_checkpoint* checkpoint) { delete checkpoint; }
+
+int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_path(folder));
+        RUEDA_RETURN_IF_FAILED(check_place(claim, "claim"));
+        Result<rueda::training::StoreClaim> taken = rueda::training::StoreClaim::take(folder);
+        RUEDA_RETURN_IF_FAILED(taken.status());
+        *claim = taken.value().holds_lock() ? new rueda_checkpoint_claim{std::move(taken).value()} : nullptr;
+        return {};
+    });
+}
+
+void rueda_checkpoint_release(rueda_checkpoint_claim* claim) { delete claim; }
 
 }  // extern "C"

@@ -23,6 +23,7 @@
 #include "training/checkpoints/checkpoint_restore.hpp"
 #include "training/checkpoints/checkpoint_store.hpp"
 #include "training/checkpoints/metadata_text.hpp"
+#include "training/checkpoints/store_claim.hpp"
 #include "training/checkpoints/tensor_copies.hpp"
 #include "training/log_warning.hpp"
 
@@ -147,11 +148,16 @@ public:
         work_.wait();
     }
 
+    void claim() {
+        run_on_root([this] { claim_here().throw_if_failed(); });
+    }
+
     bool save(const Snapshot& snapshot) {
         check_snapshot(snapshot);
         if (rank_ != 0) {
             return false;
         }
+        claim_here().throw_if_failed();
         if (is_busy()) {
             warn_about_skipping(snapshot.step);
             return false;
@@ -165,6 +171,9 @@ public:
         const Status checked = status_of([&] {
             check_snapshot(snapshot);
             check_rows_of(parts);
+            if (rank_ == 0) {
+                claim_here().throw_if_failed();
+            }
         });
         switch (readiness_of_all(checked)) {
             case Readiness::refused:
@@ -230,6 +239,16 @@ public:
     }
 
 private:
+    /// Claims the folder for this process, unless it did so before.
+    Status claim_here() {
+        if (!claim_ || !claim_->holds_lock()) {
+            Result<StoreClaim> taken = StoreClaim::take(options_.folder);
+            RUEDA_RETURN_IF_FAILED(taken.status());
+            claim_.emplace(std::move(taken).value());
+        }
+        return {};
+    }
+
     /// The manager's thread and the program's thread may have warnings at the same time.
     void warn(std::string_view text) const {
         const std::lock_guard lock(warn_mutex_);  // the end of the other thread's call wakes this thread
@@ -412,6 +431,7 @@ private:
     const int exceptions_ = std::uncaught_exceptions();
     Clock::time_point last_save_ = Clock::now();
     Clock::time_point last_due_ = last_save_;  ///< when a save was last tried or skipped
+    std::optional<StoreClaim> claim_;          ///< of rank 0, from the first save on
     TensorCopies copies_;                      ///< the thread reads the copies while it works
     Status outcome_;                           ///< the thread writes the outcome while it works
     std::atomic<bool> stop_{false};
@@ -437,6 +457,7 @@ bool CheckpointManager::save_parts_when_due(std::span<const TensorPart> parts, c
     return implementation_->is_due_everywhere(snapshot.step) && implementation_->save_parts(parts, snapshot);
 }
 
+void CheckpointManager::claim() { implementation_->claim(); }
 void CheckpointManager::wait() { implementation_->wait(); }
 std::string CheckpointManager::last_failure() { return implementation_->last_failure(); }
 std::vector<CheckpointInfo> CheckpointManager::checkpoints() const { return implementation_->checkpoints(); }

@@ -29,10 +29,11 @@ struct BackupValues {
 /// The steps that remain of a training run, as a range for a `for` loop. All ranks must use this class, with the same
 /// options, and with tensors of the same names.
 ///
-/// The constructor restores the newest checkpoint. If there is no checkpoint, the constructor sends the tensors of rank
-/// 0 to all ranks. The loop then begins at the first step that the checkpoint does not contain. After each step, a
-/// checkpoint is saved if one is due. After the last step, a checkpoint is saved in any case, and rank 0 waits until it
-/// is complete. A loop that is left early saves nothing more.
+/// The constructor claims the folder (CheckpointManager::claim()) and restores the newest checkpoint. If there is no
+/// checkpoint, the constructor sends the tensors of rank 0 to all ranks. The loop then begins at the first step that
+/// the checkpoint does not contain. After each step, a checkpoint is saved if one is due. After the last step, a
+/// checkpoint is saved in any case, and rank 0 waits until it is complete. A loop that is left early saves nothing
+/// more.
 ///
 /// A run that was resumed computes the same values as an uninterrupted run if everything that a step uses is a function
 /// of the step's number, or is in `model`, `state` or `values`. For data, use Sampler: epoch step / sampler.batches(),

@@ -103,13 +103,19 @@ public:
     /// exception, rank 0 does not wait for parts of other ranks.
     ~CheckpointManager();
 
+    /// Claims the folder for this job, so that no other job saves into it at the same time. The claim ends with the
+    /// manager, and with the process of rank 0. All ranks must call this function. A program need not call it, because
+    /// the first save claims the folder. But then a mistake is noticed only at the first save. Restoring needs no
+    /// claim. Throws InvalidArgument on all ranks if another job has claimed the folder; the text names its process and
+    /// host.
+    void claim();
     /// Returns whether a checkpoint is due after `step` completed steps. If CheckpointManagerOptions::every is set, the
     /// result depends on this rank's clock.
     [[nodiscard]] bool is_due(std::int64_t step) const;
     /// Starts to save a checkpoint. Rank 0 copies the tensors, and its thread writes them; the other ranks return at
     /// once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a value whose
-    /// key begins with "rueda.", and for a metric that is not finite. A failure of the file system causes only a
-    /// warning.
+    /// key begins with "rueda.", for a metric that is not finite, and if another job saves into this folder (see
+    /// claim()). A failure of the file system causes only a warning.
     bool save(const Snapshot& snapshot);
     /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. If CheckpointManagerOptions::every is
     /// set, rank 0's clock decides.

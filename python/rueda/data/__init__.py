@@ -16,7 +16,8 @@ See docs/data.md.
 
 from __future__ import annotations
 
-from rueda.data._errors import WorkerDied, WorkerFailed
+from rueda.data._batches import Ragged
+from rueda.data._errors import MapFailed, WorkerDied, WorkerFailed
 from rueda.data._formats import (
     Csv,
     CsvColumn,
@@ -30,21 +31,28 @@ from rueda.data._formats import (
     files,
     sagemaker_channel,
 )
-from rueda.data._pipeline import Pipeline, Ragged
+from rueda.data._pipeline import Pipeline
+from rueda.data._terms import Hash, LookUp, Vocabulary, hash_texts
 from rueda.data._worker import WorkerInfo
 from rueda.data._workers import Workers, WorkersStatistics, workers
+from rueda.data._writer import TfrecordWriter
 
 __all__ = [
     "Csv",
     "CsvColumn",
     "Examples",
     "Feature",
+    "Hash",
     "Libsvm",
     "Lines",
+    "LookUp",
+    "MapFailed",
     "Pipeline",
     "Ragged",
     "Source",
+    "TfrecordWriter",
     "Tfrecords",
+    "Vocabulary",
     "WorkerDied",
     "WorkerFailed",
     "WorkerInfo",
@@ -52,6 +60,7 @@ __all__ = [
     "WorkersStatistics",
     "fifo",
     "files",
+    "hash_texts",
     "sagemaker_channel",
     "workers",
 ]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Errors of worker processes."""
+"""Errors of worker processes and of map functions."""
 
 from __future__ import annotations
 
@@ -39,3 +39,17 @@ class WorkerFailed(RuedaError, RuntimeError):
         super().__init__(message)
         self.worker = worker
         self.pid = pid
+
+
+class MapFailed(RuedaError, RuntimeError):
+    """A map function of a pipeline raised an exception, which is the ``__cause__`` of this one.
+
+    Attributes:
+        epoch: the epoch of the batch, from 0.
+        step: the number of the batch in its epoch, from 0.
+    """
+
+    def __init__(self, message: str, epoch: int = -1, step: int = -1) -> None:
+        super().__init__(message)
+        self.epoch = epoch
+        self.step = step

@@ -7,88 +7,16 @@ from __future__ import annotations
 import json
 import operator
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from rueda import _native
+from rueda.data._batches import Batch, take_batch
 from rueda.data._formats import Format, Path, Source, files
+from rueda.data._maps import Map, MappedBatches, divide_maps
 from rueda.errors import InvalidArgument
-from rueda.types import DType
-
-#: A call that waits for a batch returns to Python after this number of seconds, so that Python can handle signals
-#: such as Ctrl-C.
-_PART = 0.1
-
-
-class Ragged:
-    """A column whose samples have different numbers of values, or a column of texts. The values of all samples stand
-    in one array, as in a CSR matrix.
-
-    Attributes:
-        values: the values of all samples. Texts are bytes (uint8).
-        offsets: sample i has the values ``values[offsets[i]:offsets[i + 1]]``. In a column with several texts in a
-            sample, i is the number of a text: each text has an offset.
-
-    Example::
-
-        column = rueda.data.Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
-        assert [len(row) for row in column] == [2, 0, 1]
-    """
-
-    __slots__ = ("offsets", "values")
-
-    def __init__(self, values: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> None:
-        self.values = values
-        self.offsets = offsets
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> npt.NDArray[Any]:
-        """Returns the values of a sample, as a view."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"sample {index} of a column with {len(self)} samples")
-        return self.values[self.offsets[index] : self.offsets[index + 1]]
-
-    def texts(self) -> list[bytes]:
-        """Returns the texts as a list of bytes.
-
-        Example::
-
-            column = rueda.data.Ragged(np.frombuffer(b"onetwo", "uint8"), np.array([0, 3, 6]))
-            assert column.texts() == [b"one", b"two"]
-        """
-        data = self.values.tobytes()
-        offsets = self.offsets.tolist()
-        return [data[begin:end] for begin, end in zip(offsets, offsets[1:])]
-
-
-Batch = dict[str, "npt.NDArray[Any] | Ragged"]
-
-
-class _Memory:
-    """The memory of a batch's column, as an object from which NumPy makes an array. The array keeps this object
-    alive, and this object keeps the batch alive.
-    """
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, owner: object, address: int, size: int) -> None:
-        self._owner = owner
-        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-
-def _view(owner: object, address: int, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    if size == 0:
-        return np.empty(0, dtype)
-    return np.asarray(_Memory(owner, address, size)).view(dtype)
-
-
-_DTYPES = {kind.value: np.dtype(kind.name) for kind in (DType.float32, DType.float64, DType.int64, DType.uint8)}
 
 
 def _whole(name: str, number: Any) -> int:
@@ -125,10 +53,17 @@ class Pipeline:
         malformed_limit: this number of malformed records is left out. The next malformed record is an error.
         threads: the number of threads that parse. 0: as many as there are usable cores, at most 8.
         prefetch: the threads prepare at most this number of batches before the program takes them. 0: threads + 2.
+        maps: functions that change each batch, in this order. A function gets the batch (a dict), and changes it or
+            returns a new dict. Hash and LookUp are such functions; those at the beginning of the list run in the
+            library's threads, without the GIL. The other functions are called for one batch after the other.
+        map_ahead: 0: the ``for`` loop calls the functions. Otherwise, a thread calls them, and prepares at most this
+            number of batches before the program takes them.
 
     Raises:
         InvalidArgument: an argument cannot be used, or a file cannot be read. The loop raises it for a malformed
             record, too.
+        MapFailed: a function of ``maps`` raised an exception. The loop raises it at this batch, and again in each
+            later call; load_state_dict() ends this.
         ResourceExhausted: the system refuses a thread.
 
     Example::
@@ -164,6 +99,8 @@ class Pipeline:
         malformed_limit: int = 0,
         threads: int = 0,
         prefetch: int = 0,
+        maps: Sequence[Map] = (),
+        map_ahead: int = 0,
     ) -> None:
         if isinstance(source, str | os.PathLike):
             source = files(source)
@@ -189,8 +126,13 @@ class Pipeline:
             "drop_remainder": drop_remainder,
             **{name: _whole(name, number) for name, number in numbers.items()},
         }
+        self._map_ahead = _whole("map_ahead", map_ahead)
+        if self._map_ahead < 0:
+            raise InvalidArgument(f"Pipeline: map_ahead is {map_ahead}; it must be 0 or more")
+        self._options["stages"], self._vocabularies, self._functions = divide_maps(maps, self._map_ahead > 0)
         self._owner = os.getpid()
         self._pipeline: object | None = None
+        self._mapped: MappedBatches | None = None
         self._open(self._options)
 
     def _open(self, options: dict[str, Any]) -> None:
@@ -198,7 +140,12 @@ class Pipeline:
             text = json.dumps(options)
         except TypeError as error:
             raise InvalidArgument(f"Pipeline: an argument has a wrong type: {error}") from error
-        self._pipeline = _native.data_open(text)
+        self._pipeline = _native.data_open(text, self._vocabularies)
+        if self._functions:
+            self._mapped = MappedBatches(self._pipeline, self._functions, self._map_ahead)
+            # If the program drops the pipeline without close(), the thread must end. The thread refers only to the
+            # MappedBatches, so it does not keep the pipeline alive.
+            weakref.finalize(self, self._mapped.stop)
 
     def _opened(self) -> object:
         if self._pipeline is None:
@@ -210,7 +157,9 @@ class Pipeline:
         return self._pipeline
 
     def _describe(self) -> dict[str, Any]:
-        description: dict[str, Any] = json.loads(_native.data_describe(self._opened()))
+        pipeline = self._opened()
+        text = self._mapped.description if self._mapped is not None else _native.data_describe(pipeline)
+        description: dict[str, Any] = json.loads(text)
         return description
 
     def __iter__(self) -> Iterator[Batch]:
@@ -228,21 +177,7 @@ class Pipeline:
     def _next(self) -> Batch | None:
         """Returns the next batch, or None at the end of the epoch."""
         pipeline = self._opened()
-        while not _native.data_wait(pipeline, _PART):
-            pass  # Python handles signals between two calls of data_wait()
-        taken = _native.data_next(pipeline)
-        if taken is None:
-            return None
-        rows, columns, owner = taken
-        batch: Batch = {}
-        for name, dtype, width, address, size, offsets_address, offset_count in columns:
-            values = _view(owner, address, size, _DTYPES[dtype])
-            if width == 0 or values.dtype == np.uint8:  # ragged, or texts
-                offsets = _view(owner, offsets_address, 8 * offset_count, np.int64)
-                batch[name] = Ragged(values, offsets if offset_count > 0 else np.zeros(1, np.int64))
-            else:
-                batch[name] = values if width == 1 else values.reshape(rows, width)
-        return batch
+        return self._mapped.next() if self._mapped is not None else take_batch(pipeline)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position behind the last batch that was taken, for a checkpoint. The position is the same on
@@ -269,7 +204,7 @@ class Pipeline:
         self._opened()
         if not isinstance(state, Mapping) or not isinstance(state.get("position"), str):
             raise InvalidArgument(f"load_state_dict: {state!r} is not what state_dict() returns")
-        self._pipeline = None  # this closes the old pipeline first, because a FIFO can be opened only once
+        self.close()  # a FIFO can be opened only once
         self._open({**self._options, "start": state["position"]})
 
     def statistics(self) -> dict[str, float]:
@@ -311,6 +246,9 @@ class Pipeline:
 
             pipeline.close()
         """
+        if self._mapped is not None and os.getpid() == self._owner:
+            self._mapped.stop()
+        self._mapped = None
         self._pipeline = None
 
     def __enter__(self) -> Pipeline:

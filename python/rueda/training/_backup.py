@@ -83,7 +83,7 @@ class RandomState:
 class BackupAndRestore:
     """The steps that remain of a training run, for a ``for`` loop. A job that was killed continues where it stopped.
 
-    The constructor restores the newest checkpoint. If there is none, all ranks get rank 0's model and state. The loop
+    The constructor claims the folder, and restores the newest checkpoint. If there is none, all ranks get rank 0's model and state. The loop
     begins at the first step that the checkpoint does not contain. After each step, a checkpoint is saved if one is due.
     After the last step, a checkpoint is saved in any case, and rank 0 waits until it is complete. A loop that is left
     early saves nothing more. All ranks must use it, with the same arguments.
@@ -136,6 +136,7 @@ class BackupAndRestore:
         self._seed = seed
         self._values = values
         self.manager = _checkpoints.CheckpointManager(folder, **options)
+        self.manager.claim()
         self.restored = self.manager.restore(model, self._state)
         if self.restored is None:
             _checkpoints.share(model, self._state)

@@ -127,6 +127,7 @@ class CheckpointManager:
         self._writer: threading.Thread | None = None
         self._failure: RuedaError | None = None
         self._last_due = self._last_save = time.monotonic()
+        self._claim: object | None = None
         self._on_root(lambda: _native.checkpoint_create_folder(self._path()))
 
     def _path(self, name: str = "") -> bytes:
@@ -146,6 +147,26 @@ class CheckpointManager:
         if failure is not None:
             raise failure
         return result
+
+    def _claim_here(self) -> None:
+        if (
+            self._claim is None
+        ):  # also if another manager of this process holds the claim, which may end before this one
+            self._claim = _native.checkpoint_claim(self._path())
+
+    def claim(self) -> None:
+        """Claims the folder for this job, so that no other job saves into it at the same time. All ranks must call it.
+        A program need not call it, because the first save claims the folder; but then a mistake is noticed only at the
+        first save. The claim ends with the manager, and with the process of rank 0. Restoring needs no claim.
+
+        Raises:
+            InvalidArgument: another job has claimed the folder. All ranks raise it. The text names its process and host.
+
+        Example::
+
+            manager.claim()
+        """
+        self._on_root(self._claim_here)
 
     def _warn(self, line: str) -> None:
         with self._warn_lock:
@@ -195,12 +216,14 @@ class CheckpointManager:
             Whether this rank started a save. All failures of the file system are warnings.
 
         Raises:
-            InvalidArgument: the step is negative, the metric is not finite, or a key of ``values`` is reserved.
+            InvalidArgument: the step is negative, the metric is not finite, a key of ``values`` is reserved, or another
+                job saves into the folder (see claim()).
             TypeError: the model or the state contains something that cannot be saved.
         """
         texts = self._checked_values(step, values or {}, metric)
         if self._rank != 0:
             return False
+        self._claim_here()
         tensors = _trees.model_tensors(model)
         state_tensors, structure = _trees.divide(dict(state or {}), "")
         for name, tensor in (*tensors, *state_tensors):

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Vocabularies: numbers for the texts of a feature.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rueda/data/batch.hpp"
+
+namespace rueda::data {
+
+/// A vocabulary has ids for terms, 0 to most_terms − 1, and behind them the ids of the buckets for unknown texts. So a
+/// growing vocabulary never changes an id, and an embedding table needs Vocabulary::ids() rows.
+struct VocabularyOptions {
+    /// The largest number of terms. 0: the number of terms at the beginning. A growing vocabulary needs a number.
+    std::int64_t most_terms = 0;
+    /// The number of ids for unknown texts. An unknown text has the id most_terms + bucket_of(hash_text(text, seed),
+    /// unknown_buckets). 1: all unknown texts have the same id. 0: their id is −1.
+    std::int64_t unknown_buckets = 1;
+    std::uint64_t seed = 0;  ///< for the buckets of unknown texts
+    /// true: the vocabulary counts unknown texts, and merge() makes terms of them
+    bool grows = false;
+    /// merge() makes a term of a text that all ranks together have counted at least this many times
+    std::int64_t min_count = 1;
+    /// The largest number of different unknown texts that are counted. It limits the memory. Further texts are left
+    /// out; Vocabulary::left_out() counts them.
+    std::int64_t most_unknown = 1'000'000;
+};
+
+/// Numbers for the texts of a feature: the id of a term is its place in the list of terms, which begins with 0.
+///
+/// A frozen vocabulary never changes. A growing one counts the unknown texts that look_up_and_count() finds. At a point
+/// that all ranks reach, the ranks exchange their counts (rueda/data/agree.hpp), and the most frequent texts become
+/// terms. The ids depend only on what all ranks counted together, not on the number of ranks or on the order.
+///
+/// A term is a text of 1 to 65,535 bytes in UTF-8. It contains no newline and no carriage return, and does not begin
+/// with a byte-order mark. Other texts are always unknown, and are not counted. An integer counts as its decimal text.
+///
+/// Threads: any number of threads may call const functions of a vocabulary that no thread changes at the same time.
+class RUEDA_API Vocabulary {
+public:
+    /// Makes a vocabulary of these terms. Throws InvalidArgument for an option that is out of its range, for a text
+    /// that cannot be a term, for a repeated term, and for more than most_terms terms. A frozen vocabulary must have a
+    /// term.
+    explicit Vocabulary(std::span<const std::string> terms, const VocabularyOptions& options = {});
+    /// Reads the terms from a text file that has one term in each line. A carriage return at the end of a line and a
+    /// byte-order mark at the beginning are ignored. A file whose name ends with ".gz" or ".zst" is decompressed.
+    /// Throws InvalidArgument as the constructor does, with the number of the line, and also if the file cannot be
+    /// read.
+    [[nodiscard]] static Vocabulary from_file(const std::string& path, const VocabularyOptions& options = {});
+    Vocabulary(Vocabulary&&) noexcept;
+    Vocabulary& operator=(Vocabulary&&) noexcept;
+    ~Vocabulary();
+
+    /// The number of terms.
+    [[nodiscard]] std::int64_t size() const noexcept;
+    /// The number of ids: most_terms + unknown_buckets.
+    [[nodiscard]] std::int64_t ids() const noexcept;
+    [[nodiscard]] bool grows() const noexcept;
+    /// Returns a term. The text is valid until the vocabulary changes. Throws InvalidArgument unless 0 ≤ id < size().
+    [[nodiscard]] std::string_view term(std::int64_t id) const;
+    [[nodiscard]] std::int64_t id_of(std::string_view text) const noexcept;
+
+    /// Finds the id of each text. Text i has the bytes offsets[i] … offsets[i + 1] − 1. Throws InvalidArgument if the
+    /// offsets decrease or leave the bytes, or if `into` does not have one place for each text.
+    void look_up(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into) const;
+    /// Finds the id of each integer. `into` may be `integers`.
+    void look_up(std::span<const std::int64_t> integers, std::span<std::int64_t> into) const;
+    /// Replaces the texts or the integers of a column by their ids, as hash_column() does.
+    void look_up(Column& column) const;
+    /// These functions do the same, and a growing vocabulary also counts the unknown texts. Call them in the order of
+    /// the batches, so that a resumed job counts the same texts.
+    void look_up_and_count(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into);
+    void look_up_and_count(std::span<const std::int64_t> integers, std::span<std::int64_t> into);
+    void look_up_and_count(Column& column);
+
+    /// Returns what this rank has counted since the last merge(), as bytes for merge().
+    [[nodiscard]] std::string unmerged() const;
+    /// Takes the unmerged() bytes of all ranks, one after another in the order of the ranks, this rank's bytes among
+    /// them. Makes terms of the most frequent texts: first those with the higher count, and among equals first the one
+    /// that is lower in the order of its bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks,
+    /// if the ranks' vocabularies differ or the bytes are damaged; then the vocabulary is unchanged.
+    std::int64_t merge(std::string_view messages);
+    /// How many unknown texts were not counted because of most_unknown.
+    [[nodiscard]] std::int64_t left_out() const noexcept;
+    /// Ends the growth, and forgets all counts.
+    void freeze() noexcept;
+
+    /// Writes the terms as a file for from_file(). The file appears at its path only when it is complete and flushed to
+    /// the disk. Throws ResourceExhausted if the disk is full, and InvalidArgument if the file cannot be written.
+    void save(const std::string& path) const;
+    /// Returns terms and counts as a text in UTF-8, for a checkpoint. The text is the same on all ranks. Throws
+    /// InvalidArgument if this rank has counted texts since the last merge(), because the checkpoint would lack them.
+    [[nodiscard]] std::string state() const;
+    /// Continues with the terms and counts of state(). If that vocabulary was frozen, this one becomes frozen. Throws
+    /// InvalidArgument if the text is damaged, if most_terms, unknown_buckets or seed differ, or if this vocabulary is
+    /// frozen and the terms differ; then the vocabulary is unchanged.
+    void restore(std::string_view state);
+
+private:
+    struct Parts;
+    Vocabulary() noexcept = default;
+
+    std::unique_ptr<Parts> parts_;
+};
+
+/// Returns a function for PipelineOptions::maps that replaces the texts or integers of these columns by their ids.
+/// Throws InvalidArgument if the vocabulary grows: the pipeline prepares batches ahead, so it would depend on timing
+/// which terms a batch finds. For a growing vocabulary, call look_up_and_count() for each batch that next() returns.
+[[nodiscard]] RUEDA_API std::function<void(Batch&)> look_up_columns(std::vector<std::string> columns,
+                                                                    std::shared_ptr<const Vocabulary> vocabulary);
+
+}  // namespace rueda::data
