@@ -43,7 +43,8 @@ OomKills parse_kills(std::string_view text) {
 }  // namespace
 
 std::string encode_greeting(const Greeting& greeting) {
-    return fmt::format("{}\n{}\n{}\n{}", greeting.host, greeting.master_port, greeting.host_key, greeting.gpus);
+    return fmt::format("{}\n{}\n{}\n{}\n{}", greeting.host, greeting.master_port, greeting.host_key, greeting.gpus,
+                       greeting.rendezvous);
 }
 
 Greeting parse_greeting(std::string_view text) {
@@ -53,6 +54,7 @@ Greeting parse_greeting(std::string_view text) {
     greeting.master_port = base::parse_integer<std::uint16_t>(take_until(text, '\n')).value_or(0);
     greeting.host_key = take_until(text, '\n');
     greeting.gpus = take_until(text, '\n');
+    greeting.rendezvous = take_until(text, '\n');
     return greeting;
 }
 

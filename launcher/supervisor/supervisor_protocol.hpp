@@ -11,7 +11,8 @@
 namespace rueda::launcher {
 
 /// The kinds of frames (messages over a FrameLink) between ruedarun and a supervisor, the parent of a rank under
-/// mpirun. For each kind, the comment names the sender and says what the frame's value and payload mean.
+/// mpirun or under the agent of a host. For each kind, the comment names the sender and says what the frame's value and
+/// payload mean.
 enum class FrameKind : std::uint32_t {
     hello = 1,         ///< from the supervisor; value: its rank, payload: a Greeting
     welcome = 2,       ///< from ruedarun: start the program as one of `value` ranks; payload: its variables
@@ -44,7 +45,8 @@ struct Greeting {
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
     std::string host_key;           ///< this text is equal for all ranks of one host (network.hpp)
-    std::string gpus;  ///< the GPUs that CUDA shows on this host (rank_gpus.hpp); empty if they are not divided
+    std::string gpus;          ///< the GPUs that CUDA shows on this host (rank_gpus.hpp); empty if they are not divided
+    std::string rendezvous{};  ///< from rank 0's supervisor in a job without MPI: where the ranks meet
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);
