@@ -69,9 +69,16 @@ private:
 
     [[nodiscard]] std::string variable(const std::string& name) const { return text_of(facts_.environment, name); }
 
+    [[nodiscard]] bool has_ucx() const {
+        return facts_.plugins && facts_.plugins->ucx && facts_.plugins->ucx->problem.empty();
+    }
+
     void look_at_mpi() {
         if (facts_.mpi) {
             fine("mpirun", fmt::format("{}, {}", facts_.mpi->path, facts_.mpi->version));
+        } else if (!facts_.hosts.empty() && has_ucx()) {
+            warn("mpirun", facts_.no_mpi_reason,
+                 "start jobs on several hosts with --no-mpi, or install Open MPI (openmpi-bin)");
         } else if (!facts_.hosts.empty()) {
             fail("mpirun", facts_.no_mpi_reason,
                  "install Open MPI (openmpi-bin), or start jobs with --no-mpi, which needs ssh and UCX");
@@ -116,7 +123,7 @@ private:
         // Without mpirun, ranks on several hosts can only send their data over UCX.
         const bool is_only_way = !facts_.mpi && !facts_.hosts.empty();
         const bool is_required = is_only_way || variable("RUEDA_TRANSPORT") == "ucx";
-        if (plugin && plugin->problem.empty()) {
+        if (has_ucx()) {
             fine("UCX", fmt::format("{} works{}", plugin->file,
                                     is_required ? ""
                                                 : "; RUEDA_TRANSPORT=ucx sends data between hosts over it, and so do "
@@ -327,7 +334,7 @@ private:
                              host.name));
             return;
         }
-        fine(subject, "mpirun reaches it, and ruedarun answers there");
+        fine(subject, fmt::format("{} reaches it, and ruedarun answers there", facts_.mpi ? "mpirun" : "ssh"));
         if (host.version != RUEDA_VERSION) {
             fail(subject, fmt::format("has Rueda {}, this host {}", host.version, RUEDA_VERSION),
                  "install the same version on all hosts");

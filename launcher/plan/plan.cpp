@@ -17,10 +17,10 @@
 #include "base/text.hpp"
 #include "launcher/hosts/choose_hosts.hpp"
 #include "launcher/hosts/network.hpp"
-#include "launcher/options/shell_words.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/srun_task.hpp"
+#include "launcher/plan/ssh_command.hpp"
 
 namespace rueda::launcher {
 
@@ -492,33 +492,21 @@ private:
         return words;
     }
 
-    /// Decides how the agents of the hosts are started.
+    /// Decides how the agents of the hosts are started. The secrets of the job go through ssh's standard input, which
+    /// is the agent's descriptor 0.
     void plan_host_agents() {
         plan_.travelling = travelling_variables();
         plan_.interfaces = options_.interfaces;
         plan_.supervisor_program = around_.own_path;
         plan_.supervisor_arguments = supervisor_arguments();
         for (HostPlan& host : plan_.host_plans) {
+            const std::vector<std::string> here = {around_.own_path, kAgentOption};
+            const std::vector<std::string> there = {around_.own_path, kAgentOption, "0"};
             host.command =
-                host.is_here ? std::vector<std::string>{around_.own_path, kAgentOption} : ssh_command(host.host);
+                host.is_here ? here : ssh_command(host.host, {options_.ssh_port, options_.ssh_identity}, there);
         }
         say("the ranks meet over TCP, and their data goes over UCX: there is no MPI");
         say("variables that other hosts get: {}", fmt::join(plan_.travelling, " "));
-    }
-
-    /// Returns the command that starts the agent of another host. BatchMode: ssh fails instead of asking for a
-    /// password, because several of them would ask at the same time. The secrets of the job go through ssh's standard
-    /// input.
-    [[nodiscard]] std::vector<std::string> ssh_command(const std::string& host) const {
-        std::vector<std::string> words = {"ssh", "-x", "-o", "BatchMode=yes"};
-        if (options_.ssh_port) {
-            words.insert(words.end(), {"-p", std::to_string(*options_.ssh_port)});
-        }
-        if (!options_.ssh_identity.empty()) {
-            words.insert(words.end(), {"-i", options_.ssh_identity});
-        }
-        words.insert(words.end(), {host, fmt::format("exec {} {} 0", shell_quote(around_.own_path), kAgentOption)});
-        return words;
     }
 
     Status build_mpirun() {

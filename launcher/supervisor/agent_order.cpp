@@ -38,6 +38,12 @@ public:
         is_intact_ = is_intact_ && value && *value >= 0;
         return is_intact_ ? *value : 0;
     }
+    /// Takes the value of a variable: a text after a '=', or nothing, if the variable is removed.
+    std::optional<std::string> value() {
+        const std::string_view text = part();
+        is_intact_ = is_intact_ && (text.empty() || text.front() == '=');
+        return text.empty() || !is_intact_ ? std::nullopt : std::optional(std::string(text.substr(1)));
+    }
     void expect(std::string_view text) { is_intact_ = part() == text && is_intact_; }
     [[nodiscard]] bool is_intact() const { return is_intact_; }
     [[nodiscard]] bool is_at_end() const { return is_intact_ && rest_.empty(); }
@@ -81,10 +87,7 @@ std::optional<AgentOrder> parse_order(std::string_view text) {
     for (int left = reader.number(); left > 0 && reader.is_intact(); --left) {
         EnvironmentChange change;
         change.name = reader.part();
-        const std::string_view value = reader.part();
-        if (!value.empty()) {
-            change.value = std::string(value.substr(1));
-        }
+        change.value = reader.value();
         order.variables.push_back(std::move(change));
     }
     reader.expect(kOrderEnd);

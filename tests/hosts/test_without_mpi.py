@@ -109,9 +109,7 @@ class Ends(WithoutMpi):
         self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts")
 
     def test_a_rank_does_not_join_again(self):
-        self.rank_that_does_not_come(
-            ["--no-mpi", "-H", "rueda-h0:1,rueda-h1:1"], 2, "again", where=" on rueda-h1"
-        )
+        self.rank_that_does_not_come(["--no-mpi", "-H", "rueda-h0:1,rueda-h1:1"], 2, "again", where=" on rueda-h1")
         self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts")
 
     expect_end = test_notifications.EndsOfJobs.expect_end
