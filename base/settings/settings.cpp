@@ -86,13 +86,8 @@ constexpr auto kSettings = std::to_array<Setting>({
                  "with ports"},
      "Where the ranks meet without MPI. For ranks of one host: `@name` for an abstract Unix socket, or the `/path` of "
      "one in the file system. If an abstract name ends with `*`, rank 0 replaces this character by random digits, and "
-     "the other "
-     "ranks look for the socket, so that no other user can take the name first. For ranks on several hosts: "
+     "the other ranks look for the socket, so that no other user can take the name first. For ranks on several hosts: "
      "`tcp:10.0.0.1:4711,[fd00::1]:4711`, a list of addresses of rank 0's host. ruedarun makes this list."},
-    {"RUEDA_RENDEZVOUS_SECRET", "", SettingGroup::rendezvous, SettingScope::own,
-     TextSetting{&Config::rendezvous_secret, is_any_text, "the same random text on all ranks"},
-     "The secret of the job, by which ranks recognise each other if RUEDA_RENDEZVOUS names TCP addresses. All ranks "
-     "must have the same text. The launcher makes it."},
     {"RUEDA_CONTROL_PLANE", "", SettingGroup::rendezvous, SettingScope::own,
      ChoiceSetting{kControlPlaneWords,
                    [](Config& config, std::size_t word) { config.control_plane = static_cast<ControlPlaneKind>(word); },
@@ -261,6 +256,9 @@ constexpr auto kOthers = std::to_array<OtherVariable>({
     {"RUEDA_LAUNCHER_FD", "ruedarun",
      "ruedarun sets it for each rank: the socket over which it notifies the rank how other ranks have ended. Do not "
      "set it by hand."},
+    {"RUEDA_RENDEZVOUS_SECRET", "ruedarun",
+     "The secret of the job, by which ranks recognise each other if RUEDA_RENDEZVOUS names TCP addresses: the same "
+     "random text on all ranks. Do not set it by hand."},
 });
 
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";

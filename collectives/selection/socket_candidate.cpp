@@ -43,7 +43,7 @@ Result<SelectedControlPlane> open_socket(const StartRequest& request) {
     }
     SocketControlPlaneOptions options;
     options.rendezvous = socket_of_members(config, members.value());
-    options.secret = config.rendezvous_secret;
+    options.secret = request.facts.rendezvous_secret;
     options.rank = position_of(members.value(), launch_rank);
     options.size = static_cast<int>(members.value().size());
     options.start_timeout = start_timeout(config);

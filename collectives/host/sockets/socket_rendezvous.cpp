@@ -206,7 +206,10 @@ private:
                 continue;
             }
             if (comers_.size() >= comers_limit()) {
-                comers_.erase(comers_.begin());
+                // A rank that has not proved the secret yet tries again. A rank that has proved it would fail.
+                const auto unproven = std::find_if(comers_.begin(), comers_.end(),
+                                                   [](const Comer& one) { return one.proving.has_value(); });
+                comers_.erase(unproven == comers_.end() ? comers_.begin() : unproven);
             }
             comers_.push_back(std::move(comer).value());
         }
