@@ -8,6 +8,7 @@ The environment variables are those of hosts_job.py and test_notifications.py; C
 """
 
 import os
+import pathlib
 import re
 import signal
 import sys
@@ -21,24 +22,6 @@ RUEDARUN = test_notifications.RUEDARUN
 CONFORMANCE = os.environ["CONFORMANCE"]
 TWO_HOSTS = ["--no-mpi", "-H", "rueda-h0:2,rueda-h1:2"]
 NO_PLUGIN = "/nowhere/librueda_ucx.so"
-
-# Prints the files of MPI that this process has loaded, after rueda::init(). Python starts no MPI itself.
-MAPS_OF_RANK = r"""
-import os, pathlib, subprocess, sys, time
-folder = pathlib.Path(sys.argv[2])
-rank = subprocess.Popen([sys.argv[1], "steps", str(folder)])
-file = folder / f"rank{os.environ['RUEDA_RANK']}"
-while rank.poll() is None and not (file.exists() and "running" in file.read_text()):
-    time.sleep(0.01)
-maps = pathlib.Path(f"/proc/{rank.pid}/maps").read_text()
-names = sorted({line.split("/")[-1] for line in maps.splitlines() if "/" in line})
-print([name for name in names if "mpi" in name.lower()], any("libucp" in name for name in names))
-(folder / f"looked{os.environ['RUEDA_RANK']}").write_text("")
-while len(list(folder.glob("looked*"))) < int(os.environ["RUEDA_SIZE"]):
-    time.sleep(0.01)
-(folder / "done").write_text("")
-sys.exit(rank.wait())
-"""
 
 
 class WithoutMpi(test_notifications.NotificationTest):
@@ -84,8 +67,16 @@ class Operations(WithoutMpi):
         self.output_of(TWO_HOSTS, [CONFORMANCE])
 
     def test_no_rank_loads_mpi(self):
-        output = self.output_of(TWO_HOSTS, [sys.executable, "-c", MAPS_OF_RANK, HOSTS_RANK, self.folder])
-        self.assertEqual(sorted(output.splitlines()), [f"[{rank}] [] True" for rank in range(4)])
+        job = self.start(TWO_HOSTS, [HOSTS_RANK, "leave", self.folder])
+        self.wait_until(lambda: self.is_running(4), job)
+        for rank in range(4):
+            maps = pathlib.Path(f"/proc/{self.lines(rank)[0].split()[1]}/maps").read_text()
+            names = {line.rpartition("/")[2] for line in maps.splitlines() if "/" in line}
+            self.assertEqual([name for name in names if re.match("lib.*(mpi|rte|pal)[._]", name)], [])
+            self.assertTrue(any(name.startswith("libucp.so") for name in names), names)
+        (self.folder / "go").write_text("")
+        self.assertEqual(self.finish(job), [])
+        self.assertEqual(job.returncode, 0)
 
     def test_ranks_get_their_variables(self):
         # The secrets of the job must not reach the programs, except the one by which the ranks recognise each other.
@@ -133,7 +124,7 @@ class Ends(WithoutMpi):
 
 class Refusals(WithoutMpi):
     def test_there_is_no_plugin_for_ucx(self):
-        output = self.output_of(TWO_HOSTS, [HOSTS_RANK, "layout"], status=1, RUEDA_UCX_PLUGIN=NO_PLUGIN)
+        output = self.output_of(TWO_HOSTS, [HOSTS_RANK, "layout"], status=2, RUEDA_UCX_PLUGIN=NO_PLUGIN)
         self.assertIn(
             "the ranks run on several hosts and meet without MPI, so their data goes over UCX, and UCX cannot be used: "
             f"rank 0: the UCX plugin '{NO_PLUGIN}' cannot be loaded: ",
@@ -143,7 +134,7 @@ class Refusals(WithoutMpi):
 
     def test_one_host_has_no_plugin_for_ucx(self):
         script = f'[ "$GROUP_RANK" = 0 ] || export RUEDA_UCX_PLUGIN={NO_PLUGIN}; exec "$@"'
-        output = self.output_of(TWO_HOSTS, ["sh", "-c", script, "sh", HOSTS_RANK, "layout"], status=1)
+        output = self.output_of(TWO_HOSTS, ["sh", "-c", script, "sh", HOSTS_RANK, "layout"], status=2)
         self.assertIn(f"UCX cannot be used: rank 2: the UCX plugin '{NO_PLUGIN}' cannot be loaded: ", output)
 
     def test_ssh_does_not_work(self):
