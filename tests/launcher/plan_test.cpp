@@ -497,6 +497,18 @@ TEST_CASE("several hosts without MPI", "[unit]") {
           "./train\n");
 }
 
+TEST_CASE("a pasted description of a job without MPI on several hosts runs nothing", "[unit]") {
+    Options options = on_hosts("b:1,here:1");
+    options.no_mpi = true;
+    options.program = {"sh", "-c", "rm one\nrm two\n"};
+    std::string text = describe_as_shell(planned(options, cluster()));
+    CHECK(text.find("\n# rm two\n# '\n") != std::string::npos);
+    while (!text.empty()) {
+        CHECK(text.starts_with("# "));
+        text.erase(0, text.find('\n') + 1);
+    }
+}
+
 TEST_CASE("a rank of a job without MPI knows where to meet", "[unit]") {
     TorchPlace place;
     place.rank = 3;
