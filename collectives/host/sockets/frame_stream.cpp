@@ -77,7 +77,7 @@ Result<std::size_t> receive_some(int socket, std::span<std::byte> bytes) {
 
 Result<bool> FrameReceiver::advance(FrameSocket& socket) {
     if (header_received_ < header_bytes_.size()) {
-        const auto is_complete = fill_from(socket.fd(), header_bytes_, header_received_);
+        auto is_complete = fill_from(socket.fd(), header_bytes_, header_received_);
         if (!is_complete.is_ok() || !is_complete.value()) {
             return is_complete;
         }

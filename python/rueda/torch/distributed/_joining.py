@@ -90,7 +90,7 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 def _meet_over_tcp(rendezvous: Any, rank: int, until_met: contextlib.ExitStack) -> dict[str, str]:
     """Returns the variables by which ranks on several hosts meet. Rank 0 reserves a port until `until_met` ends."""
-    mine = {}
+    mine: dict[str, str] = {}
     if rank == 0:
         offer = until_met.enter_context(contextlib.closing(TcpOffer()))
         mine = {"RUEDA_RENDEZVOUS": offer.rendezvous, "RUEDA_RENDEZVOUS_SECRET": offer.secret}
