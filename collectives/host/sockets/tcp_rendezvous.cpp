@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <thread>
+#include <span>
 #include <utility>
 
 #include "base/network/address_race.hpp"
@@ -21,13 +21,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The limit for a connection to one address in the first round. It grows from round to round: an address that never
-/// answers must not delay the next round for long, because rank 0 may only now begin to listen at another address. A
-/// slow network needs a longer round.
-constexpr milliseconds kFirstRound{1000};
-constexpr milliseconds kLongestRound{20'000};
-/// The limit for rank 0's proof. Rank 0 answers at once, unless its host is very busy.
-constexpr milliseconds kProofTime{10'000};
+/// The limits for one attempt at one address. Rank 0 proves the secret at once, unless its host is very busy.
+constexpr base::ConnectTimes kAttemptTimes{milliseconds(20'000), milliseconds(10'000)};
+/// The longest pause between two attempts at an address. The first pause is shorter, because a process takes
+/// milliseconds to start.
+constexpr milliseconds kLongestPause{50};
 
 /// Listens at one address. The process that reserved the port (held_port) has a socket that is bound to it, and an
 /// earlier job of this process may have connections with this port. With SO_REUSEADDR, neither prevents a listener.
@@ -46,27 +44,52 @@ std::vector<std::string> endpoints_of_rendezvous(const std::string& rendezvous) 
     return base::tcp_endpoints(rendezvous).value_or(std::vector<std::string>());
 }
 
-/// Tries all addresses once. Returns nothing if no address led to rank 0; `description` then says what happened at each
-/// address. The arrival of a connection or of a proof ends each wait.
-Result<std::optional<base::ProvenConnection>> try_addresses(const SocketControlPlaneOptions& options,
-                                                            std::span<const std::string> endpoints,
-                                                            milliseconds connect_time, Deadline deadline,
-                                                            std::string& description) {
-    base::AddressRace race(endpoints, options.secret, std::string(kRendezvousPurpose), {connect_time, kProofTime});
-    while (race.is_pending() && !has_passed(deadline)) {
-        base::PollSet set;
-        set.wake_at(options.interruption ? std::min(deadline, deadline_in(kInterruptionInterval)) : deadline);
-        race.add_to(set);
-        set.wait_and_dispatch();
-        race.check_deadlines(std::chrono::steady_clock::now());
-        if (race.is_pending()) {
-            RUEDA_RETURN_IF_FAILED(ask(options.interruption, options.rank, options.size));
+/// The attempts to reach rank 0 at one address. An attempt fails at once if rank 0 does not listen yet, and is then
+/// repeated. An address that does not answer delays no other address. Threads: one.
+class AddressAttempts {
+public:
+    AddressAttempts(std::string endpoint, std::string secret)
+        : endpoint_(std::move(endpoint)), secret_(std::move(secret)) {}
+
+    /// Begins the next attempt if it is time for it.
+    void begin(Deadline now) {
+        if (!race_ && now >= next_) {
+            race_.emplace(std::span(&endpoint_, 1), secret_, std::string(kRendezvousPurpose), kAttemptTimes);
         }
     }
-    std::optional<base::ProvenConnection> connection = race.take();
-    description = connection ? "" : race.description();
-    return connection;
-}
+    void add_to(base::PollSet& set) {
+        if (race_) {
+            race_->add_to(set);
+        } else {
+            set.wake_at(next_);
+        }
+    }
+    /// Returns the connection if the attempt has succeeded. Call this after each wait.
+    [[nodiscard]] std::optional<base::ProvenConnection> take(Deadline now) {
+        if (!race_) {
+            return std::nullopt;
+        }
+        race_->check_deadlines(now);
+        std::optional<base::ProvenConnection> connection = race_->take();
+        if (!connection && !race_->is_pending()) {
+            outcome_ = race_->description();
+            race_.reset();
+            next_ = now + pause_;
+            pause_ = std::min(pause_ * 2, kLongestPause);
+        }
+        return connection;
+    }
+    /// How the last attempt failed.
+    [[nodiscard]] std::string description() const { return outcome_.empty() ? endpoint_ + ": no answer" : outcome_; }
+
+private:
+    std::string endpoint_;
+    std::string secret_;
+    std::optional<base::AddressRace> race_;
+    Deadline next_{};
+    milliseconds pause_{1};
+    std::string outcome_;
+};
 
 }  // namespace
 
@@ -92,24 +115,30 @@ Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rend
 }
 
 Result<FrameSocket> connect_to_rendezvous(const SocketControlPlaneOptions& options) {
-    const std::vector<std::string> endpoints = endpoints_of_rendezvous(options.rendezvous);
+    std::vector<AddressAttempts> addresses;
+    for (const std::string& endpoint : endpoints_of_rendezvous(options.rendezvous)) {
+        addresses.emplace_back(endpoint, options.secret);
+    }
     const Deadline deadline = deadline_in(options.start_timeout);
-    milliseconds round = kFirstRound;
-    // Rank 0 may start later than this rank, and then its host refuses the connection at once. The first pause is
-    // short, because a process takes milliseconds to start.
-    milliseconds pause(1);
-    std::string description;
     while (!has_passed(deadline)) {
-        Result<std::optional<base::ProvenConnection>> connection =
-            try_addresses(options, endpoints, round, deadline, description);
-        RUEDA_RETURN_IF_FAILED(connection.status());
-        if (connection.value()) {
-            return FrameSocket(std::move(*connection.value()));
+        base::PollSet set;
+        set.wake_at(options.interruption ? std::min(deadline, deadline_in(kInterruptionInterval)) : deadline);
+        for (AddressAttempts& address : addresses) {
+            address.begin(std::chrono::steady_clock::now());
+            address.add_to(set);
+        }
+        // The kernel ends the wait when a connection or a proof arrives, and the set when it is time for an attempt.
+        set.wait_and_dispatch();
+        for (AddressAttempts& address : addresses) {
+            if (auto connection = address.take(std::chrono::steady_clock::now())) {
+                return FrameSocket(std::move(*connection));
+            }
         }
         RUEDA_RETURN_IF_FAILED(ask(options.interruption, options.rank, options.size));
-        std::this_thread::sleep_for(pause);
-        pause = std::min(pause * 2, milliseconds(50));
-        round = std::min(round * 2, kLongestRound);
+    }
+    std::string description;
+    for (const AddressAttempts& address : addresses) {
+        description += (description.empty() ? "" : "; ") + address.description();
     }
     return failure(ErrorCode::timeout,
                    "rank 0 was not reached at '{}' within {} s (RUEDA_START_TIMEOUT): {}; check that rank 0 runs, and "
