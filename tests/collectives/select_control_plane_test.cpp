@@ -297,9 +297,10 @@ TEST_CASE("ranks that meet over TCP need a secret from the launcher, and form on
     Membership part;
     part.has_list = true;
     part.ranks = {0, 2};
-    CHECK_THAT(opened(facts, part),
-               Catch::StartsWith("Unsupported: init as a job of the ranks 0, 2: the ranks of this launch meet over TCP, "
-                                 "where only all 3 ranks together can form a job"));
+    CHECK_THAT(
+        opened(facts, part),
+        Catch::StartsWith("Unsupported: init as a job of the ranks 0, 2: the ranks of this launch meet over TCP, "
+                          "where only all 3 ranks together can form a job"));
 }
 
 TEST_CASE("ranks that settings name meet by their socket", "[processes]") {

@@ -53,7 +53,8 @@ inline constexpr std::string_view kErrorMark = "rueda: ";
 /// Runs rueda on all hosts at the same time. The answers are in the order of the hosts. Fails as commands_for() does.
 [[nodiscard]] Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question);
 
-/// Takes the answer out of the output of mpirun or ssh, which may contain other lines before and after the answer. Pure.
+/// Takes the answer out of the output of mpirun or ssh, which may contain other lines before and after the answer.
+/// Pure.
 [[nodiscard]] HostAnswer read_host_answer(std::string_view host, std::string_view output);
 
 }  // namespace rueda::launcher
