@@ -23,6 +23,7 @@
 #include "launcher/processes/child_process.hpp"
 #include "launcher/processes/programs.hpp"
 #include "launcher/run_attempts.hpp"
+#include "launcher/supervisor/host_agent.hpp"
 #include "launcher/supervisor/supervisor.hpp"
 
 namespace {
@@ -135,6 +136,9 @@ int launch(const rueda::launcher::Options& options) {
 int run(const std::vector<std::string>& arguments) {
     if (!arguments.empty() && arguments.front() == rueda::launcher::kSupervisorOption) {
         return rueda::launcher::run_rank_supervisor(std::span(arguments).subspan(1));
+    }
+    if (!arguments.empty() && arguments.front() == rueda::launcher::kAgentOption) {
+        return rueda::launcher::run_host_agent(std::span(arguments).subspan(1));
     }
     if (!arguments.empty() && arguments.front() == rueda::launcher::kDoctorEchoOption) {
         fmt::print("{}", rueda::launcher::doctor_echo());

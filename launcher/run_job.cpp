@@ -18,7 +18,7 @@
 #include "launcher/processes/signal_inbox.hpp"
 #include "launcher/repeated_steps.hpp"
 #include "launcher/start/direct_ranks.hpp"
-#include "launcher/start/mpi_ranks.hpp"
+#include "launcher/start/supervised_ranks.hpp"
 #include "launcher/watch/job_ending.hpp"
 
 namespace rueda::launcher {
@@ -39,8 +39,8 @@ constexpr int kWrongUse = 2;
 constexpr int kInternalFailure = 1;
 
 std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext context) {
-    if (plan.way == LaunchWay::mpirun) {
-        return std::make_unique<MpiRanks>(plan, std::move(context));
+    if (plan.way != LaunchWay::direct) {
+        return std::make_unique<SupervisedRanks>(plan, std::move(context));
     }
     return std::make_unique<DirectRanks>(plan, std::move(context));
 }

@@ -57,7 +57,7 @@ struct Config {
     std::optional<std::int32_t> local_size;
 
     // How the ranks find each other.
-    std::string rendezvous;  ///< the rendezvous socket: "@name" (an abstract Unix socket), "/path", or empty
+    std::string rendezvous;  ///< "@name" (an abstract Unix socket), "/path", "tcp:" and addresses, or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
     std::string mpi_library;  ///< the file of the MPI plugin; empty: librueda_mpi.so or librueda_mpich.so beside
                               ///< librueda.so

@@ -9,6 +9,8 @@
 #include <array>
 #include <string>
 
+#include "base/network/endpoint_list.hpp"
+
 namespace rueda::base {
 
 namespace {
@@ -39,8 +41,10 @@ constexpr std::array<std::string_view, 4> kStackSignalWords = {"none", "USR1", "
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
                                                             "error", "fatal", "off"};
 
-bool is_socket_name(std::string_view text) {
-    return text.size() >= 2 && text.size() <= kLongestSocketName && (text[0] == '@' || text[0] == '/');
+bool is_rendezvous(std::string_view text) {
+    return is_tcp_rendezvous(text)
+               ? tcp_endpoints(text).has_value()
+               : text.size() >= 2 && text.size() <= kLongestSocketName && (text[0] == '@' || text[0] == '/');
 }
 
 bool is_host_name(std::string_view text) {
@@ -77,11 +81,13 @@ constexpr auto kSettings = std::to_array<Setting>({
      IdentitySetting{&Config::local_size, kSizeRange}, "The number of processes of the job on this host."},
 
     {"RUEDA_RENDEZVOUS", "", SettingGroup::rendezvous, SettingScope::own,
-     TextSetting{&Config::rendezvous, is_socket_name,
-                 "'@name' (an abstract Unix socket) or '/path', of at most 107 bytes"},
-     "Where the ranks of one host meet without MPI: `@name` for an abstract Unix socket, or the `/path` of one in the "
-     "file system. If an abstract name ends with `*`, rank 0 replaces this character by random digits, and the other "
-     "ranks look for the socket, so that no other user can take the name first."},
+     TextSetting{&Config::rendezvous, is_rendezvous,
+                 "'@name' (an abstract Unix socket) or '/path', of at most 107 bytes, or 'tcp:' and numeric addresses "
+                 "with ports"},
+     "Where the ranks meet without MPI. For ranks of one host: `@name` for an abstract Unix socket, or the `/path` of "
+     "one in the file system. If an abstract name ends with `*`, rank 0 replaces this character by random digits, and "
+     "the other ranks look for the socket, so that no other user can take the name first. For ranks on several hosts: "
+     "`tcp:10.0.0.1:4711,[fd00::1]:4711`, a list of addresses of rank 0's host. ruedarun makes this list."},
     {"RUEDA_CONTROL_PLANE", "", SettingGroup::rendezvous, SettingScope::own,
      ChoiceSetting{kControlPlaneWords,
                    [](Config& config, std::size_t word) { config.control_plane = static_cast<ControlPlaneKind>(word); },
@@ -105,9 +111,9 @@ constexpr auto kSettings = std::to_array<Setting>({
      ChoiceSetting{kTransportWords,
                    [](Config& config, std::size_t word) { config.transport = static_cast<TransportKind>(word); },
                    [](const Config& config) { return static_cast<std::size_t>(config.transport); }},
-     "In a job on several hosts: what carries the data of tensors and the program's messages between hosts. The ranks "
-     "always meet over MPI. With `ucx`, init fails on all ranks if one of them cannot use UCX; `auto` then uses MPI, "
-     "and rank 0 says why ([design/0025-ucx.md](design/0025-ucx.md))."},
+     "In a job on several hosts: what carries the data of tensors and the program's messages between hosts. With "
+     "`ucx`, init fails on all ranks if one of them cannot use UCX; `auto` then uses MPI, and rank 0 says why "
+     "([design/0025-ucx.md](design/0025-ucx.md)). Ranks that meet without MPI always use UCX."},
     {"RUEDA_UCX_PLUGIN", "", SettingGroup::rendezvous, SettingScope::own,
      TextSetting{&Config::ucx_library, is_any_text, "the path of a shared library"},
      "The UCX plugin to load for RUEDA_TRANSPORT. If empty, Rueda loads `librueda_ucx.so` beside `librueda.so`."},
@@ -250,6 +256,9 @@ constexpr auto kOthers = std::to_array<OtherVariable>({
     {"RUEDA_LAUNCHER_FD", "ruedarun",
      "ruedarun sets it for each rank: the socket over which it notifies the rank how other ranks have ended. Do not "
      "set it by hand."},
+    {"RUEDA_RENDEZVOUS_SECRET", "ruedarun",
+     "The secret of the job, by which ranks recognise each other if RUEDA_RENDEZVOUS names TCP addresses: the same "
+     "random text on all ranks. Do not set it by hand."},
 });
 
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";

@@ -65,6 +65,7 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
 
 LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
     LaunchFacts facts = launcher_of(environment);
+    facts.rendezvous_secret = environment.value("RUEDA_RENDEZVOUS_SECRET").value_or("");
     const LoadedMpi loaded = find_loaded_mpi();
     facts.mpi_initialized = loaded.is_initialized;
     // If an MPI is initialised in this process, its ABI is used. If an MPI is only loaded, the ABI of the launcher's

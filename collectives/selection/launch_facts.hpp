@@ -20,6 +20,8 @@ struct LaunchFacts {
     std::optional<MpiAbi> abi;               ///< the ABI of the MPI that this process or the launcher uses, if known
     std::optional<std::int32_t> job_rank{};  ///< this process's number among the launched processes, as the launcher
                                              ///< says
+    std::string rendezvous_secret{};  ///< the secret by which ranks recognise each other over TCP. It is not a setting,
+                                      ///< so that no code that prints or compares settings can show it
 };
 
 /// Finds out the facts about the calling process from its environment, its open descriptors, and its loaded libraries.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/network/endpoint_list.hpp"
 #include "collectives/host/sockets/socket_control_plane.hpp"
 #include "collectives/selection/control_plane_candidate.hpp"
 
@@ -31,8 +32,18 @@ Result<SelectedControlPlane> open_socket(const StartRequest& request) {
     const int launch_size = config.size.value_or(1);
     auto members = members_of(request.membership, launch_rank, launch_size);
     RUEDA_RETURN_IF_FAILED(members.status());
+    const bool is_part = static_cast<int>(members.value().size()) < launch_size;
+    if (is_part && base::is_tcp_rendezvous(config.rendezvous)) {
+        // Only rank 0's host has a port that was reserved for the rendezvous, and rank 0 may be no member.
+        return failure(ErrorCode::unsupported,
+                       "init as a job of the ranks {}: the ranks of this launch meet over TCP, where only all {} ranks "
+                       "together can form a job; use a process set, or start the ranks over MPI (ruedarun without "
+                       "--no-mpi)",
+                       describe_ranks(members.value()), launch_size);
+    }
     SocketControlPlaneOptions options;
     options.rendezvous = socket_of_members(config, members.value());
+    options.secret = request.facts.rendezvous_secret;
     options.rank = position_of(members.value(), launch_rank);
     options.size = static_cast<int>(members.value().size());
     options.start_timeout = start_timeout(config);
@@ -42,7 +53,6 @@ Result<SelectedControlPlane> open_socket(const StartRequest& request) {
                                    int /*rank*/, int /*size*/) { return interruption(launch_rank, launch_size); };
     }
     auto plane = open_socket_control_plane(options);
-    const bool is_part = options.size < launch_size;
     if (!plane.is_ok()) {
         return is_part ? failure(plane.status().code(), "init as a job of the ranks {}: {}",
                                  describe_ranks(members.value()), plane.status().message())

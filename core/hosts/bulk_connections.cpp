@@ -79,21 +79,22 @@ Status wait_for_all(const base::Config& config, const base::Logger& logger, Cont
 
 }  // namespace
 
-std::chrono::milliseconds meeting_time(const base::Config& config) {
+std::chrono::milliseconds meeting_time(const base::Config& config, bool has_mpi) {
     const std::chrono::milliseconds half = collectives::start_timeout(config) / 2;
-    return config.transport == base::TransportKind::ucx ? half : std::min(kTryTime, half);
+    return !has_mpi || config.transport == base::TransportKind::ucx ? half : std::min(kTryTime, half);
 }
 
 Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& control_plane,
                                      const collectives::LocalGroup& group, LauncherLine* launcher) {
     BulkConnections connections;
-    if (group.host_count == 1 || config.transport == base::TransportKind::mpi) {
+    const bool has_mpi = control_plane.transport() != nullptr;
+    if (group.host_count == 1 || (has_mpi && config.transport == base::TransportKind::mpi)) {
         return connections;
     }
     collectives::UcxMeetingOptions options;
     options.rank = group.rank;
     options.size = group.size;
-    options.time = meeting_time(config);
+    options.time = meeting_time(config, has_mpi);
     EarlyEndWatch watch({nullptr, launcher}, Standing::joining);
     options.meanwhile = [&watch] { return watch.look(); };
     options.create = [&](int rank, int size) -> Result<std::unique_ptr<BulkTransport>> {
@@ -106,6 +107,14 @@ Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& c
     RUEDA_RETURN_IF_FAILED(meeting.status());
     connections.why_not = std::move(meeting.value().why_not);
     connections.transport = std::move(meeting.value().transport);
+    if (!connections.why_not.empty() && !has_mpi) {
+        return failure(
+            ErrorCode::unsupported,
+            "the ranks run on several hosts and meet without MPI, so their data goes over UCX, and UCX cannot "
+            "be used: {}; install UCX and the plugin librueda_ucx.so on every host (docs/ruedarun.md, \"Several "
+            "hosts without MPI\"), or start the job over MPI (ruedarun without --no-mpi)",
+            connections.why_not);
+    }
     if (!connections.why_not.empty() && config.transport == base::TransportKind::ucx) {
         return failure(ErrorCode::unsupported,
                        "RUEDA_TRANSPORT=ucx: the ranks cannot send their data over UCX: {}; RUEDA_TRANSPORT=mpi sends "
@@ -133,10 +142,12 @@ bool end_bulk_transport(const base::Config& config, const base::Logger& logger, 
             const Status ended = wait_for_all(config, logger, control_plane, bulk, ends);
             has_ended_cleanly = ended.is_ok();
             if (!ended.is_ok()) {
+                const bool has_mpi = control_plane.transport() != nullptr;
                 logger.warning(
-                    "shutdown: {}; every rank had its results, but MPI is not finalised on this one, so mpirun may "
-                    "report the job as failed: look for a process of the job that was stopped or cut off as it ended",
-                    ended.message());
+                    "shutdown: {}; every rank had its results{}: look for a process of the job that was stopped or cut "
+                    "off as it ended",
+                    ended.message(),
+                    has_mpi ? ", but MPI is not finalised on this one, so mpirun may report the job as failed" : "");
             }
         } catch (const std::bad_alloc&) {
             has_ended_cleanly = false;

@@ -17,7 +17,8 @@
 
 namespace rueda::core {
 
-/// The transport that RUEDA_TRANSPORT asks for.
+/// The transport for the data between hosts that is not the control plane's own: the one that RUEDA_TRANSPORT asks for,
+/// or the only one if the ranks meet without MPI.
 struct BulkConnections {
     std::unique_ptr<collectives::BulkTransport> transport;  ///< null: the control plane's transport carries everything
     /// The reason why there is no transport, if the settings ask for one. The text is the same on all ranks. Otherwise
@@ -33,11 +34,12 @@ struct EarlyEnds {
 };
 
 /// How long the ranks try to exchange messages over UCX before they give up. The rest of RUEDA_START_TIMEOUT must be
-/// long enough for the ranks to tell each other whether the attempt succeeded. With RUEDA_TRANSPORT=auto the time is
-/// short, because the ranks then use MPI instead.
-[[nodiscard]] std::chrono::milliseconds meeting_time(const base::Config& config);
+/// long enough for the ranks to tell each other whether the attempt succeeded. If `has_mpi` is true and RUEDA_TRANSPORT
+/// is auto, the time is short, because the ranks then use MPI instead.
+[[nodiscard]] std::chrono::milliseconds meeting_time(const base::Config& config, bool has_mpi);
 
-/// Connects all ranks of a job on several hosts over UCX, if the settings ask for it. Collective. A failure ends init.
+/// Connects all ranks of a job on several hosts over UCX, if the settings ask for it, or if the control plane has no
+/// transport of its own, because the ranks meet without MPI. Collective. A failure ends init.
 [[nodiscard]] Result<BulkConnections> connect_bulk(const base::Config& config, collectives::ControlPlane& control_plane,
                                                    const collectives::LocalGroup& group, LauncherLine* launcher);
 

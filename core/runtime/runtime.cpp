@@ -48,9 +48,8 @@ Status check_reach(const collectives::ControlPlane& control_plane, const collect
     }
     return failure(
         ErrorCode::unsupported,
-        "the {} ranks run on {} hosts ({}), and meet by {}, which joins ranks of one host: start them by "
-        "ruedarun or mpirun, which need MPI for several hosts; ranks of one host run as the same user and in "
-        "the same container",
+        "the {} ranks run on {} hosts ({}), and meet by {}, which joins ranks of one host: start them by ruedarun "
+        "with -H, or by mpirun; ranks of one host run as the same user and in the same container",
         group.size, group.host_count, names, control_plane.description());
 }
 
@@ -226,9 +225,9 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     }
     if (!connections.value().why_not.empty() && runtime->group_.rank == 0) {
         runtime->logger_.warning(
-            "the first ranks of the hosts exchange their messages over MPI, and poll for them, because they could not "
+            "the first ranks of the hosts exchange their messages over {}, and poll for them, because they could not "
             "connect to each other: {}; RUEDA_LEADER_SOCKETS=0 saves the attempt",
-            connections.value().why_not);
+            runtime->bulk_ == nullptr ? "MPI" : "UCX", connections.value().why_not);
     }
     return runtime;
 }

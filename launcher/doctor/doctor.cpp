@@ -69,14 +69,24 @@ private:
 
     [[nodiscard]] std::string variable(const std::string& name) const { return text_of(facts_.environment, name); }
 
+    [[nodiscard]] bool has_ucx() const {
+        return facts_.plugins && facts_.plugins->ucx && facts_.plugins->ucx->problem.empty();
+    }
+
     void look_at_mpi() {
         if (facts_.mpi) {
             fine("mpirun", fmt::format("{}, {}", facts_.mpi->path, facts_.mpi->version));
+        } else if (!facts_.hosts.empty() && has_ucx()) {
+            warn("mpirun", facts_.no_mpi_reason,
+                 "start jobs on several hosts with --no-mpi, or install Open MPI (openmpi-bin)");
         } else if (!facts_.hosts.empty()) {
-            fail("mpirun", facts_.no_mpi_reason, "install Open MPI (openmpi-bin); several hosts need an mpirun");
+            fail("mpirun", facts_.no_mpi_reason,
+                 "install Open MPI (openmpi-bin), or start jobs with --no-mpi, which needs ssh and UCX");
         } else {
             warn("mpirun", facts_.no_mpi_reason,
-                 "install Open MPI (openmpi-bin) for jobs on several hosts; on this host ruedarun works without");
+                 "install Open MPI (openmpi-bin) for jobs on several hosts, or start them with --no-mpi, which needs "
+                 "ssh and "
+                 "UCX; on this host ruedarun works without both");
         }
     }
 
@@ -100,8 +110,8 @@ private:
         const char* const package = wants_open_mpi ? "Open MPI is installed (Debian: libopenmpi-dev)"
                                                    : "MPICH is installed (Debian: libmpich-dev)";
         fail("MPI plugin", fmt::format("none fits {}: {}", facts_.mpi->version, what_is_wrong_with(found)),
-             fmt::format("build Rueda where {} with -DRUEDA_WITH_MPI=ON, or name the file by RUEDA_MPI_PLUGIN; on one "
-                         "host --no-mpi works without",
+             fmt::format("build Rueda where {} with -DRUEDA_WITH_MPI=ON, or name the file by RUEDA_MPI_PLUGIN; "
+                         "--no-mpi works without",
                          package));
     }
 
@@ -110,16 +120,21 @@ private:
             return;
         }
         const std::optional<PluginProbe>& plugin = facts_.plugins->ucx;
-        const bool is_required = variable("RUEDA_TRANSPORT") == "ucx";
-        if (plugin && plugin->problem.empty()) {
+        // Without mpirun, ranks on several hosts can only send their data over UCX.
+        const bool is_only_way = !facts_.mpi && !facts_.hosts.empty();
+        const bool is_required = is_only_way || variable("RUEDA_TRANSPORT") == "ucx";
+        if (has_ucx()) {
             fine("UCX", fmt::format("{} works{}", plugin->file,
-                                    is_required ? "" : "; RUEDA_TRANSPORT=ucx sends data between hosts over it"));
+                                    is_required ? ""
+                                                : "; RUEDA_TRANSPORT=ucx sends data between hosts over it, and so do "
+                                                  "jobs on several hosts without MPI"));
         } else if (is_required) {
             fail("UCX", plugin ? fmt::format("{}: {}", plugin->file, plugin->problem) : "there is no plugin for it",
-                 "build Rueda where UCX is installed (Debian: libucx-dev), name the file by RUEDA_UCX_PLUGIN, or unset "
-                 "RUEDA_TRANSPORT");
+                 fmt::format("build Rueda where UCX is installed (Debian: libucx-dev), name the file by "
+                             "RUEDA_UCX_PLUGIN, or {}",
+                             is_only_way ? "install Open MPI (openmpi-bin)" : "unset RUEDA_TRANSPORT"));
         } else {
-            fine("UCX", fmt::format("{}; data between hosts goes over MPI",
+            fine("UCX", fmt::format("{}; data between hosts goes over MPI, and jobs on several hosts need MPI",
                                     plugin ? fmt::format("{} cannot be used: {}", plugin->file, plugin->problem)
                                            : "there is no plugin for it"));
         }
@@ -319,7 +334,7 @@ private:
                              host.name));
             return;
         }
-        fine(subject, "mpirun reaches it, and ruedarun answers there");
+        fine(subject, fmt::format("{} reaches it, and ruedarun answers there", facts_.mpi ? "mpirun" : "ssh"));
         if (host.version != RUEDA_VERSION) {
             fail(subject, fmt::format("has Rueda {}, this host {}", host.version, RUEDA_VERSION),
                  "install the same version on all hosts");

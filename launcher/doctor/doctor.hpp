@@ -56,7 +56,7 @@ struct PluginFacts {
 struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
-    std::optional<PluginFacts> plugins;  ///< empty if there is no mpirun; in this case no plugin can be used
+    std::optional<PluginFacts> plugins;  ///< empty if nobody has looked for them
     GpuFacts gpus;
     std::optional<int> ranks;  ///< the number of ranks that will run on this host
     double usable_cores = 1;

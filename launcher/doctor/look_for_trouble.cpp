@@ -24,6 +24,7 @@
 #include "launcher/doctor/look_for_plugins.hpp"
 #include "launcher/hosts/choose_hosts.hpp"
 #include "launcher/hosts/network.hpp"
+#include "launcher/plan/ssh_command.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/captured_run.hpp"
 #include "rueda/version.h"
@@ -119,8 +120,13 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
-/// Returns the command that runs ruedarun on another host. The command uses the same options of mpirun as a job.
+/// Returns the command that runs ruedarun on another host. The command uses the same options of mpirun, or without an
+/// mpirun of ssh, as a job.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
+    if (!around.mpi) {
+        return ssh_command(host, {options.ssh_port, options.ssh_identity},
+                           std::vector<std::string>{around.own_path, kDoctorEchoOption});
+    }
     MpiRequest request;
     request.shares = {{host, 1}};
     request.as_root = around.is_root;
@@ -144,6 +150,15 @@ Status ask(const std::vector<std::string>& hosts, DoctorFacts& facts, const Opti
     }
     const Result<std::vector<CapturedRun>> runs =
         run_all_captured(commands, around.environment, {kProbeTime, kTimeOfAllProbes}, kProbesAtOnce);
+    if (!runs.is_ok() && !around.mpi) {  // ssh is not installed, which is a finding and no reason to stop
+        for (const std::string& name : hosts) {
+            HostProbe unasked;
+            unasked.name = name;
+            unasked.problem = "cannot be asked: " + runs.status().message();
+            facts.hosts.push_back(std::move(unasked));
+        }
+        return {};
+    }
     RUEDA_RETURN_IF_FAILED(runs.status());
     for (std::size_t i = 0; i < hosts.size(); ++i) {
         const CapturedRun& run = runs.value()[i];
@@ -176,16 +191,7 @@ Status look_at_hosts(DoctorFacts& facts, const Options& options, const Surroundi
             facts.ranks = host.slots;
         }
     }
-    if (around.mpi) {
-        return ask(others, facts, options, around);
-    }
-    for (const std::string& name : others) {
-        HostProbe unasked;
-        unasked.name = name;
-        unasked.problem = "cannot be asked: " + around.no_mpi_reason;
-        facts.hosts.push_back(std::move(unasked));
-    }
-    return {};
+    return ask(others, facts, options, around);
 }
 
 int refuse(const Status& status) {
@@ -216,9 +222,7 @@ int run_doctor(const Options& options) {
     facts.mpi = around.value().mpi;
     facts.no_mpi_reason = around.value().no_mpi_reason;
     facts.environment = around.value().environment;
-    if (facts.mpi) {
-        facts.plugins = look_for_plugins(around.value().own_path, facts.environment);
-    }
+    facts.plugins = look_for_plugins(around.value().own_path, facts.environment);
     facts.gpus = look_for_gpus(facts.environment);
     facts.ranks = options.ranks;
     look_at_system(facts);

@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* kDescription =
     "Starts N processes (ranks) of a program, on this host or on several, and ends them together.\n"
-    "If there is an mpirun, it starts the ranks. If not, ruedarun itself starts them, on this host only.";
+    "If there is an mpirun, it starts the ranks. If not, ruedarun itself starts them on this host. With --no-mpi, it\n"
+    "starts them on other hosts too, through ssh.";
 
 constexpr const char* kExamples =
     "All arguments after the program's name belong to the program.\n"
@@ -39,6 +40,7 @@ constexpr const char* kExamples =
     "  ruedarun -np 2 ./trainer --epochs 5          two ranks, by mpirun if there is one\n"
     "  ruedarun --no-mpi -np 4 python3 train.py     four ranks without MPI\n"
     "  ruedarun -H a:4,b:4 ./trainer                eight ranks on two hosts\n"
+    "  ruedarun --no-mpi -H a:4,b:4 ./trainer       the same without MPI: through ssh, with the data over UCX\n"
     "  ruedarun --hostfile hosts.txt --processes-per-host 2 ./trainer\n"
     "  ruedarun -np 4 --gpus-per-rank 1 ./trainer   four GPUs, one for each rank (CUDA_VISIBLE_DEVICES)\n"
     "  ruedarun -np 4 --share-gpu ./trainer         four ranks, even if there are fewer GPUs\n"
@@ -134,7 +136,9 @@ private:
                                   "Start K processes on every host, whatever their slots"),
                   "K");
         app_.add_flag("--no-mpi", options_.no_mpi,
-                      "Start the ranks without mpirun, on this host only; they connect through a socket");
+                      "Start the ranks without mpirun, on other hosts through ssh; they connect through sockets, and "
+                      "between hosts "
+                      "their data goes over UCX");
     }
 
     void add_gpus() {

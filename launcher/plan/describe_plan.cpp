@@ -73,11 +73,39 @@ std::string mpirun_command(const LaunchPlan& plan) {
     return text + env_prefix(plan.environment) + shell_join(plan.mpirun_to_paste) + "\n";
 }
 
+/// Puts a '#' in front of each line of the text. An argument of the program may contain line breaks.
+std::string as_comment(const std::string& text) {
+    std::string commented = "# ";
+    for (const char c : text) {
+        commented += c == '\n' ? std::string("\n# ") : std::string(1, c);
+    }
+    return commented + "\n";
+}
+
+/// Describes a job whose ranks are started by agents. The lines are comments, because they would start nothing if the
+/// user pasted them: each agent waits for an order, which contains the secrets of the job.
+std::string agent_commands(const LaunchPlan& plan) {
+    std::string text =
+        as_comment("ruedarun starts an agent on each host, and sends it the variables and the program; no MPI is used");
+    for (const HostPlan& host : plan.host_plans) {
+        const std::string numbers =
+            host.ranks == 1 ? fmt::format("rank {}", host.first_rank)
+                            : fmt::format("ranks {} to {}", host.first_rank, host.first_rank + host.ranks - 1);
+        text += as_comment(fmt::format("{} on {}{}: {}", numbers, host.host, host.is_here ? " (this host)" : "",
+                                       shell_join(host.command)));
+    }
+    return text +
+           as_comment(fmt::format("each rank runs: {}{}", env_prefix(plan.environment), shell_join(plan.program)));
+}
+
 }  // namespace
 
 std::string describe_as_shell(const LaunchPlan& plan) {
     const std::string folder =
         plan.output == OutputMode::files ? fmt::format("mkdir -p {}\n", shell_quote(plan.output_dir)) : "";
+    if (plan.way == LaunchWay::agents) {
+        return agent_commands(plan);
+    }
     return folder + (plan.way == LaunchWay::mpirun ? mpirun_command(plan) : direct_commands(plan));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/numbers.hpp"
 #include "launcher/options/variables.hpp"
+#include "launcher/plan/plan.hpp"
 
 namespace rueda::launcher {
 
@@ -32,7 +33,7 @@ int threads_of_a_rank(double cores, int ranks_of_the_host) {
 }
 
 std::optional<int> ranks_of_this_host(const Environment& environment) {
-    for (const char* const name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    for (const char* const name : {kAgentRanksVariable, "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
         const std::optional<int> ranks = base::parse_integer<int>(text_of(environment, name));
         if (ranks && *ranks > 0) {
             return ranks;

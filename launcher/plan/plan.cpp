@@ -20,6 +20,7 @@
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/srun_task.hpp"
+#include "launcher/plan/ssh_command.hpp"
 
 namespace rueda::launcher {
 
@@ -29,9 +30,18 @@ constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment, because
 /// they may come from another job. If they stayed, every rank of this job would read the same rank number from them.
-constexpr std::array<std::string_view, 11> kIdentityVariables = {
-    "RUEDA_RANK",         "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
-    "HOROVOD_RANK",       "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
+constexpr std::array<std::string_view, 12> kIdentityVariables = {
+    "RUEDA_RANK",
+    "RUEDA_SIZE",
+    "RUEDA_LOCAL_RANK",
+    "RUEDA_LOCAL_SIZE",
+    "RUEDA_RENDEZVOUS",
+    kRendezvousSecretVariable,
+    "HOROVOD_RANK",
+    "HOROVOD_SIZE",
+    "HOROVOD_LOCAL_RANK",
+    "HOROVOD_LOCAL_SIZE",
+    base::kLauncherVariable,
     kGpusPerRankVariable,
 };
 
@@ -115,6 +125,8 @@ public:
         RUEDA_RETURN_IF_FAILED(check_settings());
         if (plan_.way == LaunchWay::mpirun) {
             RUEDA_RETURN_IF_FAILED(build_mpirun());
+        } else if (plan_.way == LaunchWay::agents) {
+            plan_host_agents();
         } else {
             plan_.rendezvous = around_.rendezvous;
             choose_groups();
@@ -203,7 +215,11 @@ private:
                                       [&](const HostShare& share) { return is_this_host(share.host, list); });
         plan_.ranks = ranks_of(placement);
         local_ranks_ = most_ranks_on_a_host(placement);
-        for (const HostShare& share : placement.shares) {
+        for (const HostShare& share : plan_.shares) {
+            const bool is_here = is_this_host(share.host, list);
+            const int first =
+                plan_.host_plans.empty() ? 0 : plan_.host_plans.back().first_rank + plan_.host_plans.back().ranks;
+            plan_.host_plans.push_back({share.host, is_here, first, share.ranks, {}});
             say("host {}: {} {}", share.host, share.ranks, share.ranks == 1 ? "rank" : "ranks");
         }
         cores_ = list.cores ? std::optional<double>(*list.cores) : std::nullopt;
@@ -252,11 +268,17 @@ private:
     }
 
     Status choose_way() {
-        if (!plan_.shares.empty() && (options_.no_mpi || !around_.mpi)) {
-            return failure(ErrorCode::invalid_argument, "ranks on other hosts ({}) need an mpirun, but {}",
-                           plan_.shares.back().host, options_.no_mpi ? "--no-mpi is set" : around_.no_mpi_reason);
+        if (!plan_.shares.empty() && !options_.no_mpi && !around_.mpi) {
+            return failure(
+                ErrorCode::invalid_argument,
+                "ranks on other hosts ({}) need an mpirun, but {}; without MPI, --no-mpi starts them through "
+                "ssh, and their data goes over UCX",
+                plan_.shares.back().host, around_.no_mpi_reason);
         }
-        if (options_.no_mpi) {
+        if (options_.no_mpi && !plan_.shares.empty()) {
+            plan_.way = LaunchWay::agents;
+            say("started without mpirun, through ssh: --no-mpi");
+        } else if (options_.no_mpi) {
             plan_.way = LaunchWay::direct;
             say("started without mpirun: --no-mpi");
         } else if (around_.mpi) {
@@ -453,10 +475,43 @@ private:
         return {};
     }
 
+    /// Returns the arguments of each supervisor (the parent of a rank), except its first option: words about GPUs, the
+    /// variables of torchrun that it leaves out, and the program.
+    [[nodiscard]] std::vector<std::string> supervisor_arguments() const {
+        std::vector<std::string> words = words_of(plan_.gpus);
+        // If a user pastes the printed command of mpirun, no ruedarun controls the job. In this case, the supervisors
+        // set torchrun's variables themselves. They leave out the variables whose names are added here.
+        for (const std::string_view name : kTorchVariables) {
+            if (!options_.torch_variables || exports(name)) {
+                words.emplace_back(name);
+            }
+        }
+        words.emplace_back("--");
+        words.insert(words.end(), options_.program.begin(), options_.program.end());
+        return words;
+    }
+
+    /// Decides how the agents of the hosts are started. The secrets of the job go through ssh's standard input, which
+    /// is the agent's descriptor 0.
+    void plan_host_agents() {
+        plan_.travelling = travelling_variables();
+        plan_.interfaces = options_.interfaces;
+        plan_.supervisor_program = around_.own_path;
+        plan_.supervisor_arguments = supervisor_arguments();
+        for (HostPlan& host : plan_.host_plans) {
+            const std::vector<std::string> here = {around_.own_path, kAgentOption};
+            const std::vector<std::string> there = {around_.own_path, kAgentOption, "0"};
+            host.command =
+                host.is_here ? here : ssh_command(host.host, {options_.ssh_port, options_.ssh_identity}, there);
+        }
+        say("the ranks meet over TCP, and their data goes over UCX: there is no MPI");
+        say("variables that other hosts get: {}", fmt::join(plan_.travelling, " "));
+    }
+
     Status build_mpirun() {
         plan_.travelling = travelling_variables();
         plan_.interfaces = options_.interfaces;
-        plan_.mpirun_program = around_.own_path;
+        plan_.supervisor_program = around_.own_path;
         MpiRequest request;
         request.ranks = plan_.ranks;
         request.shares = plan_.shares;
@@ -468,18 +523,8 @@ private:
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, kSupervisorOption};
-        const std::vector<std::string> about_gpus = words_of(plan_.gpus);
-        request.program.insert(request.program.end(), about_gpus.begin(), about_gpus.end());
-        // If a user pastes the printed command, no ruedarun controls the job. In this case, the parent process of each
-        // rank (its supervisor) sets torchrun's variables itself. It leaves out the variables whose names are added
-        // here to its arguments.
-        for (const std::string_view name : kTorchVariables) {
-            if (!options_.torch_variables || exports(name)) {
-                request.program.emplace_back(name);
-            }
-        }
-        request.program.emplace_back("--");
-        request.program.insert(request.program.end(), options_.program.begin(), options_.program.end());
+        const std::vector<std::string> arguments = supervisor_arguments();
+        request.program.insert(request.program.end(), arguments.begin(), arguments.end());
         Result<MpiCommand> to_paste = mpi_command(*around_.mpi, request);
         RUEDA_RETURN_IF_FAILED(to_paste.status());
         plan_.mpirun_to_paste = std::move(to_paste.value().words);
@@ -574,6 +619,14 @@ std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank
     const std::vector<EnvironmentChange> torch = torch_environment(plan, rank);
     changes.insert(changes.end(), torch.begin(), torch.end());
     return changes;
+}
+
+std::vector<EnvironmentChange> meeting_environment(const TorchPlace& place, const std::string& rendezvous) {
+    return {{"RUEDA_RANK", std::to_string(place.rank)},
+            {"RUEDA_SIZE", std::to_string(place.ranks)},
+            {"RUEDA_LOCAL_RANK", std::to_string(place.local_rank)},
+            {"RUEDA_LOCAL_SIZE", std::to_string(place.local_ranks)},
+            {"RUEDA_RENDEZVOUS", rendezvous}};
 }
 
 std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, const TorchPlace& place,

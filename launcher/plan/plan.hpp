@@ -41,7 +41,22 @@ struct Surroundings {
     int attempt = 0;  ///< how often the job was started before
 };
 
-enum class LaunchWay { mpirun, direct };
+enum class LaunchWay {
+    mpirun,
+    direct,  ///< all ranks are on this host, and ruedarun starts them itself
+    agents,  ///< ranks are on other hosts, and no MPI is used: ruedarun starts an agent on each host, through ssh
+};
+
+/// A host of a job for LaunchWay::agents.
+struct HostPlan {
+    std::string host;
+    bool is_here = false;  ///< whether this is ruedarun's own host, which needs no ssh
+    int first_rank = 0;
+    int ranks = 0;
+    /// The command that starts the agent. On this host, ruedarun adds the number of the descriptor from which the agent
+    /// reads its order.
+    std::vector<std::string> command;
+};
 
 enum class OutputMode {
     plain,     ///< a single rank on this host writes directly to ruedarun's standard output and error
@@ -66,6 +81,9 @@ struct LaunchPlan {
     std::vector<std::string> mpirun;  ///< the complete command line of mpirun, which starts a supervisor for each rank;
                                       ///< the supervisor starts the program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
+    std::vector<HostPlan> host_plans;          ///< only for LaunchWay::agents
+    std::vector<std::string> supervisor_arguments;  ///< only for LaunchWay::agents: the arguments of each supervisor (a
+                                                    ///< rank's parent), and the program
     RankGpus gpus;
     /// For each rank the value of CUDA_VISIBLE_DEVICES. Empty if each rank sees all GPUs. Also empty if ranks are on
     /// other hosts, because the GPUs of these hosts are known only when the hosts have reported them.
@@ -85,8 +103,8 @@ struct LaunchPlan {
     std::chrono::milliseconds start_time{60000};  ///< how long all supervisors (parents of ranks) may take to report
     std::vector<std::string> interfaces;          ///< network interfaces at which ruedarun listens for other hosts;
                                                   ///< empty: all
-    std::string mpirun_program;                   ///< the file of ruedarun, which mpirun starts as the parent of each
-                                                  ///< rank (supervisor)
+    std::string supervisor_program;               ///< the file of ruedarun, which runs on every host as the parent of
+                                                  ///< each rank (supervisor)
     std::vector<std::string> travelling;          ///< names of the variables that other hosts get
     std::vector<std::string> notes;               ///< notes that are always printed for the user
     std::vector<std::string> reasons;             ///< explanations for --verbose and --explain
@@ -94,6 +112,18 @@ struct LaunchPlan {
 
 /// The hidden option by which mpirun starts ruedarun as the supervisor (parent process) of a rank.
 inline constexpr const char* kSupervisorOption = "--rank-supervisor";
+
+/// The hidden option by which ruedarun starts the agent of a host (host_agent.hpp).
+inline constexpr const char* kAgentOption = "--host-agent";
+
+/// The variables by which the agent of a host tells a supervisor its rank, and the number of ranks of the host. The
+/// program does not get them.
+inline constexpr const char* kAgentRankVariable = "RUEDARUN_RANK";
+inline constexpr const char* kAgentRanksVariable = "RUEDARUN_LOCAL_RANKS";
+
+/// The variable with the secret by which the ranks of a job without MPI on several hosts recognise each other. The
+/// agents pass it on, so it is sent only through ssh, which encrypts it.
+inline constexpr const char* kRendezvousSecretVariable = "RUEDA_RENDEZVOUS_SECRET";
 
 /// The variable that gives the supervisors (the parents of ranks) two things: the addresses at which ruedarun listens,
 /// and the secret of the job (control_address.hpp).
@@ -114,6 +144,11 @@ inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 
 /// For a rank that ruedarun starts itself: returns the variables whose values differ between ranks.
 [[nodiscard]] std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank);
+
+/// For a rank that the agent of a host starts: returns the variables by which the rank meets the other ranks.
+/// `rendezvous`: the value of RUEDA_RENDEZVOUS.
+[[nodiscard]] std::vector<EnvironmentChange> meeting_environment(const TorchPlace& place,
+                                                                 const std::string& rendezvous);
 
 /// Returns torchrun's variables for one rank, without those that the user has set. Returns nothing if the plan sets
 /// none of them.

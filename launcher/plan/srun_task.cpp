@@ -125,9 +125,11 @@ Status choose_rendezvous(SrunTask& task, const Options& options, const Environme
         return {};
     }
     if (options.no_mpi) {
-        return failure(ErrorCode::invalid_argument,
-                       "srun has started {} tasks on several hosts, which need MPI, but --no-mpi is set; leave it out",
-                       tasks);
+        return failure(
+            ErrorCode::invalid_argument,
+            "srun has started {} tasks on several hosts, and between them srun's tasks need MPI, but --no-mpi is set; "
+            "leave it out, or run ruedarun --no-mpi once inside the allocation, without srun",
+            tasks);
     }
     return failure(ErrorCode::invalid_argument,
                    "srun has started {} tasks on several hosts without PMI, so MPI has no ranks; use srun "

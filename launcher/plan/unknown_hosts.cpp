@@ -86,6 +86,9 @@ bool file_names_agent(const std::string& file) {
 }
 
 bool has_other_agent(const LaunchPlan& plan, const Options& options, const Environment& environment) {
+    if (plan.way == LaunchWay::agents) {
+        return false;  // ruedarun itself runs ssh
+    }
     const bool by_variable = std::any_of(kAgentVariables.begin(), kAgentVariables.end(),
                                          [&](const char* name) { return !is_plain_ssh(text_of(environment, name)); });
     const bool by_option = std::any_of(options.mpi_args.begin(), options.mpi_args.end(), [](const std::string& word) {
@@ -104,18 +107,18 @@ struct UnknownHost {
     std::string reason;  ///< the reason why the resolver finds no address
 };
 
-std::string left_to_mpirun(const UnknownHost& host) {
-    return fmt::format(
-        "host {} cannot be resolved here ({}); ruedarun starts mpirun anyway, because mpirun may know the name",
-        base::quote(host.name), host.reason);
+std::string left_to_launcher(const LaunchPlan& plan, const UnknownHost& host) {
+    const char* const program = plan.way == LaunchWay::agents ? "ssh" : "mpirun";
+    return fmt::format("host {} cannot be resolved here ({}); ruedarun starts {} anyway, because {} may know the name",
+                       base::quote(host.name), host.reason, program, program);
 }
 
 /// Returns a line for the user if ssh did not answer, and an empty text if ssh knows the host.
-Result<std::string> ask_ssh(const UnknownHost& host, const CapturedRun& answer) {
+Result<std::string> ask_ssh(const LaunchPlan& plan, const UnknownHost& host, const CapturedRun& answer) {
     const bool answered = answer.in_time && WIFEXITED(answer.wait_status) && WEXITSTATUS(answer.wait_status) == 0;
     const SshHost found = read_ssh_configuration(answered ? answer.text : "");
     if (found.address.empty()) {
-        return left_to_mpirun(host);
+        return left_to_launcher(plan, host);
     }
     const std::string why = found.address == host.name ? host.reason : why_unknown(found.address);
     if (found.has_proxy || why.empty()) {
@@ -124,12 +127,15 @@ Result<std::string> ask_ssh(const UnknownHost& host, const CapturedRun& answer) 
     return failure(
         ErrorCode::invalid_argument,
         "host {} is not known: this host has no address for it ({}), and ssh's configuration {}; check the "
-        "name, give ruedarun an address of the host, add the name to ssh's configuration, or name the program by which "
-        "mpirun reaches it with --mpi-args '--mca plm_rsh_agent …'",
+        "name, give ruedarun an address of the host, {}",
         base::quote(host.name), host.reason,
         found.address == host.name
             ? "has no HostName for it"
-            : fmt::format("has the HostName {} for it, which has none either", base::quote(found.address)));
+            : fmt::format("has the HostName {} for it, which has none either", base::quote(found.address)),
+        plan.way == LaunchWay::agents
+            ? "or add the name to ssh's configuration"
+            : "add the name to ssh's configuration, or name the program by which mpirun reaches it with --mpi-args "
+              "'--mca plm_rsh_agent …'");
 }
 
 }  // namespace
@@ -178,16 +184,17 @@ Result<std::vector<std::string>> look_for_unknown_hosts(const LaunchPlan& plan, 
     std::vector<std::string> notes;
     const bool is_users = !options.hosts.empty() || !options.hostfile.empty();
     if (!is_users || has_other_agent(plan, options, environment)) {
-        std::transform(unknown.begin(), unknown.end(), std::back_inserter(notes), left_to_mpirun);
+        std::transform(unknown.begin(), unknown.end(), std::back_inserter(notes),
+                       [&](const UnknownHost& host) { return left_to_launcher(plan, host); });
         return notes;
     }
     for (const UnknownHost& host : unknown) {
         Result<CapturedRun> answer = run_captured({"ssh", "-G", host.name}, environment, kLongestQuestion);
         if (!answer.is_ok()) {  // ssh is not installed
-            notes.push_back(left_to_mpirun(host));
+            notes.push_back(left_to_launcher(plan, host));
             continue;
         }
-        Result<std::string> note = ask_ssh(host, answer.value());
+        Result<std::string> note = ask_ssh(plan, host, answer.value());
         RUEDA_RETURN_IF_FAILED(note.status());
         if (!note.value().empty()) {
             notes.push_back(std::move(note).value());

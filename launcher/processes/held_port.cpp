@@ -47,7 +47,7 @@ Result<HeldPort> hold_port() {
         held = hold_port_of(AF_INET);
     }
     if (held.port == 0) {
-        return system_failure(ErrorCode::resource_exhausted, "holding a port for MASTER_PORT: bind");
+        return system_failure(ErrorCode::resource_exhausted, "holding a port for rank 0: bind");
     }
     return held;
 }

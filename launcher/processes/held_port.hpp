@@ -9,7 +9,8 @@
 
 namespace rueda::launcher {
 
-/// A TCP port of this host that is reserved for the program of rank 0, which listens at it later (MASTER_PORT).
+/// A TCP port of this host that is reserved for the program of rank 0, which listens at it later (MASTER_PORT, or
+/// RUEDA_RENDEZVOUS in a job without MPI on several hosts).
 ///
 /// A socket reserves the port: it is bound to the port, does not listen, and allows reuse of its address. While this
 /// socket is open, the kernel does not give the port to a process that asks for an arbitrary free port, such as another

@@ -67,9 +67,9 @@ void Mpirun::read_errors() {
     }
 }
 
-bool Mpirun::ended(pid_t pid, int wait_status) {
+std::optional<RankStarter::End> Mpirun::ended(pid_t pid, int wait_status) {
     if (pid != pid_ || pid == 0) {
-        return false;
+        return std::nullopt;
     }
     while (errors_.is_open()) {  // prints mpirun's last lines, which must come before the line about mpirun's end
         pollfd ready{errors_.value(), POLLIN, 0};
@@ -82,7 +82,9 @@ bool Mpirun::ended(pid_t pid, int wait_status) {
         remove_session_folder(temporary_folder_, host_name(), pid);
     }
     pid_ = 0;
-    return true;
+    End end;
+    end.was_launcher = true;
+    return end;
 }
 
 void Mpirun::signal(int signal_number) const {

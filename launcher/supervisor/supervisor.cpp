@@ -16,6 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/network/endpoint_list.hpp"
+#include "base/network/network_addresses.hpp"
 #include "base/network/poll_set.hpp"
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
@@ -52,9 +54,10 @@ constexpr std::chrono::seconds kFlushTime{5};
 
 constexpr std::uint16_t kNoPort = 0;
 
-/// Returns this process's rank, from the variables of Open MPI, of a PMIx launcher, or of Hydra (MPICH's launcher).
+/// Returns this process's rank, from the variables of the host's agent, of Open MPI, of a PMIx launcher, or of Hydra
+/// (MPICH's launcher).
 std::optional<int> rank_from_launcher(const Environment& environment) {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    for (const char* name : {kAgentRankVariable, "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
         if (const std::string text = text_of(environment, name); !text.empty()) {
             return base::parse_integer<int>(text);
         }
@@ -92,7 +95,7 @@ private:
     void connect() {
         const Result<ControlAddress> address = parse_control_address(text_of(environment_, kControlVariable));
         if (!rank_ || !address.is_ok()) {
-            run_alone(rank_ ? address.status().message() : "mpirun has not set the number of the rank");
+            run_alone(rank_ ? address.status().message() : "the launcher has not set the number of the rank");
             return;
         }
         // The GPUs are listed before the connection is made: ruedarun waits only a few seconds for the first frame of a
@@ -107,10 +110,11 @@ private:
         }
         link_ = FrameLink(std::move(connection).value());
         secret_ = address.value().secret;
-        Greeting greeting{host_name(), kNoPort, host_key(environment_), gpus, ""};
+        Greeting greeting{host_name(), kNoPort, host_key(environment_), gpus, "", ""};
         if (*rank_ == 0) {
-            greeting.master_port = hold_master_port();
+            greeting.master_port = hold(master_port_, "MASTER_PORT");
             greeting.endpoints = listen_for_reach_probes(address.value());
+            greeting.rendezvous = environment_.contains(kAgentRankVariable) ? hold_rendezvous() : "";
         }
         link_.send(FrameKind::hello, *rank_, encode_greeting(greeting));
     }
@@ -131,15 +135,33 @@ private:
         return encode_endpoints(reach_listener_.endpoints());
     }
 
-    /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start.
-    [[nodiscard]] std::uint16_t hold_master_port() {
+    /// Reserves a port for the program of rank 0. The other ranks get the port's number before they start. `what` is
+    /// the port's name in messages.
+    [[nodiscard]] static std::uint16_t hold(std::optional<HeldPort>& port, const char* what) {
         Result<HeldPort> held = hold_port();
         if (!held.is_ok()) {
-            complain(fmt::format("the ranks get no MASTER_PORT: {}", held.status().message()));
+            complain(fmt::format("the ranks get no {}: {}", what, held.status().message()));
             return kNoPort;
         }
-        master_port_ = std::move(held).value();
-        return master_port_->port;
+        port = std::move(held).value();
+        return port->port;
+    }
+
+    /// Reserves the port at which the ranks of a job without MPI meet. Returns the value of RUEDA_RENDEZVOUS: all
+    /// addresses of this host, with this port. Addresses of the loopback come last, because they lead other hosts to
+    /// themselves.
+    [[nodiscard]] std::string hold_rendezvous() {
+        const std::uint16_t port = hold(rendezvous_port_, "port for their rendezvous");
+        std::vector<base::NetworkAddress> addresses = base::network_addresses();
+        std::stable_partition(addresses.begin(), addresses.end(),
+                              [](const base::NetworkAddress& address) { return !address.is_loopback; });
+        std::vector<std::string> endpoints;
+        for (const base::NetworkAddress& address : addresses) {
+            if (!address.is_link_local && endpoints.size() < base::kMostEndpoints) {
+                endpoints.push_back(base::endpoint_text(address.address, address.is_ipv6, port));
+            }
+        }
+        return port == kNoPort ? "" : base::tcp_rendezvous(endpoints);
     }
 
     void run_alone(const std::string& reason) {
@@ -322,6 +344,8 @@ private:
         spec.environment = changed_environment(environment_for_this_host(), variables_);
         // the program does not get this variable, because only the supervisor talks to ruedarun
         spec.environment.erase(kControlVariable);
+        spec.environment.erase(kAgentRankVariable);
+        spec.environment.erase(kAgentRanksVariable);
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
@@ -431,6 +455,7 @@ private:
     int ranks_ = 0;                             ///< number of ranks of the job; 0 until ruedarun reports it
     std::vector<EnvironmentChange> variables_;  ///< variables that ruedarun sent for the program
     std::optional<HeldPort> master_port_;       ///< the reserved port at which rank 0's program will listen
+    std::optional<HeldPort> rendezvous_port_;   ///< the reserved port at which rank 0 will listen for the other ranks
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;

@@ -43,8 +43,8 @@ OomKills parse_kills(std::string_view text) {
 }  // namespace
 
 std::string encode_greeting(const Greeting& greeting) {
-    return fmt::format("{}\n{}\n{}\n{}\n{}", greeting.host, greeting.master_port, greeting.host_key, greeting.gpus,
-                       greeting.endpoints);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", greeting.host, greeting.master_port, greeting.host_key, greeting.gpus,
+                       greeting.endpoints, greeting.rendezvous);
 }
 
 Greeting parse_greeting(std::string_view text) {
@@ -55,6 +55,7 @@ Greeting parse_greeting(std::string_view text) {
     greeting.host_key = take_until(text, '\n');
     greeting.gpus = take_until(text, '\n');
     greeting.endpoints = take_until(text, '\n');
+    greeting.rendezvous = take_until(text, '\n');
     return greeting;
 }
 

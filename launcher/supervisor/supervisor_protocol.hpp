@@ -11,7 +11,8 @@
 namespace rueda::launcher {
 
 /// The kinds of frames (messages over a FrameLink) between ruedarun and a supervisor, the parent of a rank under
-/// mpirun. For each kind, the comment names the sender and says what the frame's value and payload mean.
+/// mpirun or under the agent of a host. For each kind, the comment names the sender and says what the frame's value and
+/// payload mean.
 enum class FrameKind : std::uint32_t {
     hello = 1,         ///< from the supervisor; value: its rank, payload: a Greeting
     welcome = 2,       ///< from ruedarun: start the program as one of `value` ranks; payload: its variables
@@ -51,6 +52,7 @@ struct Greeting {
     /// The addresses at which rank 0's supervisor can be reached, from encode_endpoints() (reachability.hpp). Empty for
     /// other ranks, and if all ranks are on one host.
     std::string endpoints;
+    std::string rendezvous;  ///< from rank 0's supervisor in a job without MPI: where the ranks meet
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);

@@ -285,6 +285,24 @@ TEST_CASE("disjoint lists meet by the same setting", "[processes]") {
     CHECK(ends == std::vector<std::string>(5, "ok"));
 }
 
+TEST_CASE("ranks that meet over TCP need a secret from the launcher, and form one job together", "[unit]") {
+    const Config config = identity(0, 3, "tcp:192.0.2.1:4711");
+    const auto opened = [&](const LaunchFacts& facts, const Membership& membership = {}) {
+        return outcome(kSocketCandidate.open({config, facts, {}, membership, {}}).status());
+    };
+    CHECK_THAT(opened({}), Catch::Contains("needs a secret by which the ranks recognise each other"));
+    LaunchFacts facts = read_launch_facts(environment_of({{"RUEDA_RENDEZVOUS_SECRET", "sesame"}}));
+    CHECK(facts.rendezvous_secret == "sesame");
+    CHECK_THAT(opened(facts), Catch::Contains("rank 0 cannot listen at any address of 'tcp:192.0.2.1:4711'"));
+    Membership part;
+    part.has_list = true;
+    part.ranks = {0, 2};
+    CHECK_THAT(
+        opened(facts, part),
+        Catch::StartsWith("Unsupported: init as a job of the ranks 0, 2: the ranks of this launch meet over TCP, "
+                          "where only all 3 ranks together can form a job"));
+}
+
 TEST_CASE("ranks that settings name meet by their socket", "[processes]") {
     const std::string name = tests::fresh_socket_name();
     const auto ends = tests::run_processes(3, [&](int rank) {

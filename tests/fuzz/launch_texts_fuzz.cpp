@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/network/endpoint_list.hpp"
 #include "launcher/connection/control_address.hpp"
 #include "launcher/connection/reachability.hpp"
 #include "launcher/doctor/doctor.hpp"
@@ -25,6 +26,7 @@
 #include "launcher/plan/torch_variables.hpp"
 #include "launcher/repeated_steps.hpp"
 #include "launcher/start/master_choice.hpp"
+#include "launcher/supervisor/agent_order.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace {
@@ -148,6 +150,24 @@ void check_texts_of_frames(const std::string& text) {
     expect(gpus.find('\n') == std::string::npos && encode_gpus(decode_gpus(gpus)) == gpus);
 }
 
+/// Reads the order for the agent of a host. Each semicolon of the text stands for a zero byte.
+void check_order(std::string text) {
+    std::replace(text.begin(), text.end(), ';', '\0');
+    if (const auto order = parse_order(text)) {
+        expect(order->first_rank >= 0 && order->ranks >= 0);
+        const std::string again = encode_order(*order);
+        const auto same = parse_order(again);
+        expect(same && encode_order(*same) == again);
+    }
+}
+
+void check_rendezvous(const std::string& text) {
+    if (const auto endpoints = base::tcp_endpoints(text)) {
+        expect(!endpoints->empty() && endpoints->size() <= base::kMostEndpoints);
+        expect(base::tcp_endpoints(base::tcp_rendezvous(*endpoints)) == endpoints);
+    }
+}
+
 void check(unsigned reader, const std::string& text) {
     switch (reader % 16) {
         case 0:
@@ -179,6 +199,10 @@ void check(unsigned reader, const std::string& text) {
             return check_reports(text);
         case 9:
             return check_texts_of_frames(text);
+        case 10:
+            return check_order(text);
+        case 11:
+            return check_rendezvous(text);
         default:
             (void)recognise_mpi_launcher("m", text);
             (void)read_doctor_echo("h", text, 0, 1);

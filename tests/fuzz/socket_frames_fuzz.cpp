@@ -54,12 +54,13 @@ void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::si
 
 /// Returns a text that contains all received frames and, if the reception failed, its error.
 std::string frames_of_rendezvous(std::span<const std::byte> bytes, std::size_t cut) {
-    const Sockets sockets(SOCK_STREAM);
+    Sockets sockets(SOCK_STREAM);
+    collectives::FrameSocket socket(std::move(sockets.mine));
     collectives::FrameReceiver receiver;
     std::string all;
     in_pieces(sockets, bytes, cut, [&] {
         for (;;) {
-            const Result<bool> complete = receiver.advance(sockets.mine.value());
+            const Result<bool> complete = receiver.advance(socket);
             if (!complete.is_ok()) {
                 all += complete.status().message();
                 return false;

@@ -163,6 +163,18 @@ TEST_CASE("UCX is an error only if the job needs it and cannot have it", "[unit]
     CHECK(severity("there is no plugin for it") == Severity::error);
 }
 
+TEST_CASE("without an mpirun, jobs on several hosts need UCX", "[unit]") {
+    DoctorFacts facts = healthy();
+    facts.mpi.reset();
+    facts.no_mpi_reason = "no mpirun";
+    facts.hosts.resize(1);
+    CHECK(finding(facts, "mpirun", "or start jobs with --no-mpi, which needs ssh and UCX").severity == Severity::error);
+    CHECK(finding(facts, "UCX", "or install Open MPI").severity == Severity::error);
+    facts.plugins->ucx = PluginProbe{"/usr/lib/librueda_ucx.so", "", true};
+    CHECK(finding(facts, "mpirun", "start jobs on several hosts with --no-mpi").severity == Severity::warning);
+    CHECK(finding(facts, "UCX", "librueda_ucx.so works").subject == "UCX");
+}
+
 TEST_CASE("a plugin that crashes, hangs or is not a plugin harms only its child process", "[unit]") {
     using namespace std::chrono_literals;
     CHECK(probe_plugin("/nonexistent/librueda_mpi.so", 10s).problem.find("No such file") != std::string::npos);

@@ -459,6 +459,70 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(says(plan, "host b: 2 ranks"));
 }
 
+TEST_CASE("several hosts without MPI", "[unit]") {
+    Options options = on_hosts("b:2,here:3");
+    options.no_mpi = true;
+    options.ssh_port = 2222;
+    options.ssh_identity = "my key";
+    options.exported = {{"MODE", "fast", true}};
+    Surroundings around = machine_without_mpi();
+    around.host_names = cluster().host_names;
+    around.environment["RUEDA_RENDEZVOUS_SECRET"] = "of an outer job";
+    const LaunchPlan plan = planned(options, around);
+    CHECK(plan.way == LaunchWay::agents);
+    CHECK(plan.ranks == 5);
+    CHECK(plan.shares == std::vector<HostShare>{{"b", 2}, {"here", 3}});
+    REQUIRE(plan.host_plans.size() == 2);
+    CHECK_FALSE(plan.host_plans[0].is_here);
+    CHECK(plan.host_plans[0].first_rank == 0);
+    CHECK(plan.host_plans[0].ranks == 2);
+    CHECK(plan.host_plans[0].command == Words{"ssh", "-x", "-o", "BatchMode=yes", "-p", "2222", "-i", "my key", "b",
+                                              "exec /usr/bin/ruedarun --host-agent 0"});
+    CHECK(plan.host_plans[1].is_here);
+    CHECK(plan.host_plans[1].first_rank == 2);
+    CHECK(plan.host_plans[1].ranks == 3);
+    CHECK(plan.host_plans[1].command == Words{"/usr/bin/ruedarun", "--host-agent"});
+    CHECK(plan.supervisor_arguments == Words{"--", "./train"});
+    CHECK(variable(plan, around, "RUEDA_CONTROL_PLANE") == "socket");
+    CHECK(variable(plan, around, "RUEDA_RENDEZVOUS_SECRET") == "(none)");
+    CHECK(has(plan.travelling, {"MODE"}));
+    CHECK_FALSE(has(plan.travelling, {"RUEDA_RENDEZVOUS_SECRET"}));
+    CHECK(says(plan, "started without mpirun, through ssh: --no-mpi"));
+    CHECK(says(plan, "their data goes over UCX"));
+    CHECK(describe_as_shell(plan) ==
+          "# ruedarun starts an agent on each host, and sends it the variables and the program; no MPI is used\n"
+          "# ranks 0 to 1 on b: ssh -x -o BatchMode=yes -p 2222 -i 'my key' b 'exec /usr/bin/ruedarun --host-agent 0'\n"
+          "# ranks 2 to 4 on here (this host): /usr/bin/ruedarun --host-agent\n"
+          "# each rank runs: env -u RUEDA_RENDEZVOUS_SECRET RUEDA_CONTROL_PLANE=socket PYTHONUNBUFFERED=1 MODE=fast "
+          "./train\n");
+}
+
+TEST_CASE("a pasted description of a job without MPI on several hosts runs nothing", "[unit]") {
+    Options options = on_hosts("b:1,here:1");
+    options.no_mpi = true;
+    options.program = {"sh", "-c", "rm one\nrm two\n"};
+    std::string text = describe_as_shell(planned(options, cluster()));
+    CHECK(text.find("\n# rm two\n# '\n") != std::string::npos);
+    while (!text.empty()) {
+        CHECK(text.starts_with("# "));
+        text.erase(0, text.find('\n') + 1);
+    }
+}
+
+TEST_CASE("a rank of a job without MPI knows where to meet", "[unit]") {
+    TorchPlace place;
+    place.rank = 3;
+    place.ranks = 5;
+    place.local_rank = 1;
+    place.local_ranks = 3;
+    const Environment environment = changed_environment({}, meeting_environment(place, "tcp:10.0.0.1:4711"));
+    CHECK(environment == Environment{{"RUEDA_RANK", "3"},
+                                     {"RUEDA_SIZE", "5"},
+                                     {"RUEDA_LOCAL_RANK", "1"},
+                                     {"RUEDA_LOCAL_SIZE", "3"},
+                                     {"RUEDA_RENDEZVOUS", "tcp:10.0.0.1:4711"}});
+}
+
 TEST_CASE("the cores of this host are not used for other hosts", "[unit]") {
     const LaunchPlan plan = planned(on_hosts("here:4,b:2"), cluster());
     for (const char* const name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
@@ -696,10 +760,9 @@ TEST_CASE("plans that are refused", "[unit]") {
         return text.find(part) != std::string::npos;
     };
     Options options = on_hosts("a:1,b:1");
-    options.no_mpi = true;
-    CHECK(has_text(refused(options, cluster()), "need an mpirun, but --no-mpi is set"));
-    options.no_mpi = false;
-    CHECK(has_text(refused(options, machine_without_mpi()), "there is no mpirun in PATH"));
+    CHECK(has_text(refused(options, machine_without_mpi()),
+                   "ranks on other hosts (b) need an mpirun, but there is no mpirun in PATH; without MPI, --no-mpi "
+                   "starts them"));
     options.hosts = "a:2000,b:1";
     CHECK(has_text(refused(options, cluster()), "2000 of them on one host"));
     CHECK(has_text(refused(on_hosts(""), machine_with_mpi()), "number of processes is missing"));
@@ -862,7 +925,8 @@ TEST_CASE("options that ask for another job than srun's are refused", "[unit]") 
     REQUIRE(task.is_ok());
     CHECK(changed_environment({}, task.value()->environment).at("RUEDA_CONTROL_PLANE") == "socket");
     environment["SLURM_STEP_NUM_NODES"] = "2";
-    CHECK(refused().find("several hosts, which need MPI, but --no-mpi is set") != std::string::npos);
+    CHECK(refused().find("several hosts, and between them srun's tasks need MPI, but --no-mpi is set") !=
+          std::string::npos);
 }
 
 TEST_CASE("a dry run is a shell script", "[unit]") {

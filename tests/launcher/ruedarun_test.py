@@ -1614,7 +1614,7 @@ class Document(LauncherTest):
         for block in blocks:
             if block["kind"] == "file":
                 (self.folder / block["name"]).write_text(block["text"])
-        path = f"{pathlib.Path(RUEDARUN).parent}:{os.environ['PATH']}"
+        path = f"{pathlib.Path(RUEDARUN).parent}:{hosts.path_with_ssh()}"
         commands = 0
         for block in blocks:
             if block["language"] != "sh" or block["kind"] == "not run":

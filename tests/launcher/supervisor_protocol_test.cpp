@@ -7,10 +7,13 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/connection/control_address.hpp"
+#include "launcher/plan/plan.hpp"
+#include "launcher/supervisor/agent_order.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -22,7 +25,9 @@ RankEnd report_of(const std::string& text) {
 }
 
 TEST_CASE("a greeting survives the journey, without characters that harm a terminal", "[unit]") {
-    const Greeting same = parse_greeting(encode_greeting({"b", 4711, "b 1 2 3 4", "2\t0,1\t\t", "10.0.0.1:5"}));
+    const Greeting same =
+        parse_greeting(encode_greeting({"b", 4711, "b 1 2 3 4", "2\t0,1\t\t", "10.0.0.1:5", "tcp:10.0.0.1:4711"}));
+    CHECK(same.rendezvous == "tcp:10.0.0.1:4711");
     CHECK(same.gpus == "2\t0,1\t\t");
     CHECK(same.endpoints == "10.0.0.1:5");
     CHECK(same.host == "b");
@@ -31,6 +36,25 @@ TEST_CASE("a greeting survives the journey, without characters that harm a termi
     CHECK(parse_greeting("\x1b[31mb\xff \n70000\n").host == "[31mb");
     CHECK(parse_greeting("b\n70000\n").master_port == 0);
     CHECK(parse_greeting("").host.empty());
+}
+
+TEST_CASE("the order for the agent of a host survives the journey", "[unit]") {
+    const AgentOrder order{
+        "/a folder", 2, 3, {"--", "./train", "", "two\nlines"}, {{"A", "x=y"}, {"EMPTY", ""}, {"GONE", std::nullopt}}};
+    const std::string text = encode_order(order);
+    const std::optional<AgentOrder> same = parse_order(text);
+    REQUIRE(same);
+    CHECK(same->folder == "/a folder");
+    CHECK(same->first_rank == 2);
+    CHECK(same->ranks == 3);
+    CHECK(same->arguments == order.arguments);
+    CHECK(changed_environment({{"GONE", "1"}}, same->variables) == Environment{{"A", "x=y"}, {"EMPTY", ""}});
+    for (std::size_t length = 0; length < text.size(); ++length) {
+        CAPTURE(length);
+        CHECK_FALSE(parse_order(text.substr(0, length)));
+    }
+    CHECK_FALSE(parse_order(text + "x"));
+    CHECK_FALSE(parse_order("rueda-agent 2" + text.substr(13)));
 }
 
 TEST_CASE("a report about the end of a rank survives the journey", "[unit]") {

@@ -3,7 +3,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <utility>
 
+#include "base/network/proving_socket.hpp"
+#include "base/security/message_codes.hpp"
 #include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/host/sockets/unix_socket.hpp"
 #include "collectives/interruption.hpp"
@@ -15,19 +19,47 @@ struct Frame {
     Bytes body;
 };
 
+/// A connection between rank 0 and another rank. Within a host it is a Unix socket. Between hosts it is a TCP
+/// connection whose both sides have proved the secret of the job, and each message ends with a code, so that nobody on
+/// the way can change it unnoticed (docs/design/0026-meeting-without-mpi.md).
+class FrameSocket {
+public:
+    FrameSocket() = default;
+    explicit FrameSocket(base::UniqueFd socket) : socket_(std::move(socket)) {}
+    explicit FrameSocket(base::ProvenConnection connection);
+
+    [[nodiscard]] int fd() const { return socket_.value(); }
+    [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+    void close() { socket_.reset(); }
+    /// The number of bytes that follow each message: the length of the code, or 0.
+    [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? base::MessageCodes::kBytes : 0; }
+    /// Returns the code of the next message that is sent; empty if messages have no codes.
+    [[nodiscard]] Bytes code_to_send(std::span<const std::byte> header, std::span<const std::byte> body);
+    /// Fails if `code` is not the code of the next message that is received.
+    [[nodiscard]] Status check_code(std::span<const std::byte> header, std::span<const std::byte> body,
+                                    std::span<const std::byte> code);
+
+private:
+    base::UniqueFd socket_;
+    std::optional<base::MessageCodes> sending_;
+    std::optional<base::MessageCodes> receiving_;
+};
+
 /// A frame that is being received, with the bytes that have arrived. Only the caller knows which rank sends the frame.
 /// Error texts are therefore predicates without a subject ("has closed …"), and the caller puts the rank in front.
 /// Threads: any thread, but only one at a time.
 class FrameReceiver {
 public:
-    /// Receives the available bytes without blocking. Returns true when the frame is complete.
-    [[nodiscard]] Result<bool> advance(int socket);
+    /// Receives the available bytes without blocking. Returns true when the frame is complete and its code is right.
+    [[nodiscard]] Result<bool> advance(FrameSocket& socket);
     [[nodiscard]] Frame take();
 
 private:
     std::array<std::byte, kFrameHeaderBytes> header_bytes_{};
     std::size_t header_received_ = 0;
     std::size_t body_received_ = 0;
+    std::array<std::byte, base::MessageCodes::kBytes> code_{};
+    std::size_t code_received_ = 0;
     Frame frame_;
 };
 
@@ -44,8 +76,8 @@ enum class SendEnd {
 [[nodiscard]] Result<SendEnd> send_bytes(int socket, std::span<const std::byte> bytes, Deadline deadline,
                                          bool until_input);
 
-/// Sends the header, then the body.
-[[nodiscard]] Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body,
+/// Sends the header, then the body, then the code if messages on this connection have codes.
+[[nodiscard]] Result<SendEnd> send_frame(FrameSocket& socket, FrameHeader header, std::span<const std::byte> body,
                                          Deadline deadline, bool until_input);
 
 /// Waits until an answer can be read. Returns false if the deadline passes first. `interruption` is checked only while

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/network/endpoint_list.hpp"
 #include "collectives/host/sockets/frame_stream.hpp"
 #include "collectives/host/sockets/random_name.hpp"
 #include "collectives/host/sockets/socket_rendezvous.hpp"
@@ -20,16 +21,18 @@ namespace {
 /// answer.
 class SocketControlPlane final : public ControlPlane {
 public:
-    SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> sockets)
+    SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<FrameSocket> sockets)
         : rank_(options.rank),
           size_(options.size),
+          reaches_other_hosts_(base::is_tcp_rendezvous(options.rendezvous)),
           timeout_(options.operation_timeout),
           interruption_(options.interruption),
           sockets_(std::move(sockets)) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
-    [[nodiscard]] std::string description() const override { return "socket"; }
+    [[nodiscard]] std::string description() const override { return reaches_other_hosts_ ? "socket (TCP)" : "socket"; }
+    [[nodiscard]] bool reaches_other_hosts() const override { return reaches_other_hosts_; }
 
     Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
         auto answer = exchange(FrameKind::allgather, 0, mine);
@@ -39,6 +42,16 @@ public:
         return exchange(FrameKind::broadcast, root, rank_ == root ? mine : std::span<const std::byte>());
     }
     Status barrier() override { return exchange(FrameKind::barrier, 0, {}).status(); }
+    Status barrier_within(std::chrono::milliseconds limit) override {
+        // The ranks call this function at the end of the job, where a rank may have left already and ended in order.
+        // The interruption would take such an end for a reason to give up.
+        const std::chrono::milliseconds usual = std::exchange(timeout_, limit);
+        Interruption interruption = std::exchange(interruption_, Interruption());
+        Status status = barrier();
+        timeout_ = usual;
+        interruption_ = std::move(interruption);
+        return status;
+    }
     void close(bool /*after_failure*/) override { sockets_.clear(); }
 
 private:
@@ -74,20 +87,20 @@ private:
         const Deadline deadline = deadline_in(timeout_ + kAnswerGrace);
         const FrameHeader header{valid.is_ok() ? kind : FrameKind::failure, root, sequence_, 0};
         const Bytes complaint = valid.is_ok() ? Bytes() : encode_failure(valid);
-        auto sent = send_frame(sockets_[0].value(), header, valid.is_ok() ? mine : complaint, deadline, true);
+        auto sent = send_frame(sockets_[0], header, valid.is_ok() ? mine : complaint, deadline, true);
         if (!sent.is_ok()) {
             return about_rank(kind, 0, sent.status());
         }
         FrameReceiver receiver;
         while (sent.value() != SendEnd::timed_out) {
-            auto complete = receiver.advance(sockets_[0].value());
+            auto complete = receiver.advance(sockets_[0]);
             if (!complete.is_ok()) {
                 return about_rank(kind, 0, complete.status());
             }
             if (complete.value()) {
                 return check_answer(header, receiver.take());
             }
-            auto ready = wait_for_answer(sockets_[0].value(), deadline, interruption_, rank_, size_);
+            auto ready = wait_for_answer(sockets_[0].fd(), deadline, interruption_, rank_, size_);
             if (!ready.is_ok()) {
                 return ready.status();
             }
@@ -166,7 +179,7 @@ private:
             std::vector<pollfd> entries;
             for (std::size_t r = 0; r < parts.size(); ++r) {
                 const short events = waiting[r] ? POLLIN : POLLRDHUP;
-                entries.push_back({r == 0 ? -1 : sockets_[r].value(), events, 0});
+                entries.push_back({r == 0 ? -1 : sockets_[r].fd(), events, 0});
             }
             const int longest = sliced(interruption_, milliseconds_until(deadline));
             const int ready = ::poll(entries.data(), entries.size(), longest);
@@ -186,7 +199,7 @@ private:
                         expected.kind, rank,
                         Status(ErrorCode::aborted, "has closed its connection: it has ended, or left the job"));
                 }
-                auto complete = receivers[r].advance(sockets_[r].value());
+                auto complete = receivers[r].advance(sockets_[r]);
                 if (!complete.is_ok()) {
                     return about_rank(expected.kind, rank, complete.status());
                 }
@@ -223,7 +236,7 @@ private:
 
     Status hand_out(const FrameHeader& header, std::span<const std::byte> answer, Deadline deadline) {
         for (int r = 1; r < size_; ++r) {
-            auto end = send_frame(sockets_[static_cast<std::size_t>(r)].value(), header, answer, deadline, false);
+            auto end = send_frame(sockets_[static_cast<std::size_t>(r)], header, answer, deadline, false);
             if (!end.is_ok()) {
                 return about_rank(header.kind, r, end.status());
             }
@@ -243,7 +256,7 @@ private:
     void tell_all(const Status& status) {
         const Bytes body = encode_failure(status);
         for (std::size_t r = 1; r < sockets_.size(); ++r) {
-            static_cast<void>(send_frame(sockets_[r].value(), {FrameKind::failure, 0, sequence_, 0}, body,
+            static_cast<void>(send_frame(sockets_[r], {FrameKind::failure, 0, sequence_, 0}, body,
                                          std::chrono::steady_clock::now(), false)
                                   .is_ok());
         }
@@ -255,20 +268,41 @@ private:
 
     const int rank_;
     const int size_;
-    const std::chrono::milliseconds timeout_;
-    const Interruption interruption_;
+    const bool reaches_other_hosts_;
+    std::chrono::milliseconds timeout_;
+    Interruption interruption_;
     /// On rank 0: one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. On other ranks:
     /// one socket, connected to rank 0.
-    std::vector<base::UniqueFd> sockets_;
+    std::vector<FrameSocket> sockets_;
     std::uint64_t sequence_ = 0;
     Status failed_;
 };
 
-Status check_options(const SocketControlPlaneOptions& options) {
+Status check_rendezvous(const SocketControlPlaneOptions& options) {
+    if (base::is_tcp_rendezvous(options.rendezvous)) {
+        if (!base::tcp_endpoints(options.rendezvous)) {
+            return failure(ErrorCode::invalid_argument,
+                           "rendezvous '{}' is no list of addresses, expected for example 'tcp:10.0.0.1:4711' with at "
+                           "most {} numeric addresses",
+                           options.rendezvous, base::kMostEndpoints);
+        }
+        return options.secret.empty()
+                   ? failure(ErrorCode::invalid_argument,
+                             "rendezvous '{}' needs a secret by which the ranks recognise each other: set "
+                             "RUEDA_RENDEZVOUS_SECRET to the same random text on all ranks, or start the program by "
+                             "ruedarun",
+                             options.rendezvous)
+                   : Status();
+    }
     RUEDA_RETURN_IF_FAILED(check_socket_name(options.rendezvous));
     if (has_random_part(options.rendezvous)) {
         RUEDA_RETURN_IF_FAILED(check_socket_name(options.rendezvous + std::string(kRandomPartGrowth, '0')));
     }
+    return {};
+}
+
+Status check_options(const SocketControlPlaneOptions& options) {
+    RUEDA_RETURN_IF_FAILED(check_rendezvous(options));
     if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
         return failure(ErrorCode::invalid_argument, "rank {} of {} cannot be, expected 0 to size − 1", options.rank,
                        options.size);
@@ -280,7 +314,7 @@ Status check_options(const SocketControlPlaneOptions& options) {
 
 Result<std::unique_ptr<ControlPlane>> open_socket_control_plane(const SocketControlPlaneOptions& options) {
     RUEDA_RETURN_IF_FAILED(check_options(options));
-    std::vector<base::UniqueFd> sockets;
+    std::vector<FrameSocket> sockets;
     if (options.rank == 0) {
         auto ranks = receive_ranks(options);
         if (!ranks.is_ok()) {

@@ -14,8 +14,11 @@ namespace rueda::collectives {
 struct SocketControlPlaneOptions {
     /// The name of the socket at which the ranks meet. "@name" is in the abstract namespace, and disappears with the
     /// processes. "/path" is a path in a folder of mode 0700 that belongs to this user, and is unlinked as soon as all
-    /// ranks have connected.
+    /// ranks have connected. "tcp:10.0.0.1:4711,…" are addresses of rank 0's host, for ranks on several hosts
+    /// (base/network/endpoint_list.hpp).
     std::string rendezvous;
+    /// The secret of the job, by which ranks recognise each other over TCP. Not used within a host.
+    std::string secret{};
     int rank = 0;
     int size = 1;
     /// How long to wait for all ranks to connect.
@@ -25,9 +28,9 @@ struct SocketControlPlaneOptions {
     Interruption interruption{};
 };
 
-/// A control plane for ranks of one host that find each other without MPI. Rank 0 listens, and the other ranks connect
-/// to rank 0 only. In every operation, each rank sends one message to rank 0 and gets one answer. Only processes of the
-/// same user are accepted.
+/// A control plane for ranks that find each other without MPI. Rank 0 listens, and the other ranks connect to rank 0
+/// only. In every operation, each rank sends one message to rank 0 and gets one answer. Within a host, only processes
+/// of the same user are accepted. Between hosts, only processes that prove that they know the secret are accepted.
 ///
 /// If a rank never connects, the start fails with `Timeout` on all ranks that have connected, and names the missing
 /// ranks. If a rank dies during an operation, the operation fails with `Aborted` on all other ranks. If a rank does not

@@ -13,8 +13,11 @@
 #include <thread>
 #include <utility>
 
+#include "base/network/endpoint_list.hpp"
+#include "base/network/proving_socket.hpp"
 #include "collectives/host/sockets/frame_stream.hpp"
 #include "collectives/host/sockets/random_name.hpp"
+#include "collectives/host/sockets/tcp_rendezvous.hpp"
 #include "collectives/wire.hpp"
 
 namespace rueda::collectives {
@@ -43,6 +46,14 @@ Status check_private_folder(const std::string& path) {
     return {};
 }
 
+/// Returns the name at which rank 0 listens on this host.
+Result<std::string> name_on_host(const std::string& rendezvous) {
+    if (rendezvous.front() == '/') {
+        RUEDA_RETURN_IF_FAILED(check_private_folder(rendezvous));
+    }
+    return has_random_part(rendezvous) ? make_random_name(rendezvous) : Result<std::string>(rendezvous);
+}
+
 /// The destructor of this object removes the name of a path socket, if the name still exists.
 class PathGuard {
 public:
@@ -61,18 +72,26 @@ private:
 
 /// A connection that rank 0 accepted, on which the complete Hello (with the rank's number) has not arrived yet.
 struct Comer {
-    base::UniqueFd socket;
-    std::array<std::byte, kHelloBytes> hello{};
+    std::optional<base::ProvingSocket> proving;  ///< over TCP: runs the handshake; empty after the proof
+    FrameSocket socket;                          ///< open after the proof; over a Unix socket from the beginning
+    std::array<std::byte, kHelloBytes + base::MessageCodes::kBytes> bytes{};
     std::size_t received = 0;
+
+    [[nodiscard]] int fd() const { return proving ? proving->fd() : socket.fd(); }
+    void close() {
+        proving.reset();
+        socket.close();
+    }
 };
 
 /// The work of rank 0 in the rendezvous. Threads: only one thread may use an object.
 class Reception {
 public:
-    Reception(const SocketControlPlaneOptions& options, base::UniqueFd listener)
+    Reception(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> listeners)
         : options_(options),
+          uses_tcp_(base::is_tcp_rendezvous(options.rendezvous)),
           deadline_(deadline_in(options.start_timeout)),
-          listener_(std::move(listener)),
+          listeners_(std::move(listeners)),
           ranks_(static_cast<std::size_t>(options.size)) {}
 
     Status run() {
@@ -89,11 +108,11 @@ public:
                 return refuse_all(go_on);
             }
         }
-        listener_.reset();
+        listeners_.clear();
         return {};
     }
 
-    [[nodiscard]] std::vector<base::UniqueFd> take() { return std::move(ranks_); }
+    [[nodiscard]] std::vector<FrameSocket> take() { return std::move(ranks_); }
 
 private:
     /// The limit for connections without a complete Hello. If there are more, the oldest one is closed, so that
@@ -120,15 +139,15 @@ private:
     /// Tells all ranks that have connected why the start fails. It does not wait: if a rank's socket does not accept
     /// the message at once, this rank gets no message.
     Status refuse_all(const Status& status) {
-        for (const base::UniqueFd& socket : ranks_) {
+        for (FrameSocket& socket : ranks_) {
             if (socket.is_open()) {
-                refuse(socket.value(), status);
+                refuse(socket, status);
             }
         }
         return status;
     }
 
-    static void refuse(int socket, const Status& status) {
+    static void refuse(FrameSocket& socket, const Status& status) {
         // This call does not wait. So a process whose socket accepts no data gets no answer.
         static_cast<void>(
             send_frame(socket, {FrameKind::failure}, encode_failure(status), std::chrono::steady_clock::now(), false)
@@ -137,68 +156,119 @@ private:
 
     /// Waits for an event and handles it.
     Status turn() {
-        std::vector<pollfd> entries{{listener_.value(), POLLIN, 0}};
-        for (const Comer& comer : comers_) {
-            entries.push_back({comer.socket.value(), POLLIN, 0});
+        std::vector<pollfd> entries;
+        for (const base::UniqueFd& listener : listeners_) {
+            entries.push_back({listener.value(), POLLIN, 0});
         }
+        for (const Comer& comer : comers_) {
+            entries.push_back({comer.fd(), POLLIN, 0});
+        }
+        const std::size_t listeners = listeners_.size();
         const std::size_t comers = comers_.size();
-        for (const base::UniqueFd& socket : ranks_) {
-            entries.push_back({socket.value(), POLLRDHUP, 0});  // poll ignores the descriptor −1
+        for (const FrameSocket& socket : ranks_) {
+            entries.push_back({socket.fd(), POLLRDHUP, 0});  // poll ignores the descriptor −1
         }
         const int longest = sliced(options_.interruption, milliseconds_until(deadline_));
         if (::poll(entries.data(), entries.size(), longest) < 0) {
             return errno == EINTR ? Status() : system_failure(ErrorCode::internal, "poll");
         }
         for (std::size_t r = 0; r < ranks_.size(); ++r) {
-            if (entries[1 + comers + r].revents != 0) {
+            if (entries[listeners + comers + r].revents != 0) {
                 return failure(ErrorCode::aborted,
                                "rank {} has closed its connection before rank{} had come: it has ended, or given up", r,
                                rank_list(options_.size, [&](int rank) { return is_missing(rank); }));
             }
         }
         for (std::size_t c = 0; c < comers; ++c) {
-            if (entries[1 + c].revents != 0) {
+            if (entries[listeners + c].revents != 0) {
                 hear(comers_[c]);
             }
         }
-        std::erase_if(comers_, [](const Comer& comer) { return !comer.socket.is_open(); });
-        return entries[0].revents != 0 ? let_in() : Status();
+        std::erase_if(comers_, [](const Comer& comer) { return comer.fd() < 0; });
+        for (std::size_t l = 0; l < listeners; ++l) {
+            if (entries[l].revents != 0) {
+                RUEDA_RETURN_IF_FAILED(let_in(listeners_[l].value()));
+            }
+        }
+        return {};
     }
 
-    Status let_in() {
+    Status let_in(int listener) {
         while (true) {
-            base::UniqueFd socket(::accept4(listener_.value(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            base::UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
             if (!socket.is_open()) {
                 const bool is_transient = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
                 return is_transient ? Status() : system_failure(ErrorCode::resource_exhausted, "accept");
             }
-            const auto peer = peer_of(socket.value());
-            const Status same_user = peer.is_ok() ? check_same_user(peer.value()) : peer.status();
-            if (!same_user.is_ok()) {
-                last_refusal_ = same_user.message();
+            Result<Comer> comer = uses_tcp_ ? comer_of_network(std::move(socket)) : comer_of_host(std::move(socket));
+            if (!comer.is_ok()) {
+                last_refusal_ = comer.status().message();
                 continue;
             }
             if (comers_.size() >= comers_limit()) {
-                comers_.erase(comers_.begin());
+                // A rank that has not proved the secret yet tries again. A rank that has proved it would fail.
+                const auto unproven = std::find_if(comers_.begin(), comers_.end(),
+                                                   [](const Comer& one) { return one.proving.has_value(); });
+                comers_.erase(unproven == comers_.end() ? comers_.begin() : unproven);
             }
-            comers_.push_back(Comer{std::move(socket), {}, 0});
+            comers_.push_back(std::move(comer).value());
         }
     }
 
-    /// Reads those bytes of a connection's Hello that have arrived.
+    static Result<Comer> comer_of_host(base::UniqueFd socket) {
+        const auto peer = peer_of(socket.value());
+        RUEDA_RETURN_IF_FAILED(peer.status());
+        RUEDA_RETURN_IF_FAILED(check_same_user(peer.value()));
+        Comer comer;
+        comer.socket = FrameSocket(std::move(socket));
+        return comer;
+    }
+
+    Result<Comer> comer_of_network(base::UniqueFd socket) {
+        const Result<base::Nonce> nonce = base::random_nonce();
+        RUEDA_RETURN_IF_FAILED(nonce.status());
+        Comer comer;
+        comer.proving.emplace(std::move(socket), base::HandshakeSide::accepting, options_.secret, kRendezvousPurpose,
+                              nonce.value());
+        return comer;
+    }
+
+    /// Continues the handshake of a TCP connection. Returns true if the other side has proved the secret.
+    bool prove(Comer& comer) {
+        if (const Status status = comer.proving->advance(); !status.is_ok()) {
+            last_refusal_ = "a connection: " + status.message();
+            comer.close();
+            return false;
+        }
+        if (!comer.proving->is_proven()) {
+            return false;
+        }
+        comer.socket = FrameSocket(comer.proving->take());
+        comer.proving.reset();
+        return true;
+    }
+
+    /// Reads those bytes of a connection's handshake and Hello that have arrived.
     void hear(Comer& comer) {
-        const auto count = receive_some(comer.socket.value(), std::span(comer.hello).subspan(comer.received));
+        if (comer.proving && !prove(comer)) {
+            return;
+        }
+        const std::size_t wanted = kHelloBytes + comer.socket.code_bytes();
+        const auto count =
+            receive_some(comer.socket.fd(), std::span(comer.bytes).first(wanted).subspan(comer.received));
         if (!count.is_ok()) {
-            comer.socket.reset();
+            comer.close();
             return;
         }
         comer.received += count.value();
-        if (comer.received < kHelloBytes) {
+        if (comer.received < wanted) {
             return;
         }
-        const auto hello = parse_hello(comer.hello, options_.size);
-        Status verdict = hello.status();
-        if (hello.is_ok() && !is_missing(hello.value().rank)) {
+        const auto bytes = std::span(std::as_const(comer.bytes)).first(wanted);
+        const auto hello = parse_hello(bytes.first(kHelloBytes), options_.size);
+        Status verdict = comer.socket.check_code({}, bytes.first(kHelloBytes), bytes.subspan(kHelloBytes));
+        verdict = verdict.is_ok() ? hello.status() : failure(verdict.code(), "a rank {}", verdict.message());
+        if (verdict.is_ok() && !is_missing(hello.value().rank)) {
             verdict = failure(ErrorCode::invalid_argument,
                               "rank {} has come twice: give every process its own RUEDA_RANK, and every job its own "
                               "RUEDA_RENDEZVOUS",
@@ -206,18 +276,19 @@ private:
         }
         if (!verdict.is_ok()) {
             last_refusal_ = verdict.message();
-            refuse(comer.socket.value(), verdict);
-            comer.socket.reset();
+            refuse(comer.socket, verdict);
+            comer.close();
             return;
         }
         ranks_[static_cast<std::size_t>(hello.value().rank)] = std::move(comer.socket);
     }
 
     const SocketControlPlaneOptions& options_;
+    const bool uses_tcp_;
     const Deadline deadline_;
-    base::UniqueFd listener_;
+    std::vector<base::UniqueFd> listeners_;
     std::vector<Comer> comers_;
-    std::vector<base::UniqueFd> ranks_;
+    std::vector<FrameSocket> ranks_;
     std::string last_refusal_;
 };
 
@@ -259,8 +330,21 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
     }
 }
 
+/// Connects to rank 0 on this host, and checks that the process there has this process's user.
+Result<FrameSocket> connect_on_host(const SocketControlPlaneOptions& options) {
+    auto connected = connect_until(options, deadline_in(options.start_timeout));
+    RUEDA_RETURN_IF_FAILED(connected.status());
+    base::UniqueFd socket = std::move(connected).value();
+    const auto peer = peer_of(socket.value());
+    RUEDA_RETURN_IF_FAILED(peer.status());
+    if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
+        return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
+    }
+    return FrameSocket(std::move(socket));
+}
+
 /// Waits until rank 0 reports that all ranks have connected, or reports an error.
-Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
+Status await_welcome(FrameSocket& socket, const SocketControlPlaneOptions& options) {
     const Deadline deadline = deadline_in(options.start_timeout + kAnswerGrace);
     FrameReceiver receiver;
     while (true) {
@@ -278,7 +362,7 @@ Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
                        : failure(ErrorCode::internal, "start: rank 0 has sent '{}', expected 'start'",
                                  name_of(frame.header.kind));
         }
-        auto ready = wait_for_answer(socket, deadline, options.interruption, options.rank, options.size);
+        auto ready = wait_for_answer(socket.fd(), deadline, options.interruption, options.rank, options.size);
         if (!ready.is_ok()) {
             return ready.status();
         }
@@ -292,32 +376,30 @@ Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
 
 }  // namespace
 
-Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options) {
-    if (options.rendezvous.front() == '/') {
-        RUEDA_RETURN_IF_FAILED(check_private_folder(options.rendezvous));
-    }
-    std::string name = options.rendezvous;
-    if (has_random_part(name)) {
-        auto made = make_random_name(name);
-        RUEDA_RETURN_IF_FAILED(made.status());
-        name = std::move(made).value();
-    }
-    auto listener = listen_unix(name, std::max(options.size, 16));
-    if (!listener.is_ok()) {
-        return listener.status();
-    }
-    std::vector<base::UniqueFd> ranks;
+Result<std::vector<FrameSocket>> receive_ranks(const SocketControlPlaneOptions& options) {
+    std::vector<FrameSocket> ranks;
     {
-        const PathGuard guard(name);
-        Reception reception(options, std::move(listener).value());
+        auto listeners = base::is_tcp_rendezvous(options.rendezvous)
+                             ? listen_at_rendezvous(options.rendezvous)
+                             : Result<std::vector<base::UniqueFd>>(std::vector<base::UniqueFd>());
+        RUEDA_RETURN_IF_FAILED(listeners.status());
+        std::optional<PathGuard> guard;
+        if (listeners.value().empty()) {
+            auto name = name_on_host(options.rendezvous);
+            RUEDA_RETURN_IF_FAILED(name.status());
+            auto listener = listen_unix(name.value(), std::max(options.size, 16));
+            RUEDA_RETURN_IF_FAILED(listener.status());
+            listeners.value().push_back(std::move(listener).value());
+            guard.emplace(name.value());
+        }
+        Reception reception(options, std::move(listeners).value());
         RUEDA_RETURN_IF_FAILED(reception.run());
         ranks = reception.take();
     }
     // Rank 0 sends the welcome only after it has freed the name, because a welcomed rank may use the same name again at
     // once.
     for (std::size_t r = 1; r < ranks.size(); ++r) {
-        auto end =
-            send_frame(ranks[r].value(), {FrameKind::welcome}, {}, deadline_in(options.operation_timeout), false);
+        auto end = send_frame(ranks[r], {FrameKind::welcome}, {}, deadline_in(options.operation_timeout), false);
         if (!end.is_ok() || end.value() != SendEnd::sent) {
             return failure(ErrorCode::aborted, "start: rank {} has ended, or left the job", r);
         }
@@ -325,28 +407,22 @@ Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOption
     return ranks;
 }
 
-Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options) {
-    auto connected = connect_until(options, deadline_in(options.start_timeout));
-    if (!connected.is_ok()) {
-        return connected.status();
-    }
-    base::UniqueFd socket = std::move(connected).value();
-    const auto peer = peer_of(socket.value());
-    if (!peer.is_ok()) {
-        return peer.status();
-    }
-    if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
-        return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
-    }
+Result<FrameSocket> come_to_rank_0(const SocketControlPlaneOptions& options) {
+    auto connected =
+        base::is_tcp_rendezvous(options.rendezvous) ? connect_to_rendezvous(options) : connect_on_host(options);
+    RUEDA_RETURN_IF_FAILED(connected.status());
+    FrameSocket socket = std::move(connected).value();
     // Normally the Hello is sent at once, because it fits into any socket's send buffer. If rank 0 sends something or
     // closes the connection before the Hello was sent, send_bytes() returns without an error, and await_welcome() below
     // reports what happened.
-    const auto sent = send_bytes(socket.value(), encode_hello({options.rank, options.size}),
-                                 deadline_in(options.start_timeout), true);
+    Bytes hello = encode_hello({options.rank, options.size});
+    const Bytes code = socket.code_to_send({}, hello);
+    hello.insert(hello.end(), code.begin(), code.end());
+    const auto sent = send_bytes(socket.fd(), hello, deadline_in(options.start_timeout), true);
     if (!sent.is_ok()) {
         return failure(sent.status().code(), "start: rank 0 {}", sent.status().message());
     }
-    RUEDA_RETURN_IF_FAILED(await_welcome(socket.value(), options));
+    RUEDA_RETURN_IF_FAILED(await_welcome(socket, options));
     return socket;
 }
 

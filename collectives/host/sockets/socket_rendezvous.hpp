@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/unique_fd.hpp"
+#include "collectives/host/sockets/frame_stream.hpp"
 #include "collectives/host/sockets/socket_control_plane.hpp"
 
 namespace rueda::collectives {
@@ -15,11 +15,11 @@ inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
 /// Runs on rank 0: opens the rendezvous and waits for all other ranks. Element r of the result is the connection to
 /// rank r; element 0 is empty. When the function returns, the name is free again, even after a failure.
-[[nodiscard]] Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options);
+[[nodiscard]] Result<std::vector<FrameSocket>> receive_ranks(const SocketControlPlaneOptions& options);
 
 /// Runs on every other rank: connects to rank 0. Returns the connection after rank 0 has reported that all ranks have
 /// connected.
-[[nodiscard]] Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options);
+[[nodiscard]] Result<FrameSocket> come_to_rank_0(const SocketControlPlaneOptions& options);
 
 /// Lists the ranks for which `is_missing` is true, for example " 2" or " 2, 3".
 template <class IsMissing>

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "launcher/options/text_parts.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
+#include "launcher/plan/ssh_command.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/captured_run.hpp"
 
@@ -37,8 +38,7 @@ Result<std::vector<std::string>> command_for(std::size_t index, const HostsQuest
         return program;
     }
     if (!around.mpi) {
-        return failure(ErrorCode::invalid_argument, "host {} cannot be asked: {}", base::quote(host),
-                       around.no_mpi_reason);
+        return ssh_command(host, {question.ssh_port, question.ssh_identity}, program);
     }
     MpiRequest request;
     request.shares = {{host, 1}};

@@ -35,8 +35,8 @@ struct HostCommands {
     Environment environment;
 };
 
-/// Returns the commands for the question. On other hosts, mpirun starts rueda in the same way as it starts a job. Fails
-/// if another host has to be asked and there is no mpirun, or if mpirun does not support an option of the question.
+/// Returns the commands for the question. On other hosts, mpirun starts rueda in the same way as it starts a job. If
+/// there is no mpirun, ssh starts rueda. Fails if mpirun does not support an option of the question.
 [[nodiscard]] Result<HostCommands> commands_for(const HostsQuestion& question);
 
 /// If a line begins with these characters, it is an error message of rueda. mpirun does not change such lines.
@@ -53,7 +53,8 @@ inline constexpr std::string_view kErrorMark = "rueda: ";
 /// Runs rueda on all hosts at the same time. The answers are in the order of the hosts. Fails as commands_for() does.
 [[nodiscard]] Result<std::vector<HostAnswer>> ask_hosts(const HostsQuestion& question);
 
-/// Takes the answer out of the output of mpirun, which may contain other lines before and after the answer. Pure.
+/// Takes the answer out of the output of mpirun or ssh, which may contain other lines before and after the answer.
+/// Pure.
 [[nodiscard]] HostAnswer read_host_answer(std::string_view host, std::string_view output);
 
 }  // namespace rueda::launcher

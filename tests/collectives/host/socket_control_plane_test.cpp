@@ -72,10 +72,11 @@ void say(const base::UniqueFd& socket, const Bytes& bytes) {
 }
 
 /// Returns the failure with which rank 0 answers.
-std::string hear_refusal(const base::UniqueFd& socket) {
+std::string hear_refusal(const base::UniqueFd& own) {
+    FrameSocket socket(base::UniqueFd(::dup(own.value())));
     FrameReceiver receiver;
     while (true) {
-        auto complete = receiver.advance(socket.value());
+        auto complete = receiver.advance(socket);
         if (!complete.is_ok()) {
             return outcome(complete.status());
         }
@@ -84,7 +85,7 @@ std::string hear_refusal(const base::UniqueFd& socket) {
             return frame.header.kind == FrameKind::failure ? outcome(parse_failure(frame.body))
                                                            : name_of(frame.header.kind);
         }
-        if (!wait_for_events(socket.value(), POLLIN, deadline_in(10s)).value()) {
+        if (!wait_for_events(socket.fd(), POLLIN, deadline_in(10s)).value()) {
             return "nothing heard";
         }
     }

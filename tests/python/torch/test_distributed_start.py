@@ -47,6 +47,13 @@ def free_port():
         return taken.getsockname()[1]
 
 
+def has_ucx():
+    """Returns whether the plugin for UCX is beside the library of this process."""
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        libraries = {line.split()[-1] for line in maps if "/librueda.so" in line}
+    return any((pathlib.Path(library).parent / "librueda_ucx.so").exists() for library in libraries)
+
+
 @functools.cache
 def torchrun_works():
     """Returns whether torchrun works. PyTorch 1.13's torchrun cannot start programs with Python 3.11."""
@@ -278,11 +285,30 @@ class Refusals(unittest.TestCase):
         return [one.communicate(timeout=90)[1] for one in started]
 
     def test_several_hosts_without_mpi(self):
-        program = "import torch.distributed as d, rueda.torch.distributed\nd.init_process_group('rueda')"
+        if not has_ucx():
+            self.skipTest("Rueda was built without UCX (Debian: libucx-dev)")
+        program = (
+            "import sys, torch, torch.distributed as d, rueda.torch.distributed\n"
+            "d.init_process_group('rueda')\n"
+            "mine = torch.full((100_000,), d.get_rank() + 1.0)\n"
+            "d.all_reduce(mine)\n"
+            "assert mine.eq(3).all() and rueda.local_size() == 1 and rueda.size() == 2\n"
+            "assert not any('libmpi' in line for line in open('/proc/self/maps'))\n"
+            "assert 'RUEDA_RENDEZVOUS_SECRET' not in __import__('os').environ\n"
+            "d.destroy_process_group()\n"
+            "print('trained', file=sys.stderr)"
+        )
         for errors in self.ranks(program, RUEDA_HOSTNAME=["first", "second"]):
-            line = errors.strip().splitlines()[-1]
+            self.assertEqual(errors.strip().splitlines()[-1:], ["trained"], errors)
+
+    def test_several_hosts_without_mpi_and_without_ucx(self):
+        program = "import torch.distributed as d, rueda.torch.distributed\nd.init_process_group('rueda')"
+        nowhere = "/nowhere/librueda_ucx.so"
+        for errors in self.ranks(program, RUEDA_HOSTNAME=["first", "second"], RUEDA_UCX_PLUGIN=[nowhere, nowhere]):
             self.assertRegex(
-                line, "the ranks are on several hosts, and without MPI: first: rank 0; second: rank 1. Between"
+                errors,
+                "the ranks run on several hosts and meet without MPI, so their data goes over UCX, and UCX cannot be "
+                f"used: rank 0: the UCX plugin '{nowhere}' cannot be loaded",
             )
 
     def test_jobs_of_one_that_were_there_before(self):

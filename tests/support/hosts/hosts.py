@@ -123,6 +123,9 @@ class Hosts:
         self.agent = self.folder / "agent"
         self.agent.write_text(AGENT.format(folder=self.folder))
         self.agent.chmod(0o755)
+        self.programs = self.folder / "programs"  # a folder for PATH, in which the replacement has the name ssh
+        self.programs.mkdir()
+        (self.programs / "ssh").symlink_to(self.agent)
         switch = self._hold("rueda-switch")
         self._ip(switch, "link add s type bridge")
         self._ip(switch, "link set s up")
@@ -203,6 +206,10 @@ class Hosts:
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(self.agent),
             "TEST_HOSTS": ",".join(self.names),
         }
+
+    def path_with_ssh(self):
+        """Returns a PATH whose first program `ssh` is the replacement, for programs that call ssh themselves."""
+        return f"{self.programs}:{os.environ['PATH']}"
 
     def popen(self, number, command, env=None, **options):
         env = {**(os.environ if env is None else env), **self.environment()}

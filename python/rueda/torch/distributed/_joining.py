@@ -15,6 +15,7 @@ from typing import Any
 import rueda
 from rueda import _native
 from rueda.errors import Aborted
+from rueda.torch.distributed._tcp_offer import TcpOffer
 
 #: The tag of check_job()'s messages, in the set of all ranks. Programs do not use this number.
 _CHECK_TAG = -(2**31)
@@ -77,15 +78,23 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
             "store of the group). Make rueda the backend of the default group, or call hvd.init() on all ranks before"
         )
     if way == "store":
-        if len({one[1] for one in said}) > 1:
-            raise RuntimeError(
-                f"backend rueda: the ranks are on several hosts, and without MPI: {'; '.join(_who(said, 1))}. Between "
-                "hosts Rueda speaks MPI: start the program by mpirun, srun, or ruedarun -H, which need no torchrun"
-            )
-        with _environment(RUEDA_RANK=str(rank), RUEDA_SIZE=str(size), RUEDA_RENDEZVOUS=said[0][2]):
+        place = {"RUEDA_RENDEZVOUS": said[0][2]}
+        with contextlib.ExitStack() as until_met:
+            if len({one[1] for one in said}) > 1:
+                place = _meet_over_tcp(rendezvous, rank, until_met)
+            until_met.enter_context(_environment(RUEDA_RANK=str(rank), RUEDA_SIZE=str(size), **place))
             rueda.init()
     elif not rueda.is_initialized():
         rueda.init()
+
+
+def _meet_over_tcp(rendezvous: Any, rank: int, until_met: contextlib.ExitStack) -> dict[str, str]:
+    """Returns the variables by which ranks on several hosts meet. Rank 0 reserves a port until `until_met` ends."""
+    mine: dict[str, str] = {}
+    if rank == 0:
+        offer = until_met.enter_context(contextlib.closing(TcpOffer()))
+        mine = {"RUEDA_RENDEZVOUS": offer.rendezvous, "RUEDA_RENDEZVOUS_SECRET": offer.secret}
+    return dict(rendezvous.exchange(mine)[0])
 
 
 def check_job() -> None:
@@ -108,9 +117,7 @@ def _who(said: list[list[str]], index: int) -> list[str]:
     """Returns one text for each different message: the message, and the ranks that wrote it."""
     ranks: dict[str, list[str]] = {}
     for rank, one in enumerate(said):
-        ranks.setdefault(one[index].split(" ")[0] if index == 1 else one[index], []).append(str(rank))
-    if index == 1 and len(ranks) == 1:
-        return [f"{next(iter(ranks))} (in several network namespaces, or containers): all ranks"]
+        ranks.setdefault(one[index], []).append(str(rank))
     return [f"{what}: rank {', '.join(who)}" for what, who in ranks.items()]
 
 

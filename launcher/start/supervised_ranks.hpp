@@ -3,26 +3,29 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 
 #include "base/unique_fd.hpp"
+#include "launcher/connection/control_address.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/processes/acceptor.hpp"
 #include "launcher/start/master_choice.hpp"
-#include "launcher/start/mpirun.hpp"
 #include "launcher/start/newcomers.hpp"
+#include "launcher/start/rank_starter.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/watch/rank_group.hpp"
 
 namespace rueda::launcher {
 
-/// Ranks that mpirun starts, on one or several hosts. Each rank has a supervisor as its parent (supervisor.hpp), which
-/// reports to ruedarun over a FrameLink. If all ranks are on this host, the link is a Unix socket. Over this socket,
-/// each rank gets ruedarun's descriptors for its output, for example the terminal. If there are several hosts, the link
-/// is a TCP connection, and the supervisor sends the rank's output over it.
-class MpiRanks final : public RankGroup {
+/// Ranks that mpirun starts, on one or several hosts, or that the agents of several hosts start without MPI. Each rank
+/// has a supervisor as its parent (supervisor.hpp), which reports to ruedarun over a FrameLink. If all ranks are on
+/// this host, the link is a Unix socket. Over this socket, each rank gets ruedarun's descriptors for its output, for
+/// example the terminal. If there are several hosts, the link is a TCP connection, and the supervisor sends the rank's
+/// output over it.
+class SupervisedRanks final : public RankGroup {
 public:
-    MpiRanks(const LaunchPlan& plan, StartContext context);
+    SupervisedRanks(const LaunchPlan& plan, StartContext context);
 
     [[nodiscard]] Status start(JobOutput& output) override;
     void add_to(base::PollSet& set) override;
@@ -56,6 +59,8 @@ private:
     void take_hello(FrameLink link, const Frame& hello);
     [[nodiscard]] Status open_output(int rank);
     void welcome_when_ready();
+    [[nodiscard]] Status start_starter(const ControlAddress& address);
+    void note_end(const RankStarter::End& end);
     [[nodiscard]] Status add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables);
     [[nodiscard]] bool has_to_test_addresses() const;
     void test_addresses();
@@ -78,7 +83,7 @@ private:
     JobOutput* output_ = nullptr;
     std::optional<Newcomers> newcomers_;  ///< set by start(); empty if it has failed early
     Acceptor acceptor_;
-    Mpirun mpirun_;
+    std::unique_ptr<RankStarter> starter_;
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
     TimePoint start_deadline_;  ///< when all supervisors must have reported
@@ -92,6 +97,7 @@ private:
     std::uint16_t master_port_ = 0;              ///< the port that rank 0's supervisor reported; 0: none
     std::vector<std::string> master_endpoints_;  ///< where rank 0's supervisor listens for tests of its addresses
     std::optional<MasterChoice> master_choice_;  ///< set when ruedarun has asked the other hosts to try these addresses
+    std::string rendezvous_;                     ///< where the ranks meet, from rank 0's supervisor; empty: over MPI
 };
 
 }  // namespace rueda::launcher

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/start/mpi_ranks.hpp"
+#include "launcher/start/supervised_ranks.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -12,11 +12,12 @@
 #include <string>
 #include <utility>
 
-#include "launcher/connection/control_address.hpp"
 #include "launcher/connection/reachability.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
+#include "launcher/start/host_agents.hpp"
+#include "launcher/start/mpirun.hpp"
 
 namespace rueda::launcher {
 
@@ -52,6 +53,13 @@ Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     return EnvironmentChange{kJobVariable, std::move(text).value()};
 }
 
+std::unique_ptr<RankStarter> make_starter(const LaunchPlan& plan) {
+    if (plan.way == LaunchWay::agents) {
+        return std::make_unique<HostAgents>();
+    }
+    return std::make_unique<Mpirun>();
+}
+
 bool ends_ranks(int signal_number) {
     return signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP || signal_number == SIGQUIT ||
            signal_number == SIGKILL;
@@ -59,10 +67,13 @@ bool ends_ranks(int signal_number) {
 
 }  // namespace
 
-MpiRanks::MpiRanks(const LaunchPlan& plan, StartContext context)
-    : plan_(plan), context_(std::move(context)), ranks_(static_cast<std::size_t>(plan.ranks)) {}
+SupervisedRanks::SupervisedRanks(const LaunchPlan& plan, StartContext context)
+    : plan_(plan),
+      context_(std::move(context)),
+      starter_(make_starter(plan)),
+      ranks_(static_cast<std::size_t>(plan.ranks)) {}
 
-Status MpiRanks::start(JobOutput& output) {
+Status SupervisedRanks::start(JobOutput& output) {
     output_ = &output;
     raise_descriptor_limit(plan_.ranks);
     Result<ControlListener> listener = is_on_this_host() ? listen_on_this_host() : listen_on_network(plan_.interfaces);
@@ -73,21 +84,34 @@ Status MpiRanks::start(JobOutput& output) {
     acceptor_ = Acceptor(
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
-    mpirun_.on_error_text = [this](std::string_view text) {
-        // After all ranks have ended, mpirun's text is dropped. ruedarun has already printed how the ranks ended.
-        // mpirun's messages say the same, and they are so long that the user would not notice ruedarun's lines between
-        // them.
+    starter_->on_error_text = [this](std::string_view text) {
+        // After all ranks have ended, the text of mpirun or ssh is dropped. ruedarun has already printed how the ranks
+        // ended. mpirun's messages say the same, and they are so long that the user would not notice ruedarun's lines
+        // between them.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
     };
     start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
-    const Result<EnvironmentChange> job = job_change(plan_);
-    RUEDA_RETURN_IF_FAILED(job.status());
-    return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}, job.value()});
+    return start_starter(address);
 }
 
-void MpiRanks::add_to(base::PollSet& set) {
+Status SupervisedRanks::start_starter(const ControlAddress& address) {
+    Result<EnvironmentChange> job = job_change(plan_);
+    RUEDA_RETURN_IF_FAILED(job.status());
+    std::vector<EnvironmentChange> variables = {{kControlVariable, format_control_address(address)},
+                                                std::move(job).value()};
+    if (plan_.way == LaunchWay::agents) {
+        // The ranks get this secret through ssh, and not over the connections of the supervisors, which are not
+        // encrypted.
+        Result<std::string> secret = random_token();
+        RUEDA_RETURN_IF_FAILED(secret.status());
+        variables.push_back({kRendezvousSecretVariable, std::move(secret).value()});
+    }
+    return starter_->start(plan_, context_, variables);
+}
+
+void SupervisedRanks::add_to(base::PollSet& set) {
     acceptor_.add_to(set);
     if (newcomers_) {
         newcomers_->add_to(set);
@@ -101,11 +125,11 @@ void MpiRanks::add_to(base::PollSet& set) {
             set.add(link.fd(), POLLOUT, [&link] { link.flush(); });
         }
     }
-    mpirun_.add_to(set);
-    if (master_choice_ && !welcomed_ && !start_failed_ && !mpirun_.is_released()) {
+    starter_->add_to(set);
+    if (master_choice_ && !welcomed_ && !start_failed_ && !starter_->is_released()) {
         set.wake_at(master_choice_->deadline());
     }
-    if (mpirun_.is_released()) {
+    if (starter_->is_released()) {
         set.wake_at(link_deadline_);
     } else if (std::any_of(ranks_.begin(), ranks_.end(),
                            [](const Rank& rank) { return !rank.has_reported && !rank.ended; })) {
@@ -115,7 +139,7 @@ void MpiRanks::add_to(base::PollSet& set) {
 
 /// Stores the link to a supervisor (the parent of a rank), which has proved that it knows the secret of the job. If its
 /// rank does not exist or has reported already, the link is closed.
-void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
+void SupervisedRanks::take_hello(FrameLink link, const Frame& hello) {
     const Greeting greeting = parse_greeting(hello.payload);
     const bool is_ours = hello.value >= 0 && hello.value < plan_.ranks;
     Rank* const rank = is_ours ? &rank_at(hello.value) : nullptr;
@@ -130,6 +154,7 @@ void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
     if (hello.value == 0) {
         master_port_ = greeting.master_port;
         master_endpoints_ = parse_endpoints(greeting.endpoints);
+        rendezvous_ = greeting.rendezvous;
     }
     if (const Status opened = open_output(hello.value); !opened.is_ok()) {
         end_rank(not_started(hello.value, opened.message()));
@@ -137,7 +162,7 @@ void MpiRanks::take_hello(FrameLink link, const Frame& hello) {
     welcome_when_ready();
 }
 
-Status MpiRanks::open_output(int rank) {
+Status SupervisedRanks::open_output(int rank) {
     if (!is_on_this_host()) {
         output_->open_remote_rank(rank);
         return {};
@@ -151,7 +176,7 @@ Status MpiRanks::open_output(int rank) {
 /// Tells the supervisors (the parents of ranks) to start their programs, after all supervisors have reported. Each
 /// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported, and
 /// when the other hosts have tried the addresses of rank 0's host.
-void MpiRanks::welcome_when_ready() {
+void SupervisedRanks::welcome_when_ready() {
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
     if (welcomed_ || start_failed_ || !all) {
         return;
@@ -165,13 +190,13 @@ void MpiRanks::welcome_when_ready() {
 
 /// Whether ruedarun must find out which address of rank 0's host the other hosts can reach. If the host has only one
 /// address, or the programs do not get MASTER_ADDR from ruedarun, there is nothing to choose.
-bool MpiRanks::has_to_test_addresses() const {
+bool SupervisedRanks::has_to_test_addresses() const {
     return master_endpoints_.size() > 1 && plan_.sets_torch_variables && master_port_ != 0 &&
            !plan_.user_variables.contains("MASTER_ADDR");
 }
 
 /// Lets one supervisor of each other host try the addresses of rank 0's host.
-void MpiRanks::test_addresses() {
+void SupervisedRanks::test_addresses() {
     std::set<std::string> hosts = {ranks_.front().host_key};
     std::set<int> asked;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
@@ -186,7 +211,7 @@ void MpiRanks::test_addresses() {
     welcome_when_ready();
 }
 
-void MpiRanks::welcome() {
+void SupervisedRanks::welcome() {
     welcomed_ = true;
     std::vector<std::string> hosts;
     for (const Rank& rank : ranks_) {
@@ -197,6 +222,10 @@ void MpiRanks::welcome() {
     std::vector<std::vector<EnvironmentChange>> variables;
     for (const TorchPlace& place : places) {
         variables.push_back(torch_environment(plan_, place, master));
+        if (plan_.way == LaunchWay::agents) {
+            const std::vector<EnvironmentChange> meeting = meeting_environment(place, rendezvous_);
+            variables.back().insert(variables.back().end(), meeting.begin(), meeting.end());
+        }
         if (const Status divided = add_gpus(place, variables.back()); !divided.is_ok()) {
             welcomed_ = false;  // tells end_rank() that no program has started
             end_rank(not_started(place.rank, divided.message()));
@@ -212,7 +241,7 @@ void MpiRanks::welcome() {
 }
 
 /// Adds the variable with the GPUs of a rank, if ruedarun divides the GPUs of each host.
-Status MpiRanks::add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables) {
+Status SupervisedRanks::add_gpus(const TorchPlace& place, std::vector<EnvironmentChange>& variables) {
     if (plan_.gpus.per_rank == 0) {
         return {};
     }
@@ -225,7 +254,7 @@ Status MpiRanks::add_gpus(const TorchPlace& place, std::vector<EnvironmentChange
 }
 
 /// Returns an address of rank 0's host that the other hosts can reach.
-std::string MpiRanks::master_address() const {
+std::string SupervisedRanks::master_address() const {
     if (is_on_this_host()) {
         return kMasterOfOneHost;
     }
@@ -235,7 +264,7 @@ std::string MpiRanks::master_address() const {
 /// Returns the address from which rank 0's parent (its supervisor) has connected. If rank 0 runs on ruedarun's own
 /// host, returns the address of ruedarun's host to which a supervisor of another host has connected. If the hosts have
 /// several networks, hosts that have connected over another network may not reach this address.
-std::string MpiRanks::usual_master_address() const {
+std::string SupervisedRanks::usual_master_address() const {
     const ConnectionEnds first = ends_of_connection(ranks_.front().link.fd());
     if (first.own != first.peer) {
         return first.peer;
@@ -248,7 +277,7 @@ std::string MpiRanks::usual_master_address() const {
     return first.own;
 }
 
-void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
+void SupervisedRanks::notify_ranks(const RankNotifications::Item& item) {
     for (int rank = 0; rank < plan_.ranks; ++rank) {
         notify_rank(rank, item);
     }
@@ -257,7 +286,7 @@ void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
 /// From now on, closes the links to hosts that do not acknowledge data in time. Call this just after all supervisors
 /// (parents of ranks) were notified of a failed rank, because an unreachable host does not acknowledge this
 /// notification.
-void MpiRanks::watch_closely() {
+void SupervisedRanks::watch_closely() {
     if (std::exchange(is_watched_closely_, true)) {
         return;
     }
@@ -266,14 +295,14 @@ void MpiRanks::watch_closely() {
     }
 }
 
-void MpiRanks::notify_rank(int rank, const RankNotifications::Item& item) {
+void SupervisedRanks::notify_rank(int rank, const RankNotifications::Item& item) {
     Rank& peer = rank_at(rank);
     if (peer.link.is_open() && !peer.ended) {
         peer.link.send(FrameKind::rank_ended, item.rank, item.notification);
     }
 }
 
-void MpiRanks::take_reports(int rank) {
+void SupervisedRanks::take_reports(int rank) {
     for (const Frame& frame : rank_at(rank).link.receive()) {
         take_report(rank, frame);
     }
@@ -282,7 +311,7 @@ void MpiRanks::take_reports(int rank) {
     }
 }
 
-void MpiRanks::take_report(int rank, const Frame& frame) {
+void SupervisedRanks::take_report(int rank, const Frame& frame) {
     if (frame.kind == FrameKind::output) {
         take_output(rank, frame);
     } else if (frame.kind == FrameKind::started) {
@@ -299,14 +328,14 @@ void MpiRanks::take_report(int rank, const Frame& frame) {
     }
 }
 
-void MpiRanks::take_output(int rank, const Frame& frame) {
+void SupervisedRanks::take_output(int rank, const Frame& frame) {
     if (!is_on_this_host()) {  // if all ranks are on ruedarun's host, they do not send their output over the link
         output_->feed(rank, frame.value == kStandardError, frame.payload);
         rank_at(rank).unacknowledged += frame.payload.size();
     }
 }
 
-void MpiRanks::lose(int rank) {
+void SupervisedRanks::lose(int rank) {
     if (!is_on_this_host()) {
         output_->close_remote_rank(rank);
     }
@@ -315,7 +344,7 @@ void MpiRanks::lose(int rank) {
     end_rank(std::move(end));
 }
 
-RankEnd MpiRanks::end_of(int rank, int wait_status) const {
+RankEnd SupervisedRanks::end_of(int rank, int wait_status) const {
     RankEnd end;
     end.rank = rank;
     end.pid = rank_at(rank).pid;
@@ -323,7 +352,7 @@ RankEnd MpiRanks::end_of(int rank, int wait_status) const {
     return end;
 }
 
-void MpiRanks::end_rank(RankEnd end) {
+void SupervisedRanks::end_rank(RankEnd end) {
     Rank& rank = rank_at(end.rank);
     if (!std::exchange(rank.ended, true)) {
         end.host = rank.host.empty() ? host_of(plan_, end.rank) : rank.host;
@@ -332,12 +361,16 @@ void MpiRanks::end_rank(RankEnd end) {
     }
 }
 
-void MpiRanks::child_ended(pid_t pid, int wait_status) {
-    if (!mpirun_.ended(pid, wait_status)) {
+void SupervisedRanks::child_ended(pid_t pid, int wait_status) {
+    const std::optional<RankStarter::End> end = starter_->ended(pid, wait_status);
+    if (end && !end->was_launcher) {
+        note_end(*end);
+    }
+    if (!end || !end->was_launcher) {
         return;
     }
-    if (!mpirun_.is_released()) {  // mpirun and the supervisors stay until release(); an mpirun that ends earlier has
-                                   // failed
+    if (!starter_->is_released()) {  // mpirun and the supervisors stay until release(); an mpirun that ends earlier has
+                                     // failed
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
         start_failed_ = start_failed_ || !welcomed_;
     }
@@ -347,7 +380,20 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     }
 }
 
-void MpiRanks::signal_ranks(int signal_number) {
+/// Notes that the agent of a host, or its ssh, has ended. Ranks whose supervisors have reported do not need it any
+/// more: if they end, their links show it. The other ranks of the host will never start.
+void SupervisedRanks::note_end(const RankStarter::End& end) {
+    for (int rank = end.first_rank; rank < end.first_rank + end.ranks; ++rank) {
+        if (!rank_at(rank).has_reported) {
+            end_rank(not_started(rank, fmt::format("{} before the rank's supervisor had reported; check that ssh "
+                                                   "reaches the host without a question, that {} is there, and that "
+                                                   "the host can connect to this one",
+                                                   end.text, plan_.supervisor_program)));
+        }
+    }
+}
+
+void SupervisedRanks::signal_ranks(int signal_number) {
     bool all_have_reported = true;
     for (int number = 0; number < plan_.ranks; ++number) {
         Rank& rank = rank_at(number);
@@ -362,11 +408,11 @@ void MpiRanks::signal_ranks(int signal_number) {
         }
     }
     if (ends_ranks(signal_number) && !all_have_reported) {
-        mpirun_.signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
+        starter_->signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
     }
 }
 
-std::vector<std::int32_t> MpiRanks::running() const {
+std::vector<std::int32_t> SupervisedRanks::running() const {
     std::vector<std::int32_t> running;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
         if (!start_failed_ && !rank_at(rank).ended) {
@@ -376,14 +422,14 @@ std::vector<std::int32_t> MpiRanks::running() const {
     return running;
 }
 
-bool MpiRanks::has_started() const {
+bool SupervisedRanks::has_started() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid != 0; });
 }
 
-void MpiRanks::release(TimePoint now) {
-    mpirun_.release(now, has_lost_host_        ? Mpirun::kLeavesAfterLoss
-                         : is_watched_closely_ ? Mpirun::kLeavesAfterFailure
-                                               : Mpirun::kLeaves);
+void SupervisedRanks::release(TimePoint now) {
+    starter_->release(now, has_lost_host_        ? RankStarter::kLeavesAfterLoss
+                           : is_watched_closely_ ? RankStarter::kLeavesAfterFailure
+                                                 : RankStarter::kLeaves);
     link_deadline_ = now + kLinkTime;
     for (Rank& rank : ranks_) {
         rank.ended = true;
@@ -393,14 +439,14 @@ void MpiRanks::release(TimePoint now) {
     }
 }
 
-void MpiRanks::give_up_on_absent_ranks() {
+void SupervisedRanks::give_up_on_absent_ranks() {
     const std::string advice =
         is_on_this_host()
             ? "check that mpirun works here (mpirun -np 1 true), or raise RUEDA_START_TIMEOUT"
             : fmt::format(
                   "check that {} is there on that host, and that the host can connect to this one (a firewall? "
                   "--network-interfaces)",
-                  plan_.mpirun_program);
+                  plan_.supervisor_program);
     for (int rank = 0; rank < plan_.ranks; ++rank) {
         if (!rank_at(rank).has_reported) {
             end_rank(not_started(rank, fmt::format("its supervisor has not reported within {} s; {}",
@@ -411,7 +457,7 @@ void MpiRanks::give_up_on_absent_ranks() {
 
 /// Allows the supervisors (the parents of ranks) to send more output. One message allows many bytes, to save messages.
 /// While the reader of ruedarun's output pauses, the function sends nothing.
-void MpiRanks::ask_for_more_output() {
+void SupervisedRanks::ask_for_more_output() {
     constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
     if (output_->is_full()) {
         return;
@@ -423,7 +469,7 @@ void MpiRanks::ask_for_more_output() {
     }
 }
 
-void MpiRanks::stop_output_that_nobody_reads() {
+void SupervisedRanks::stop_output_that_nobody_reads() {
     for (const std::int32_t stream : {kStandardOutput, kStandardError}) {
         if (!output_->has_lost_reader(stream == kStandardError)) {
             continue;
@@ -436,8 +482,8 @@ void MpiRanks::stop_output_that_nobody_reads() {
     }
 }
 
-void MpiRanks::advance(TimePoint now) {
-    mpirun_.advance(now);
+void SupervisedRanks::advance(TimePoint now) {
+    starter_->advance(now);
     ask_for_more_output();
     stop_output_that_nobody_reads();
     if (newcomers_) {
@@ -446,16 +492,16 @@ void MpiRanks::advance(TimePoint now) {
     if (master_choice_ && !welcomed_) {
         welcome_when_ready();
     }
-    if (!mpirun_.is_released() && now >= start_deadline_) {
+    if (!starter_->is_released() && now >= start_deadline_) {
         give_up_on_absent_ranks();
     }
-    links_expired_ = links_expired_ || (mpirun_.is_released() && now >= link_deadline_);
+    links_expired_ = links_expired_ || (starter_->is_released() && now >= link_deadline_);
 }
 
-bool MpiRanks::is_gone() const {
+bool SupervisedRanks::is_gone() const {
     const bool links_open =
         std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.link.is_open(); });
-    return mpirun_.is_released() && mpirun_.is_gone() && (!links_open || links_expired_);
+    return starter_->is_released() && starter_->is_gone() && (!links_open || links_expired_);
 }
 
 }  // namespace rueda::launcher

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "collectives/host/sockets/frame_stream.hpp"
+#include "collectives/host/sockets/socket_control_plane.hpp"
+
+namespace rueda::collectives {
+
+/// The purpose of the handshake between rank 0 and the other ranks (base::Handshake).
+inline constexpr std::string_view kRendezvousPurpose = "rueda rendezvous";
+
+/// Runs on rank 0: listens at all addresses of a rendezvous such as "tcp:10.0.0.1:4711,[fd00::1]:4711". Addresses that
+/// this host does not have are left out. Fails if no address is left.
+[[nodiscard]] Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rendezvous);
+
+/// Runs on every other rank: connects to rank 0, and proves that this rank knows the secret. Tries all addresses at the
+/// same time, and again until rank 0 listens or the time is over.
+[[nodiscard]] Result<FrameSocket> connect_to_rendezvous(const SocketControlPlaneOptions& options);
+
+}  // namespace rueda::collectives

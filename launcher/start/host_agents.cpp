@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/start/host_agents.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/text.hpp"
+#include "launcher/processes/child_process.hpp"
+#include "launcher/supervisor/agent_order.hpp"
+#include "launcher/watch/rank_end.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// Returns a file in memory with this content, at whose beginning the next read begins. No other user can read it, and
+/// nothing has to be written while the other side reads.
+Result<base::UniqueFd> file_in_memory(const std::string& text) {
+    base::UniqueFd file(::memfd_create("ruedarun-order", MFD_CLOEXEC));
+    if (!file.is_open()) {
+        return system_failure(ErrorCode::resource_exhausted, "memfd_create");
+    }
+    std::string_view left = text;
+    while (!left.empty()) {
+        const ssize_t written = ::write(file.value(), left.data(), left.size());
+        if (written < 0 && errno != EINTR) {
+            return system_failure(ErrorCode::resource_exhausted, "writing the order for the agent of a host");
+        }
+        left.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
+    }
+    if (::lseek(file.value(), 0, SEEK_SET) != 0) {
+        return system_failure(ErrorCode::internal, "lseek");
+    }
+    return file;
+}
+
+/// Returns the changes to the environment of the agent's login. On this host, the agent has the environment of ruedarun
+/// already.
+std::vector<EnvironmentChange> variables_for(const LaunchPlan& plan, const Environment& own, const HostPlan& host) {
+    if (host.is_here) {
+        return plan.environment;
+    }
+    std::vector<EnvironmentChange> changes;
+    for (const std::string& name : plan.travelling) {
+        if (const auto found = own.find(name); found != own.end()) {
+            changes.push_back({name, found->second});
+        }
+    }
+    return changes;
+}
+
+std::string end_of_process(const HostPlan& host, int wait_status) {
+    const std::string what = host.is_here ? "the agent of this host" : "ssh to " + base::quote(host.host);
+    return WIFSIGNALED(wait_status) ? fmt::format("{} was killed by signal {}", what, WTERMSIG(wait_status))
+                                    : fmt::format("{} ended with exit status {}", what, WEXITSTATUS(wait_status));
+}
+
+}  // namespace
+
+Status HostAgents::start(const LaunchPlan& plan, const StartContext& context,
+                         const std::vector<EnvironmentChange>& more) {
+    for (const HostPlan& host : plan.host_plans) {
+        RUEDA_RETURN_IF_FAILED(start_one(plan, context, more, host));
+    }
+    return {};
+}
+
+Status HostAgents::start_one(const LaunchPlan& plan, const StartContext& context,
+                             const std::vector<EnvironmentChange>& more, const HostPlan& host) {
+    const Environment environment = changed_environment(context.environment, plan.environment);
+    std::error_code error;
+    AgentOrder order{std::filesystem::current_path(error).string(), host.first_rank, host.ranks,
+                     plan.supervisor_arguments, variables_for(plan, environment, host)};
+    order.variables.insert(order.variables.end(), more.begin(), more.end());
+    Result<base::UniqueFd> file = file_in_memory(encode_order(order));
+    RUEDA_RETURN_IF_FAILED(file.status());
+    Result<OutputPipe> errors = open_output_pipe();
+    RUEDA_RETURN_IF_FAILED(errors.status());
+    ChildSpec spec;
+    spec.environment = context.environment;
+    spec.words = host.command;
+    spec.file = host.command.front();
+    if (host.is_here) {
+        // The agent keeps the standard input of ruedarun, which is rank 0's. It therefore reads the order from another
+        // descriptor.
+        spec.kept_fd = file.value().value();
+        spec.words.push_back(std::to_string(spec.kept_fd));
+    } else {
+        spec.stdin_fd = file.value().value();
+    }
+    spec.stdout_fd = spec.stderr_fd = errors.value().write_end.value();
+    spec.death_signal = SIGTERM;
+    spec.signal_mask = context.signal_mask;
+    const Result<pid_t> child = start_child(spec);
+    if (!child.is_ok()) {
+        return host.is_here ? child.status()
+                            : failure(child.status().code(),
+                                      "the ranks of {} are started through ssh, and ssh cannot be run: {}; install ssh",
+                                      base::quote(host.host), child.status().message());
+    }
+    processes_.push_back({host, child.value(), std::move(errors.value().read_end)});
+    return {};
+}
+
+void HostAgents::add_to(base::PollSet& set) {
+    for (Process& process : processes_) {
+        if (process.errors.is_open()) {
+            set.add(process.errors.value(), POLLIN, [this, &process] { static_cast<void>(read_errors(process)); });
+        }
+    }
+    if (released_ && !is_gone()) {
+        set.wake_at(deadline_);
+    }
+}
+
+bool HostAgents::read_errors(Process& process) {
+    std::array<char, 4096> buffer{};
+    const ssize_t got = ::read(process.errors.value(), buffer.data(), buffer.size());
+    if (got > 0) {
+        on_error_text({buffer.data(), static_cast<std::size_t>(got)});
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        process.errors.reset();
+    }
+    return got > 0;
+}
+
+std::optional<RankStarter::End> HostAgents::ended(pid_t pid, int wait_status) {
+    const auto found = std::find_if(processes_.begin(), processes_.end(),
+                                    [pid](const Process& process) { return process.pid == pid && pid != 0; });
+    if (found == processes_.end()) {
+        return std::nullopt;
+    }
+    // The last lines often say why the process ended, so they must come before the line about its end. The pipe is not
+    // blocking.
+    while (found->errors.is_open() && read_errors(*found)) {
+    }
+    found->pid = 0;
+    return End{false, found->host.first_rank, found->host.ranks, end_of_process(found->host, wait_status)};
+}
+
+void HostAgents::signal(int signal_number) const {
+    for (const Process& process : processes_) {
+        if (process.pid != 0) {
+            ::kill(process.pid, signal_number);
+        }
+    }
+}
+
+void HostAgents::release(TimePoint now, Patience patience) {
+    released_ = true;
+    deadline_ = now + patience.before_sigterm;
+    before_sigkill_ = patience.before_sigkill;
+}
+
+void HostAgents::advance(TimePoint now) {
+    if (released_ && !is_gone() && now >= deadline_) {
+        signal(std::exchange(next_signal_, SIGKILL));
+        deadline_ = now + before_sigkill_;
+    }
+}
+
+bool HostAgents::is_gone() const {
+    return std::all_of(processes_.begin(), processes_.end(), [](const Process& process) { return process.pid == 0; });
+}
+
+}  // namespace rueda::launcher

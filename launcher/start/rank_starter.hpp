@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/network/poll_set.hpp"
+#include "base/status.hpp"
+#include "launcher/plan/plan.hpp"
+#include "launcher/watch/rank_group.hpp"
+
+namespace rueda::launcher {
+
+/// The processes of this host that start the supervisors (the parents of the ranks): mpirun, or the agents of the
+/// hosts. Threads: only one thread may use an object.
+class RankStarter {
+public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    /// How long release() lets the processes run before SIGTERM, and then before SIGKILL.
+    struct Patience {
+        std::chrono::milliseconds before_sigterm;
+        std::chrono::milliseconds before_sigkill;
+    };
+    /// Open MPI 4 exits within 0.1 s, or about 1 s if it has to clean up.
+    static constexpr Patience kLeaves{std::chrono::milliseconds(2000), std::chrono::milliseconds(1000)};
+    /// The times if a rank has failed. After a failure, Open MPI 4 on several hosts often does not exit, because
+    /// ruedarun has told it by parameters not to kill the other ranks. Only SIGKILL ends such an mpirun.
+    static constexpr Patience kLeavesAfterFailure{std::chrono::milliseconds(500), std::chrono::milliseconds(1000)};
+    /// The times if a host does not answer. Then Open MPI 4 cannot exit in order, because it waits for its daemon on
+    /// that host. ssh would wait for TCP's time limit.
+    static constexpr Patience kLeavesAfterLoss{std::chrono::milliseconds(0), std::chrono::milliseconds(300)};
+
+    /// The end of one of the processes.
+    struct End {
+        bool was_launcher = false;  ///< whether the process was mpirun, without which no rank can go on
+        int first_rank = 0;         ///< otherwise: the ranks that the process has started
+        int ranks = 0;
+        std::string text;  ///< what ended, for example "ssh b ended with exit status 255"
+    };
+
+    virtual ~RankStarter() = default;
+
+    /// The object calls this with the text that the processes write to their standard error.
+    std::function<void(std::string_view)> on_error_text;
+
+    /// `more`: variables for the supervisors, which contain the secrets of the job.
+    [[nodiscard]] virtual Status start(const LaunchPlan& plan, const StartContext& context,
+                                       const std::vector<EnvironmentChange>& more) = 0;
+    virtual void add_to(base::PollSet& set) = 0;
+    /// Call this when the child `pid` has ended. If the child was one of the processes, forwards its last error output,
+    /// and returns what ended.
+    [[nodiscard]] virtual std::optional<End> ended(pid_t pid, int wait_status) = 0;
+    virtual void signal(int signal_number) const = 0;
+    /// Call this when all ranks have ended. If the processes do not exit within the times of `patience`, they get
+    /// SIGTERM, and later SIGKILL.
+    virtual void release(TimePoint now, Patience patience) = 0;
+    [[nodiscard]] virtual bool is_released() const = 0;
+    virtual void advance(TimePoint now) = 0;
+    [[nodiscard]] virtual bool is_gone() const = 0;
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/options/variables.hpp"
+
+namespace rueda::launcher {
+
+/// What the agent of a host must start. ruedarun sends it to the agent in a file that no other user can read, because
+/// it contains the secrets of the job: on this host as a file in memory, to other hosts through ssh.
+struct AgentOrder {
+    std::string folder;                        ///< the folder in which the ranks run
+    int first_rank = 0;                        ///< the ranks of a host have consecutive numbers
+    int ranks = 0;                             ///< the number of ranks of this host
+    std::vector<std::string> arguments;        ///< the arguments of each supervisor: its options, "--", the program
+    std::vector<EnvironmentChange> variables;  ///< changes to the agent's own environment
+};
+
+/// Encodes an order. Each part ends with a zero byte, which no argument and no variable can contain.
+[[nodiscard]] std::string encode_order(const AgentOrder& order);
+/// Parses an order. Returns nothing if the text is not a complete order of this version.
+[[nodiscard]] std::optional<AgentOrder> parse_order(std::string_view text);
+
+}  // namespace rueda::launcher
