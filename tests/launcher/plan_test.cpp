@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/system/cores.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/describe_plan.hpp"
 #include "launcher/plan/host_settings.hpp"

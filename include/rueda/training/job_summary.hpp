@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rueda/training/checkpoint_manager.hpp"
@@ -86,7 +87,7 @@ public:
             Clock::time_point began;
             ~Count() { summary.waited_for_data(std::chrono::duration<double>(Clock::now() - began).count()); }
         } const count{*this, began};
-        return function();
+        return std::forward<Function>(function)();
     }
 
     /// Collects the numbers of all ranks. Rank 0 prints them, and writes the file for JSON. If the file cannot be
