@@ -16,7 +16,7 @@ namespace {
 
 /// Returns the value of an environment variable, or an empty text.
 std::string_view environment_text(const char* name) {
-    const char* const value = std::getenv(name);
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): Rueda sets no variables
     return value == nullptr ? "" : value;
 }
 

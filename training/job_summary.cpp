@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -36,8 +37,9 @@ constexpr std::size_t kNumbers = 5;
 constexpr std::size_t kHostBytes = 64;
 
 std::string host_of_this_process() {
-    if (const char* const name = std::getenv("RUEDA_HOSTNAME"); name != nullptr && *name != 0) {
-        return name;
+    const char* const by_setting = std::getenv("RUEDA_HOSTNAME");  // NOLINT(concurrency-mt-unsafe): no thread sets it
+    if (by_setting != nullptr && *by_setting != 0) {
+        return by_setting;
     }
     std::array<char, 256> name{};
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -230,16 +232,16 @@ std::string JobReport::json() const {
         hosts.push_back(rank.host);
     }
     SummaryJson object{{"ranks", ranks.size()},
-                {"hosts_by_rank", std::move(hosts)},
-                {"seconds", seconds()},
-                {"steps", steps()},
-                {"samples", samples()},
-                {"samples_per_second", samples_per_second()},
-                {"communication", spread_json(ranks, &RankReport::in_communication)},
-                {"data", spread_json(ranks, &RankReport::waiting_for_data)},
-                {"awaited_rank", nullptr},
-                {"checkpoint", nullptr},
-                {"checkpoint_failure", nullptr}};
+                       {"hosts_by_rank", std::move(hosts)},
+                       {"seconds", seconds()},
+                       {"steps", steps()},
+                       {"samples", samples()},
+                       {"samples_per_second", samples_per_second()},
+                       {"communication", spread_json(ranks, &RankReport::in_communication)},
+                       {"data", spread_json(ranks, &RankReport::waiting_for_data)},
+                       {"awaited_rank", nullptr},
+                       {"checkpoint", nullptr},
+                       {"checkpoint_failure", nullptr}};
     if (const std::optional<int> awaited = awaited_rank()) {
         object["awaited_rank"] = *awaited;
     }

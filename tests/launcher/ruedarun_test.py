@@ -1915,7 +1915,7 @@ wait
         # The stand-in for pgrep finds orted at its second and third call.
         self.write_program(
             "pgrep",
-            '#!/bin/sh\n[ "$*" = "-x orted" ] || exit 64\necho >>calls\nn=$(wc -l <calls)\n[ $n = 2 ] || [ $n = 3 ]\n',
+            '#!/bin/sh\n[ "$*" = "-x orted|prted" ] || exit 64\necho >>calls\nn=$(wc -l <calls)\n[ $n = 2 ] || [ $n = 3 ]\n',
         )
         self.write_program("sleep", "#!/bin/sh\n")
         self.write_program("sshd", "#!/bin/sh\necho the server has started\n")
