@@ -48,7 +48,7 @@ class Blocked(unittest.TestCase):
 
     def test_an_operation_beside_the_program_does_not_count(self):
         handle = rueda.allreduce_async(np.ones(1), "beside")
-        while not handle.ready():
+        while not handle.poll():
             time.sleep(0.001)
         before = rueda.blocked_seconds()
         handle.wait()
@@ -81,7 +81,7 @@ class Summary(unittest.TestCase):
             summary.step(10 * (rueda.rank() + 1))
         with summary.waiting_for_data():
             time.sleep(0.05)
-        manager.save({"weights": np.ones(3, np.float32)}, 3)
+        manager.save(3, {"weights": np.ones(3, np.float32)})
         said = []
         file = pathlib.Path(self.folder, "summary.json")
         report = summary.finish(checkpoints=manager, json_file=file, say=said.append)

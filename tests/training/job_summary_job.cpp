@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     check(has_thrown, "JobSummary did not say that init() was not called");
     rueda::init();
     check(rueda::threads_per_rank() >= 1 &&
-              rueda::threads_per_rank() <= std::max(1U, std::thread::hardware_concurrency()),
+              rueda::threads_per_rank() <= std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
           "wrong number of threads");
     ::unsetenv("OMP_NUM_THREADS");
     const training::Cores cores = training::use_cores();
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
              }});
         check_report(report, folder, printed);
         // the default prints the text; a file that cannot be written is only a warning
-        summary.finish({.json = folder + "/none/summary.json"});
+        static_cast<void>(summary.finish({.json = folder + "/none/summary.json"}));
     }
     rueda::shutdown();
     return failures == 0 ? 0 : 1;
