@@ -77,7 +77,9 @@ class Torch(DeepFmTest):
         self.assertEqual((numbers["ranks"], numbers["steps"]), (2, 8 - first))
         self.assertEqual(numbers["samples"], 20000 - 2857 * first)
         self.assertEqual((numbers["checkpoint"]["step"], numbers["checkpoint_failure"]), (8, None))
-        self.assertRegex(done.stdout, rf"job: \d+\.\d s on 2 ranks, {8 - first} steps?, {numbers['samples']} samples?, ")
+        self.assertRegex(
+            done.stdout, rf"job: \d+\.\d s on 2 ranks, {8 - first} steps?, {numbers['samples']} samples?, "
+        )
 
 
 if __name__ == "__main__":
