@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/gpus/machine_gpus.hpp"
-#include "base/system/cores.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/plan/describe_plan.hpp"
@@ -84,6 +83,9 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;
     }
+    if (!task.about_threads.empty()) {
+        say_lines({task.about_threads});
+    }
     say_lines(options.verbose ? task.reasons : std::vector<std::string>());
     return exec_program(program.value(), options.program, environment);
 }
@@ -91,7 +93,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
 int launch(const rueda::launcher::Options& options) {
     using namespace rueda::launcher;
     const Result<std::optional<SrunTask>> task =
-        find_srun_task(options, environment_of_this_process(), rueda::base::usable_cores());
+        find_srun_task(options, environment_of_this_process(), find_rank_cores());
     if (!task.is_ok()) {
         return refuse(task.status());
     }
@@ -124,6 +126,9 @@ int launch(const rueda::launcher::Options& options) {
     if (options.dry_run || options.explain) {
         fmt::print("{}", describe_as_shell(plan.value()));
         return 0;
+    }
+    if (!plan.value().about_threads.empty()) {
+        say_lines({plan.value().about_threads});
     }
     const Result<std::vector<std::string>> unknown = look_for_unknown_hosts(plan.value(), options, environment);
     if (!unknown.is_ok()) {

@@ -44,18 +44,22 @@ std::optional<double> quota_of_version2(const FileReader& read, const std::strin
 
 }  // namespace
 
-std::uint32_t affinity_cores() {
+std::optional<std::uint32_t> affinity_cores_of(pid_t process) {
     for (std::size_t most = 1024; most <= kMostCores; most *= 2) {
         std::vector<cpu_set_t> mask(most / CPU_SETSIZE);
         const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
-        if (sched_getaffinity(0, bytes, mask.data()) == 0) {
+        if (sched_getaffinity(process, bytes, mask.data()) == 0) {
             return static_cast<std::uint32_t>(std::max(CPU_COUNT_S(bytes, mask.data()), 1));
         }
         if (errno != EINVAL) {
             break;
         }
     }
-    return std::max(std::thread::hardware_concurrency(), 1U);
+    return std::nullopt;
+}
+
+std::uint32_t affinity_cores() {
+    return affinity_cores_of(0).value_or(std::max(std::thread::hardware_concurrency(), 1U));
 }
 
 double usable_cores(const FileReader& read, std::uint32_t cores_in_mask) {

@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 
 #include "base/files.hpp"
 
@@ -17,5 +20,8 @@ namespace rueda::base {
 
 /// Returns the number of cores in this thread's affinity mask, at least 1.
 [[nodiscard]] std::uint32_t affinity_cores();
+/// Returns the number of cores in the affinity mask of a process (0: this thread). Returns nothing if the process does
+/// not exist.
+[[nodiscard]] std::optional<std::uint32_t> affinity_cores_of(pid_t process);
 
 }  // namespace rueda::base

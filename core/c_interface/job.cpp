@@ -208,6 +208,26 @@ int rueda_is_homogeneous(int* value) {
     return number(value, [](const rueda::collectives::LocalGroup& g) { return g.is_homogeneous() ? 1 : 0; });
 }
 
+int rueda_threads_per_rank(int* value) {
+    return guarded([&]() -> Status {
+        const Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(value, "number"));
+        *value = runtime.value()->threads_per_rank();
+        return {};
+    });
+}
+
+int rueda_blocked_seconds(double* seconds) {
+    return guarded([&]() -> Status {
+        const Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(seconds, "number"));
+        *seconds = static_cast<double>(runtime.value()->blocked_ns()) / 1e9;
+        return {};
+    });
+}
+
 int rueda_local_device(int* index) {
     return guarded([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();

@@ -547,6 +547,7 @@ void Engine::end_messages() {
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
     const auto done = [&completion] { return completion.done(); };
+    const std::int64_t began_ns = completion.done() ? 0 : base::monotonic_ns();
     if (completion.message_record != base::RecorderWriter::kNone && !completion.done()) [[unlikely]] {
         messenger_.note_awaited(completion);
     }
@@ -557,11 +558,18 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
     } else {
         static_cast<void>(wait_for(done, timeout_seconds));
     }
+    if (began_ns != 0) {
+        note_blocked_since(began_ns);
+    }
     return ended_or_timed_out(completion, timeout_seconds);
 }
 
 Status Engine::wait_until_launched(const Completion& completion, double timeout_seconds) {
+    const std::int64_t began_ns = completion.is_launched() ? 0 : base::monotonic_ns();
     static_cast<void>(wait_for([&completion] { return completion.is_launched(); }, timeout_seconds));
+    if (began_ns != 0) {
+        note_blocked_since(began_ns);
+    }
     return completion.is_launched() ? Status() : ended_or_timed_out(completion, timeout_seconds);
 }
 
@@ -622,8 +630,14 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
     if (set.finish_at_once(aborted() ? 0 : caller_policy_.spin_ns > 0 ? kLooks : 1)) {
         return true;
     }
+    const std::int64_t began_ns = base::monotonic_ns();
     drive([&] { return completion.done(); }, std::nullopt);
+    note_blocked_since(began_ns);
     return false;
+}
+
+void Engine::note_blocked_since(std::int64_t began_ns) noexcept {
+    blocked_ns_.fetch_add(base::monotonic_ns() - began_ns, std::memory_order_relaxed);
 }
 
 /// If the mailbox is full, Announcer::retry_deferred() posts the announcement in a later turn. No thread wakes this

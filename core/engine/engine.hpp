@@ -92,6 +92,10 @@ public:
     Status start(MessageRequest request, Completion& completion);
     /// Starts a send or a receive, and waits until it is done.
     Status run(MessageRequest request, Completion& completion);
+    /// How long threads of the program were blocked in wait(), wait_until_launched() and run(), summed over the
+    /// threads. An operation that ends within the first microseconds is not counted, because reading the clock would
+    /// make it longer. Any thread.
+    [[nodiscard]] std::int64_t blocked_ns() const { return blocked_ns_.load(std::memory_order_relaxed); }
     /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.
     void attend();
     /// For a caller that polls: does the work that is possible now, for about a millisecond at most. Wakes another
@@ -201,6 +205,7 @@ private:
     void wait_for_progress_lock(Done&& done, Deadline deadline);
     template <class Done>
     [[nodiscard]] bool sleep_as_caller(Turn last, Done&& done, Deadline deadline);
+    void note_blocked_since(std::int64_t began_ns) noexcept;
     [[nodiscard]] Status ended_or_timed_out(const Completion& completion, double seconds) const;
     template <class Done>
     void await_movement(Done&& done, Deadline deadline);
@@ -270,6 +275,7 @@ private:
     /// The number of callers in join(). Relaxed: a caller that was just counted runs the next turn of the engine
     /// itself, under the progress lock.
     std::atomic<std::uint32_t> joining_{0};
+    std::atomic<std::int64_t> blocked_ns_{0};  // relaxed: no other data depend on this number
     // Everything pending has failed after an abort. Only the holder of the progress lock writes this.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_

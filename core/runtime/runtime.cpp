@@ -97,7 +97,8 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       timeline_(arena_, timeline_header(group_, clock), logger_),
       scopes_(recorder_),
       launcher_(launcher),
-      pid_(getpid()) {}
+      pid_(getpid()),
+      threads_(threads_of_rank(cores, base::affinity_cores(), group_.local_size)) {}
 
 Runtime::~Runtime() { static_cast<void>(shutdown()); }
 

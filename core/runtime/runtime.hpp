@@ -139,6 +139,10 @@ public:
     /// Opens the endpoint for Prometheus if RUEDA_METRICS_PORT is set and this is the lowest rank of its host. Prints a
     /// warning on failure. Only for the one Runtime of the process that is in a job.
     void serve_metrics();
+    /// The number of threads with which this rank should compute (host_cores.hpp).
+    [[nodiscard]] int threads_per_rank() const { return threads_; }
+    /// How long threads of the program were blocked in operations (Engine::blocked_ns()).
+    [[nodiscard]] std::int64_t blocked_ns() const { return engine_.blocked_ns(); }
     /// The metrics of this rank, as JSON (core/metrics). Fails with NotInitialized if this rank has left the job.
     [[nodiscard]] Result<std::string> metrics();
 
@@ -236,6 +240,7 @@ private:
     ProgramScopes scopes_;
     LauncherLine* launcher_;  // may be null
     int pid_;
+    int threads_;  // see threads_per_rank()
 
     std::mutex recorder_mutex_;  // a thread that holds this mutex locks no other mutex except the heap's
     /// A thread holds this mutex while it reads metrics from the arena, or while it clears has_metrics_ before the

@@ -60,4 +60,10 @@ Result<double> cores_of_host(collectives::ControlPlane& control_plane, const col
     return cores == 0 ? std::numeric_limits<double>::infinity() : std::min(static_cast<double>(cores), quota);
 }
 
+int threads_of_rank(double cores_of_host, std::uint32_t own_cores, int local_size) {
+    // The number of the host's cores may be infinite, so the minimum is taken before the conversion.
+    const double share = std::min(cores_of_host / local_size, static_cast<double>(own_cores));
+    return std::max(1, static_cast<int>(share));
+}
+
 }  // namespace rueda::core

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstdint>
+
 #include "base/status.hpp"
 #include "collectives/control_plane.hpp"
 #include "collectives/local_group.hpp"
@@ -13,5 +15,10 @@ namespace rueda::core {
 /// rank to a core of its own. Collective.
 [[nodiscard]] Result<double> cores_of_host(collectives::ControlPlane& control_plane,
                                            const collectives::LocalGroup& group);
+
+/// Returns the number of threads with which a rank should compute, so that the ranks of a host together have no more
+/// threads than cores: its share of `cores_of_host`, but not more than `own_cores`, the cores in its affinity mask. At
+/// least 1.
+[[nodiscard]] int threads_of_rank(double cores_of_host, std::uint32_t own_cores, int local_size);
 
 }  // namespace rueda::core

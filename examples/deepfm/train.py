@@ -115,6 +115,7 @@ def main() -> None:
     parser.add_argument("--shuffle", type=int, default=10000, help="samples that are permuted together")
     parser.add_argument("--checkpoint-dir", help="if it has a checkpoint, the run continues from it")
     parser.add_argument("--checkpoint-every", type=int, default=200, help="steps between two checkpoints")
+    parser.add_argument("--summary", help="file for the numbers of the summary, as JSON")
     given = parser.parse_args()
 
     hvd.init()
@@ -144,9 +145,10 @@ def main() -> None:
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
     auc = None
+    summary = training.JobSummary()
     for epoch in range(first_epoch, given.epochs):
         begin, trained = time.perf_counter(), 0
-        for batch in pipeline:
+        for batch in summary.data(pipeline):
             rueda.begin_step(step)
             samples = samples_of(batch, given.features, f"step {step}, epoch {epoch}")
             # The last batch of an epoch is smaller, and may have no samples for this rank.
@@ -158,6 +160,7 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             trained += rows
+            summary.step(len(samples.labels))
             step += 1
             if manager:
                 values = {**course, "epoch": str(epoch), **pipeline.state_dict()}
@@ -172,6 +175,7 @@ def main() -> None:
             manager.save(step, model, {"optimizer": optimizer}, values=values, metric=auc)
     if auc is None:
         auc = evaluate(model, given.test, given.features)  # nothing was left to train
+    summary.finish(checkpoints=manager, json_file=given.summary)
     if hvd.rank() == 0:
         print(f"AUC {auc:.6f} after {step} steps with {hvd.size()} processes")
 

@@ -257,6 +257,13 @@ RUEDA_API int rueda_cross_size(int* value);
 /** Writes 1 if all hosts have the same number of ranks, otherwise 0. Does not communicate. */
 RUEDA_API int rueda_is_homogeneous(int* value);
 /**
+ * Writes the number of threads with which this rank should compute, so that the ranks of its host together have no more
+ * threads than cores. The number is the cores that all ranks of the host may use (affinity masks and CPU quota) divided
+ * by the number of these ranks. It is not larger than the number of cores in this rank's affinity mask, and at least 1.
+ * Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init.
+ */
+RUEDA_API int rueda_threads_per_rank(int* value);
+/**
  * Writes the number of the CUDA device that this rank should use, for example for cudaSetDevice. docs/gpu.md has the
  * rule. In short: if the launcher gives each rank GPUs of its own, the device is 0, otherwise it is the local rank.
  * Does not communicate. Does not load libcuda and creates no CUDA context, so the process may still fork. Looking for
@@ -713,6 +720,13 @@ RUEDA_API int rueda_busy_end(void);
  * rueda_shutdown.
  */
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
+/**
+ * Writes how many seconds threads of this program were blocked in Rueda's operations since rueda_init: in rueda_wait and
+ * in blocking operations, sends and receives. The time in which an asynchronous operation runs beside the program does
+ * not count. Times of several threads are added. Operations that end within a few microseconds are not counted. Does
+ * not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and after rueda_shutdown.
+ */
+RUEDA_API int rueda_blocked_seconds(double* seconds);
 
 /**
  * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing

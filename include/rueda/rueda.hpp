@@ -91,6 +91,9 @@ inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
 /// Whether all hosts have the same number of ranks.
 inline bool is_homogeneous() { return detail::number(rueda_is_homogeneous) != 0; }
+/// The number of threads with which this rank should compute, so that the ranks of its host together have no more
+/// threads than cores. See rueda_threads_per_rank. training::use_cores() gives this number to OpenMP.
+inline int threads_per_rank() { return detail::number(rueda_threads_per_rank); }
 /// The number of the CUDA device that this rank should use, for example for cudaSetDevice. Does not communicate and
 /// creates no CUDA context. May take a second. Throws Unsupported if this process may use no GPU, and InvalidArgument
 /// if this host has more ranks than GPUs and RUEDA_SHARE_GPU is not set. See rueda_local_device.
@@ -1137,6 +1140,14 @@ inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.
 /// Says that this rank begins training step `step`. Steps are counted from 0, and restarts do not reset the count. See
 /// rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
+
+/// Returns how many seconds threads of this program were blocked in Rueda's operations since init(). See
+/// rueda_blocked_seconds.
+inline double blocked_seconds() {
+    double seconds = 0;
+    detail::check(rueda_blocked_seconds(&seconds));
+    return seconds;
+}
 
 /// Returns a JSON object with counts of what this rank has done. See rueda_metrics.
 inline std::string metrics() {

@@ -5,7 +5,7 @@
 _ruedarun_values="-n -np --np -H --hosts --host --hostfile --machinefile --processes-per-host --ppn --mpi-args \
     --custom-mpi-options --network-interfaces --ssh-port --ssh-identity-file -x --env-file --config --output-dir --grace \
     --max-restarts --gpus-per-rank"
-_ruedarun_switches="--no-mpi --share-gpu --no-torch-variables --dry-run --explain --verbose --doctor --version --help"
+_ruedarun_switches="--no-mpi --share-gpu --no-torch-variables --no-thread-variables --dry-run --explain --verbose --doctor --version --help"
 
 _ruedarun_complete_value() { # option word
     case "$1" in

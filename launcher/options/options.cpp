@@ -168,6 +168,9 @@ private:
         app_.add_flag_callback(
             "--no-torch-variables", [this] { options_.torch_variables = false; },
             "Do not set torchrun's variables for the ranks (RANK, WORLD_SIZE, MASTER_ADDR, ...)");
+        app_.add_flag_callback(
+            "--no-thread-variables", [this] { options_.thread_variables = false; },
+            "Do not divide the cores among the ranks by OMP_NUM_THREADS and similar variables");
         take_last(app_.add_option("--config", raw_.config, "File of options in JSON; the command line wins over it"),
                   "FILE");
     }

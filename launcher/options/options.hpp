@@ -41,7 +41,8 @@ struct Options {
     std::optional<int> gpus_per_rank;  ///< value of --gpus-per-rank; empty: every rank sees all GPUs of its host
     bool share_gpu = false;
     bool no_mpi = false;
-    bool torch_variables = true;  ///< whether ranks get RANK, WORLD_SIZE and similar variables
+    bool torch_variables = true;   ///< whether ranks get RANK, WORLD_SIZE and similar variables
+    bool thread_variables = true;  ///< whether ranks get OMP_NUM_THREADS and similar variables
     std::vector<std::string> mpi_args;
     std::vector<ExportedVariable> exported;  ///< if a name occurs twice, the later one counts
     std::vector<std::string> interfaces;

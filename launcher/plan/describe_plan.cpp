@@ -70,6 +70,9 @@ std::string mpirun_command(const LaunchPlan& plan) {
         text += fmt::format("# each rank gets {} of its host's GPUs by {}; which, its host decides\n",
                             plan.gpus.per_rank, base::kVisibleDevices);
     }
+    if (plan.hosts_set_threads) {
+        text += fmt::format("# {}\n", plan.about_threads);
+    }
     return text + env_prefix(plan.environment) + shell_join(plan.mpirun_to_paste) + "\n";
 }
 

@@ -2,9 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/plan/host_settings.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/files.hpp"
 #include "base/numbers.hpp"
+#include "base/system/cores.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/plan.hpp"
 
@@ -15,21 +21,47 @@ namespace {
 /// The variable by which mpirun tells its ranks the parameter mpi_yield_when_idle.
 constexpr const char* kYieldVariable = "OMPI_MCA_mpi_yield_when_idle";
 
-void add_threads(std::vector<EnvironmentChange>& changes, const Environment& environment, int threads) {
-    if (!text_of(environment, kThreadVariables.front()).empty()) {
-        return;
-    }
-    for (const std::string_view name : kThreadVariables) {
-        if (text_of(environment, name).empty()) {
-            changes.push_back({std::string(name), std::to_string(threads)});
-        }
-    }
-}
-
 }  // namespace
 
-int threads_of_a_rank(double cores, int ranks_of_the_host) {
-    return std::max(1, static_cast<int>(cores) / std::max(1, ranks_of_the_host));
+RankCores find_rank_cores() {
+    const std::uint32_t own = base::affinity_cores();
+    const std::uint32_t of_launcher = base::affinity_cores_of(::getppid()).value_or(own);
+    return {.together = base::usable_cores(base::read_small_file, std::max(own, of_launcher)),
+            .own = static_cast<double>(own)};
+}
+
+int threads_of_a_rank(const RankCores& cores, int ranks_of_the_host) {
+    const int share = static_cast<int>(cores.together) / std::max(1, ranks_of_the_host);
+    return std::max(1, std::min(share, static_cast<int>(cores.own)));
+}
+
+std::vector<EnvironmentChange> thread_settings(const RankCores& cores, int ranks_of_the_host,
+                                               const std::function<bool(std::string_view)>& is_set) {
+    std::vector<EnvironmentChange> changes;
+    if (is_set(kThreadVariables.front())) {
+        return changes;
+    }
+    const auto add = [&](std::string_view name, std::string value) {
+        if (!is_set(name)) {
+            changes.push_back({std::string(name), std::move(value)});
+        }
+    };
+    const int threads = threads_of_a_rank(cores, ranks_of_the_host);
+    for (const std::string_view name : kThreadVariables) {
+        add(name, std::to_string(threads));
+    }
+    if (threads > 1) {
+        add(kBlockTimeVariable, "1");
+    }
+    return changes;
+}
+
+std::string settings_text(const std::vector<EnvironmentChange>& settings) {
+    std::string text;
+    for (const EnvironmentChange& setting : settings) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", setting.name, setting.value.value_or(""));
+    }
+    return text;
 }
 
 std::optional<int> ranks_of_this_host(const Environment& environment) {
@@ -42,14 +74,16 @@ std::optional<int> ranks_of_this_host(const Environment& environment) {
     return std::nullopt;
 }
 
-std::vector<EnvironmentChange> host_settings(const Environment& environment, double cores, int ranks_of_the_host) {
-    std::vector<EnvironmentChange> changes;
-    add_threads(changes, environment, threads_of_a_rank(cores, ranks_of_the_host));
+std::vector<EnvironmentChange> host_settings(const Environment& environment, const RankCores& cores,
+                                             int ranks_of_the_host) {
+    std::vector<EnvironmentChange> changes =
+        thread_settings(cores, ranks_of_the_host,
+                        [&environment](std::string_view name) { return !text_of(environment, name).empty(); });
     const bool is_open_mpi = environment.contains("OMPI_COMM_WORLD_RANK");
     if (is_open_mpi && !environment.contains(kYieldVariable)) {
         // This variable is set even if the ranks need not yield. Without it, ranks of Open MPI would always yield,
         // because ruedarun uses --oversubscribe.
-        changes.push_back({kYieldVariable, ranks_of_the_host > cores ? "1" : "0"});
+        changes.push_back({kYieldVariable, ranks_of_the_host > cores.together ? "1" : "0"});
     }
     return changes;
 }

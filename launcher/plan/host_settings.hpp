@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,17 +19,49 @@ namespace rueda::launcher {
 inline constexpr std::array<std::string_view, 3> kThreadVariables = {"OMP_NUM_THREADS", "MKL_NUM_THREADS",
                                                                      "OPENBLAS_NUM_THREADS"};
 
-/// Returns the number of threads for each rank: its share of the host's cores, at least 1.
-[[nodiscard]] int threads_of_a_rank(double cores, int ranks_of_the_host);
+/// The time in milliseconds for which a thread without work spins before it sleeps. Only the OpenMP libraries of Intel
+/// and LLVM read this variable. Their default is 200: a rank that waits for other ranks would keep its cores busy all
+/// the time. The variable is set only if a rank has several threads.
+///
+/// KMP_AFFINITY, which pins threads to cores, is not set. ruedarun lets all ranks of a host use the same cores, so
+/// every rank would pin its threads to the same ones. The main thread would be pinned, too, and threads that it starts
+/// later, such as those of a data loader, would share its core.
+inline constexpr std::string_view kBlockTimeVariable = "KMP_BLOCKTIME";
+
+/// All variables that thread_settings() may set.
+inline constexpr std::array<std::string_view, 4> kThreadSettings = {kThreadVariables[0], kThreadVariables[1],
+                                                                    kThreadVariables[2], kBlockTimeVariable};
+
+/// The cores of a rank.
+struct RankCores {
+    double together = 1;  ///< the number of cores that all ranks of the host may use together
+    double own = 1;       ///< the number of cores that this rank may use; smaller if the launcher binds the ranks
+};
+
+/// Finds the cores of this process, which must be a child of the launcher. If the launcher has bound this process to
+/// some cores, the launcher's own affinity mask still has all cores of the job on this host.
+[[nodiscard]] RankCores find_rank_cores();
+
+/// Returns the number of threads for each rank: its share of the host's cores, but not more than its own cores. At
+/// least 1.
+[[nodiscard]] int threads_of_a_rank(const RankCores& cores, int ranks_of_the_host);
+
+/// Returns the variables for the threads of libraries. `is_set` says whether the user has set a variable. If the user
+/// has set OMP_NUM_THREADS, the result is empty.
+[[nodiscard]] std::vector<EnvironmentChange> thread_settings(const RankCores& cores, int ranks_of_the_host,
+                                                             const std::function<bool(std::string_view)>& is_set);
+
+/// Returns the settings as "OMP_NUM_THREADS=4 KMP_BLOCKTIME=1".
+[[nodiscard]] std::string settings_text(const std::vector<EnvironmentChange>& settings);
 
 /// Returns the number of ranks on this host, from variables that Open MPI or Hydra (MPICH's launcher) sets for each
 /// rank.
 [[nodiscard]] std::optional<int> ranks_of_this_host(const Environment& environment);
 
-/// Returns the variables that depend on the host of a rank: the number of threads, and whether the rank yields its core
+/// Returns the variables that depend on the host of a rank: thread_settings(), and whether the rank yields its core
 /// while it waits in Open MPI. The supervisor (the parent of a rank) on that host sets them, because it knows the host.
 /// Variables that are already set stay unchanged, because the user or ruedarun has set them.
-[[nodiscard]] std::vector<EnvironmentChange> host_settings(const Environment& environment, double cores,
+[[nodiscard]] std::vector<EnvironmentChange> host_settings(const Environment& environment, const RankCores& cores,
                                                            int ranks_of_the_host);
 
 }  // namespace rueda::launcher

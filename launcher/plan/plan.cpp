@@ -379,23 +379,50 @@ private:
         say("{}={}", kControlPlane, plan_.way == LaunchWay::mpirun ? "mpi" : "socket");
     }
 
+    /// Whether the user's arguments for mpirun bind the ranks to cores. Then ruedarun cannot know a rank's cores.
+    [[nodiscard]] bool user_binds_ranks() const {
+        return plan_.way == LaunchWay::mpirun &&
+               std::any_of(options_.mpi_args.begin(), options_.mpi_args.end(), [](const std::string& argument) {
+                   return argument.find("bind-to") != std::string::npos ||
+                          argument.find("map-by") != std::string::npos || argument.find("cpu-set") != std::string::npos;
+               });
+    }
+
     void choose_threads() {
-        if (user_set(kThreadVariables.front())) {
-            // one note is enough, because MKL and OpenBLAS follow this variable
-            say("{} is left as you set it", kThreadVariables.front());
+        const std::string_view first = kThreadVariables.front();
+        if (!options_.thread_variables) {
+            say("{} and similar variables are not set: --no-thread-variables", first);
             return;
         }
-        for (const std::string_view name : kThreadVariables) {
-            if (user_set(name)) {
-                continue;
+        if (user_set(first)) {
+            // one note is enough, because MKL and OpenBLAS follow this variable
+            say("{} is left as you set it", first);
+            return;
+        }
+        if (!cores_ || user_binds_ranks()) {
+            for (const std::string_view name : kThreadVariables) {
+                if (!user_set(name)) {
+                    say("{}: each host sets it, its usable cores divided by its ranks", name);
+                }
             }
-            if (!cores_) {
-                say("{}: each host sets it, its usable cores divided by its ranks", name);
-                continue;
-            }
-            const int threads = threads_of_a_rank(*cores_, local_ranks_);
-            set(name, std::to_string(threads));
-            say("{}={}: cores divided by ranks{}", name, threads, plan_.shares.empty() ? "" : " of a host");
+            plan_.about_threads = fmt::format("each host sets {}, its usable cores divided by its ranks", first);
+            plan_.hosts_set_threads = true;
+            return;
+        }
+        const std::vector<EnvironmentChange> settings =
+            thread_settings({*cores_, *cores_}, local_ranks_, [this](std::string_view name) { return user_set(name); });
+        for (const EnvironmentChange& setting : settings) {
+            const bool is_count = is_one_of(setting.name, kThreadVariables);
+            say("{}={}: {}{}", setting.name, *setting.value,
+                is_count ? "cores divided by ranks" : "threads without work sleep after this time in milliseconds",
+                is_count && !plan_.shares.empty() ? " of a host" : "");
+            set(setting.name, setting.value);
+        }
+        if (plan_.ranks > 1) {
+            plan_.about_threads =
+                fmt::format("threads of each rank: {} ({:.3g} {} for {} {}{})", settings_text(settings), *cores_,
+                            *cores_ == 1 ? "core" : "cores", local_ranks_, local_ranks_ == 1 ? "rank" : "ranks",
+                            plan_.shares.empty() ? "" : " on a host");
         }
     }
 
@@ -485,6 +512,9 @@ private:
             if (!options_.torch_variables || exports(name)) {
                 words.emplace_back(name);
             }
+        }
+        if (!options_.thread_variables) {
+            words.insert(words.end(), kThreadSettings.begin(), kThreadSettings.end());
         }
         words.emplace_back("--");
         words.insert(words.end(), options_.program.begin(), options_.program.end());

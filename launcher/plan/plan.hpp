@@ -106,6 +106,8 @@ struct LaunchPlan {
     std::string supervisor_program;               ///< the file of ruedarun, which runs on every host as the parent of
                                                   ///< each rank (supervisor)
     std::vector<std::string> travelling;          ///< names of the variables that other hosts get
+    std::string about_threads;                    ///< what ruedarun prints about the ranks' threads; may be empty
+    bool hosts_set_threads = false;               ///< whether each host divides its cores, and not this plan
     std::vector<std::string> notes;               ///< notes that are always printed for the user
     std::vector<std::string> reasons;             ///< explanations for --verbose and --explain
 };

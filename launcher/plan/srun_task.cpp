@@ -184,16 +184,30 @@ std::vector<std::string> notes_of(const Options& options) {
     return notes;
 }
 
-void choose_threads(SrunTask& task, const Environment& environment, int tasks, double cores) {
-    if (!text_of(environment, "OMP_NUM_THREADS").empty()) {
+void choose_threads(SrunTask& task, const Options& options, const Environment& environment, int tasks,
+                    const RankCores& cores) {
+    if (!options.thread_variables) {
+        task.reasons.push_back(fmt::format("{} is not set: --no-thread-variables", kThreadVariables.front()));
         return;
     }
+    const auto is_set = [&](std::string_view name) {
+        return !text_of(environment, name).empty() ||
+               std::any_of(options.exported.begin(), options.exported.end(),
+                           [name](const ExportedVariable& variable) { return variable.name == name; });
+    };
     const std::optional<int> given = number_of(environment, "SLURM_CPUS_PER_TASK");
     const int local = std::max(1, local_tasks(environment, tasks).value_or(1));
-    const int threads = std::max(1, given ? *given : static_cast<int>(cores) / local);
-    task.environment.push_back({"OMP_NUM_THREADS", std::to_string(threads)});
-    task.reasons.push_back(fmt::format("OMP_NUM_THREADS={}: {}", threads,
-                                       given ? "SLURM_CPUS_PER_TASK" : "cores divided by ranks of the host"));
+    const RankCores usable =
+        given ? RankCores{static_cast<double>(*given) * local, static_cast<double>(*given)} : cores;
+    const std::vector<EnvironmentChange> settings = thread_settings(usable, local, is_set);
+    if (settings.empty()) {
+        return;
+    }
+    const std::string text = settings_text(settings);
+    const char* const origin = given ? "SLURM_CPUS_PER_TASK" : "cores divided by ranks of the host";
+    task.reasons.push_back(fmt::format("{}: {}", text, origin));
+    task.about_threads = fmt::format("threads of each rank: {} ({})", text, origin);
+    task.environment.insert(task.environment.end(), settings.begin(), settings.end());
 }
 
 }  // namespace
@@ -202,7 +216,8 @@ bool is_in_shell_of_srun(const Environment& environment) {
     return !text_of(environment, "SLURM_STEP_ID").empty() && !text_of(environment, "SLURM_PTY_PORT").empty();
 }
 
-Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment, double cores) {
+Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment,
+                                               const RankCores& cores) {
     const std::optional<int> rank = number_of(environment, "SLURM_PROCID");
     const std::optional<int> tasks = number_of(environment, "SLURM_STEP_NUM_TASKS");
     const bool in_step = !text_of(environment, "SLURM_STEP_ID").empty();
@@ -225,7 +240,7 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
     task.reasons.push_back(
         fmt::format("srun has started {} tasks; this is rank {}, and ruedarun becomes the program", *tasks, *rank));
     RUEDA_RETURN_IF_FAILED(choose_rendezvous(task, options, environment, *rank, *tasks));
-    choose_threads(task, environment, *tasks, cores);
+    choose_threads(task, options, environment, *tasks, cores);
     set_torch_variables(task, options, environment, *rank, *tasks);
     if (options.share_gpu) {
         task.environment.push_back({kShareGpuVariable, "1"});
@@ -238,6 +253,8 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
     }
     if (*rank == 0) {
         task.notes = notes_of(options);
+    } else {
+        task.about_threads.clear();  // one rank prints this line
     }
     return std::optional(std::move(task));
 }

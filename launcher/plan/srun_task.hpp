@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/plan.hpp"
 
 namespace rueda::launcher {
@@ -16,6 +17,7 @@ struct SrunTask {
     std::vector<EnvironmentChange> environment;
     std::vector<std::string> reasons;
     std::vector<std::string> notes;  ///< notes that are always printed for the user; only the first rank has notes
+    std::string about_threads;       ///< what ruedarun prints about the ranks' threads; only the first rank prints it
 };
 
 /// Whether this process is the shell that `srun --pty` opened, or runs in this shell. The shell has the variables of a
@@ -23,9 +25,9 @@ struct SrunTask {
 [[nodiscard]] bool is_in_shell_of_srun(const Environment& environment);
 
 /// Returns the task if srun started this process as one of several tasks. In all other cases returns nothing, also in
-/// the shell of `srun --pty`. `cores` is the number of usable cores. Fails with InvalidArgument if the ranks could not
+/// the shell of `srun --pty`. `cores`: see find_rank_cores(). Fails with InvalidArgument if the ranks could not
 /// find each other, or if the options ask for a different job than the one that srun has started.
 [[nodiscard]] Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment,
-                                                             double cores);
+                                                             const RankCores& cores);
 
 }  // namespace rueda::launcher

@@ -20,7 +20,6 @@
 #include "base/network/network_addresses.hpp"
 #include "base/network/poll_set.hpp"
 #include "base/numbers.hpp"
-#include "base/system/cores.hpp"
 #include "launcher/connection/connect_to_ruedarun.hpp"
 #include "launcher/connection/control_address.hpp"
 #include "launcher/connection/reachability.hpp"
@@ -173,10 +172,15 @@ private:
             exit_status_ = 1;
             return;
         }
-        std::erase_if(variables_, [this](const EnvironmentChange& change) {
+        remove_left_variables(variables_);
+        start({kInherit, kInherit});
+    }
+
+    /// Removes the variables that the user does not want ruedarun to set.
+    void remove_left_variables(std::vector<EnvironmentChange>& changes) const {
+        std::erase_if(changes, [this](const EnvironmentChange& change) {
             return std::find(left_variables_.begin(), left_variables_.end(), change.name) != left_variables_.end();
         });
-        start({kInherit, kInherit});
     }
 
     /// Without ruedarun, this process itself chooses the GPUs of its rank.
@@ -373,8 +377,10 @@ private:
         if (!neighbours && ranks_ < 1) {
             return environment_;
         }
-        return changed_environment(environment_,
-                                   host_settings(environment_, base::usable_cores(), neighbours.value_or(ranks_)));
+        std::vector<EnvironmentChange> changes =
+            host_settings(environment_, find_rank_cores(), neighbours.value_or(ranks_));
+        remove_left_variables(changes);
+        return changed_environment(environment_, changes);
     }
 
     void open_line() {

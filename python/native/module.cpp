@@ -199,6 +199,15 @@ PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
     return number == -1 && PyErr_Occurred() != nullptr ? nullptr : none_or_error(rueda_begin_step(number));
 }
 
+PyObject* blocked_seconds(PyObject* /*module*/, PyObject* /*unused*/) {
+    double seconds = 0;
+    if (const int status = rueda_blocked_seconds(&seconds); status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    return PyFloat_FromDouble(seconds);
+}
+
 /// Returns the text of rueda_metrics(), which the Python function parses.
 PyObject* metrics(PyObject* /*module*/, PyObject* /*unused*/) {
     std::vector<char> text;
@@ -393,6 +402,12 @@ PyMethodDef functions[] = {
      "local_size()\n--\n\nHow many processes this machine has.\n\n"
      "Raises:\n    NotInitialized: before init().\n\n"
      "Example::\n\n    threads = os.cpu_count() // rueda.local_size()\n"},
+    {"threads_per_rank", number<rueda_threads_per_rank>, METH_NOARGS,
+     "threads_per_rank()\n--\n\nWith how many threads this process should compute.\n\n"
+     "It is the number of cores that the processes of this machine may use, divided by the number of these processes.\n"
+     "Affinity masks and CPU quotas count. rueda.training.use_cores() sets this number.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    torch.set_num_threads(rueda.threads_per_rank())\n"},
     {"cross_rank", number<rueda_cross_rank>, METH_NOARGS,
      "cross_rank()\n--\n\nThe position of this process among those of the same local rank.\n\n"
      "Raises:\n    NotInitialized: before init().\n\n"
@@ -420,6 +435,14 @@ PyMethodDef functions[] = {
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
     {"metrics", metrics, METH_NOARGS, nullptr},
+    {"blocked_seconds", blocked_seconds, METH_NOARGS,
+     "blocked_seconds()\n--\n\nHow many seconds threads of this process were blocked in Rueda's operations since "
+     "init().\n\n"
+     "Waiting for the handle of an asynchronous operation counts. The time in which the operation runs beside the\n"
+     "program does not count. Times of several threads are added.\n\n"
+     "Raises:\n    NotInitialized: before init() and after shutdown().\n\n"
+     "Example::\n\n    before = rueda.blocked_seconds()\n    train(step)\n"
+     "    print(rueda.blocked_seconds() - before, \"s of this step were communication\")\n"},
     {"timeline_start", timeline_start, METH_VARARGS, nullptr},
     {"timeline_stop", timeline_stop, METH_NOARGS, nullptr},
     {"timeline_scope", timeline_scope, METH_VARARGS, nullptr},

@@ -55,6 +55,7 @@ from rueda._groups import (
 from rueda._lifecycle import (
     abort,
     begin_step,
+    blocked_seconds,
     busy,
     cross_rank,
     cross_size,
@@ -68,6 +69,7 @@ from rueda._lifecycle import (
     rank,
     shutdown,
     size,
+    threads_per_rank,
 )
 from rueda._memory import empty
 from rueda._messages import receive, receive_async, send, send_async
@@ -153,6 +155,7 @@ __all__ = [
     "broadcast_parameters",
     "abort",
     "begin_step",
+    "blocked_seconds",
     "busy",
     "cuda_stream",
     "cross_rank",
@@ -197,5 +200,6 @@ __all__ = [
     "sparse_allreduce_async",
     "start_timeline",
     "stop_timeline",
+    "threads_per_rank",
     "timeline_scope",
 ]

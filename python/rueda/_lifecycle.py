@@ -16,6 +16,7 @@ from typing import Any
 
 from rueda import _awaiting, _group_names, _native, _process_sets, _tracebacks
 from rueda._native import (
+    blocked_seconds,
     cross_rank,
     cross_size,
     is_homogeneous,
@@ -25,6 +26,7 @@ from rueda._native import (
     local_size,
     rank,
     size,
+    threads_per_rank,
 )
 from rueda._process_sets import ProcessSet, ranks_of
 from rueda.errors import InvalidArgument, RuedaError
@@ -32,6 +34,7 @@ from rueda.errors import InvalidArgument, RuedaError
 __all__ = [
     "abort",
     "begin_step",
+    "blocked_seconds",
     "busy",
     "cross_rank",
     "cross_size",
@@ -45,6 +48,7 @@ __all__ = [
     "rank",
     "shutdown",
     "size",
+    "threads_per_rank",
 ]
 
 _registered = False

@@ -4,6 +4,7 @@
 to the best one, and close to that of the program in C++. A job that stopped continues exactly. The environment variable
 DEEPFM_TRAIN names train.py."""
 
+import json
 import os
 import re
 import sys
@@ -66,12 +67,20 @@ class Torch(DeepFmTest):
                 self.assertNotEqual(done.returncode, 0)
                 for word in words:
                     self.assertIn(word, done.stderr)
-        done = self.torch_job(2, *options, train=train)
+        summary = self.folder / "summary.json"
+        done = self.torch_job(2, *options, "--summary", summary, train=train)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         first = int(re.search(r"continuing at step (\d+)", done.stdout)[1])
         self.assertGreater(first, 0)
         self.assertLess(first, 8)
         self.assertIn(f"AUC {whole[0]} after 8 steps", done.stdout)
+        numbers = json.loads(summary.read_text())
+        self.assertEqual((numbers["ranks"], numbers["steps"]), (2, 8 - first))
+        self.assertEqual(numbers["samples"], 20000 - 2857 * first)
+        self.assertEqual((numbers["checkpoint"]["step"], numbers["checkpoint_failure"]), (8, None))
+        self.assertRegex(
+            done.stdout, rf"job: \d+\.\d s on 2 ranks, {8 - first} steps?, {numbers['samples']} samples?, "
+        )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/system/cores.hpp"
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/describe_plan.hpp"
 #include "launcher/plan/host_settings.hpp"
@@ -278,6 +279,42 @@ TEST_CASE("threads of libraries share the cores", "[unit]") {
     CHECK(variable(planned(options, around), around, "OPENBLAS_NUM_THREADS") == "(none)");
 }
 
+TEST_CASE("ruedarun says which threads the ranks get, and has a switch for it", "[unit]") {
+    Surroundings around = machine_with_mpi();
+    around.cores = 9;
+    CHECK(planned(two_ranks(), around).about_threads ==
+          "threads of each rank: OMP_NUM_THREADS=4 MKL_NUM_THREADS=4 OPENBLAS_NUM_THREADS=4 KMP_BLOCKTIME=1 (9 cores "
+          "for 2 ranks)");
+    CHECK(says(planned(two_ranks(), around), "KMP_BLOCKTIME=1: threads without work sleep"));
+    around.environment["KMP_BLOCKTIME"] = "0";
+    CHECK(variable(planned(two_ranks(), around), around, "KMP_BLOCKTIME") == "0");
+    around.environment["OMP_NUM_THREADS"] = "3";
+    CHECK(planned(two_ranks(), around).about_threads.empty());
+    around.environment.erase("OMP_NUM_THREADS");
+
+    Options options = two_ranks();
+    options.thread_variables = false;
+    const LaunchPlan without = planned(options, around);
+    CHECK(variable(without, around, "OMP_NUM_THREADS") == "(none)");
+    CHECK(variable(without, around, "MKL_NUM_THREADS") == "(none)");
+    CHECK(without.about_threads.empty());
+    CHECK(says(without, "OMP_NUM_THREADS and similar variables are not set: --no-thread-variables"));
+    // the supervisors must not set them either
+    CHECK(has(without.mpirun, {"--rank-supervisor", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                               "KMP_BLOCKTIME", "--"}));
+
+    // If mpirun binds the ranks, only the supervisor of a rank knows the rank's cores.
+    options = two_ranks();
+    options.mpi_args = {"--map-by", "slot:PE=2", "--bind-to", "core"};
+    const LaunchPlan bound = planned(options, around);
+    CHECK(variable(bound, around, "OMP_NUM_THREADS") == "(none)");
+    CHECK(bound.about_threads == "each host sets OMP_NUM_THREADS, its usable cores divided by its ranks");
+    CHECK(describe_as_shell(bound).find("# each host sets OMP_NUM_THREADS") == 0);
+    options.no_mpi = true;
+    options.mpi_args.clear();
+    CHECK(variable(planned(options, around), around, "OMP_NUM_THREADS") == "4");
+}
+
 TEST_CASE("variables that the user set stay", "[unit]") {
     Surroundings around = machine_with_mpi();
     around.environment["RUEDA_CONTROL_PLANE"] = "single";
@@ -530,7 +567,7 @@ TEST_CASE("the cores of this host are not used for other hosts", "[unit]") {
         CHECK(variable(plan, cluster(), name) == "(none)");
         CHECK_FALSE(has(plan.mpirun, {"-x", name}));
         CHECK(says(plan, std::string(name) + ": each host sets it"));
-        CHECK(describe_as_shell(plan).find(name) == std::string::npos);
+        CHECK(describe_as_shell(plan).find(std::string(name) + "=") == std::string::npos);
     }
     CHECK_FALSE(has(plan.mpirun, {"mpi_yield_when_idle"}));
     CHECK(says(plan, "mpi_yield_when_idle: each host sets it"));
@@ -546,15 +583,17 @@ TEST_CASE("the variables that a supervisor sets on its host", "[unit]") {
     const auto after = [](const Environment& before, double cores) {
         const std::optional<int> ranks = ranks_of_this_host(before);
         REQUIRE(ranks);
-        return changed_environment(before, host_settings(before, cores, *ranks));
+        return changed_environment(before, host_settings(before, {.together = cores, .own = cores}, *ranks));
     };
     const Environment open_mpi = {{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
     Environment found = after(open_mpi, 9.5);
     CHECK(found["OMP_NUM_THREADS"] == "2");
     CHECK(found["MKL_NUM_THREADS"] == "2");
     CHECK(found["OPENBLAS_NUM_THREADS"] == "2");
+    CHECK(found["KMP_BLOCKTIME"] == "1");
     CHECK(found["OMPI_MCA_mpi_yield_when_idle"] == "0");
     found = after(open_mpi, 3.5);
+    CHECK_FALSE(found.contains("KMP_BLOCKTIME"));
     CHECK(found["OMP_NUM_THREADS"] == "1");
     CHECK(found["OMPI_MCA_mpi_yield_when_idle"] == "1");
     Environment by_user = open_mpi;
@@ -563,11 +602,26 @@ TEST_CASE("the variables that a supervisor sets on its host", "[unit]") {
     by_user = {{"MPI_LOCALNRANKS", "2"}, {"MKL_NUM_THREADS", "3"}, {"OMP_NUM_THREADS", ""}};
     CHECK(after(by_user, 8) == Environment{{"MPI_LOCALNRANKS", "2"},
                                            {"MKL_NUM_THREADS", "3"},
+                                           {"KMP_BLOCKTIME", "1"},
                                            {"OMP_NUM_THREADS", "4"},
                                            {"OPENBLAS_NUM_THREADS", "4"}});
     CHECK_FALSE(ranks_of_this_host({}));
     CHECK_FALSE(ranks_of_this_host({{"MPI_LOCALNRANKS", "0"}}));
     CHECK_FALSE(ranks_of_this_host({{"OMPI_COMM_WORLD_LOCAL_SIZE", "two"}}));
+}
+
+TEST_CASE("a rank that its launcher binds gets no more threads than it has cores", "[unit]") {
+    // mpirun -np 4 --map-by slot:PE=2 --bind-to core on 16 cores, the same without PE, bound to one of two sockets, and
+    // not bound
+    CHECK(threads_of_a_rank({.together = 16, .own = 2}, 4) == 2);
+    CHECK(threads_of_a_rank({.together = 16, .own = 1}, 4) == 1);
+    CHECK(threads_of_a_rank({.together = 16, .own = 8}, 4) == 4);
+    CHECK(threads_of_a_rank({.together = 16, .own = 16}, 4) == 4);
+    CHECK(threads_of_a_rank({.together = 2.5, .own = 16}, 4) == 1);
+    const RankCores here = find_rank_cores();
+    CHECK(here.own == base::affinity_cores());
+    CHECK(here.together >= std::min(here.own, base::usable_cores()));
+    CHECK(settings_text({{"A", "1"}, {"B", "two"}}) == "A=1 B=two");
 }
 
 TEST_CASE("Open MPI begins with its own host, and the plan says so", "[unit]") {
@@ -790,7 +844,7 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     auto environment = task_of_srun();
     environment["HOME"] = "/home/h";
     const auto found = [&](const std::string& name) {
-        const auto task = find_srun_task(options, environment, 8);
+        const auto task = find_srun_task(options, environment, {8, 8});
         REQUIRE(task.is_ok());
         REQUIRE(task.value().has_value());
         const auto after = changed_environment({}, task.value()->environment);
@@ -810,6 +864,11 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     CHECK(found("HOME") == "/home/h");
     environment["SLURM_CPUS_PER_TASK"] = "6";
     CHECK(found("OMP_NUM_THREADS") == "6");
+    CHECK(found("MKL_NUM_THREADS") == "6");
+    CHECK(found("KMP_BLOCKTIME") == "1");
+    options.thread_variables = false;
+    CHECK(found("OMP_NUM_THREADS") == "(none)");
+    options.thread_variables = true;
     environment["OMP_NUM_THREADS"] = "1";
     CHECK(found("OMP_NUM_THREADS") == "(none)");
     environment["PMIX_RANK"] = "2";
@@ -817,7 +876,7 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     environment["SLURM_STEP_NUM_NODES"] = "2";
     CHECK(found("RUEDA_CONTROL_PLANE") == "(none)");
     environment.erase("PMIX_RANK");
-    CHECK(find_srun_task(options, environment, 8).status().message().find("--mpi=pmix") != std::string::npos);
+    CHECK(find_srun_task(options, environment, {8, 8}).status().message().find("--mpi=pmix") != std::string::npos);
 }
 
 TEST_CASE("processes that are not a task of srun, and tasks that are refused", "[unit]") {
@@ -829,20 +888,20 @@ TEST_CASE("processes that are not a task of srun, and tasks that are refused", "
         // allocation.
         environment.erase(missing);
         CAPTURE(missing);
-        CHECK_FALSE(find_srun_task(options, environment, 8).value().has_value());
+        CHECK_FALSE(find_srun_task(options, environment, {8, 8}).value().has_value());
     }
     auto alone = task_of_srun();
     alone["SLURM_STEP_NUM_TASKS"] = "1";  // like `srun -n 1 ruedarun -np 4`
     alone["SLURM_PROCID"] = "0";
-    CHECK_FALSE(find_srun_task(options, alone, 8).value().has_value());
+    CHECK_FALSE(find_srun_task(options, alone, {8, 8}).value().has_value());
     options.ranks = 4;
-    CHECK(find_srun_task(options, task_of_srun(), 8).value().has_value());
+    CHECK(find_srun_task(options, task_of_srun(), {8, 8}).value().has_value());
     options.ranks = 2;
-    CHECK(find_srun_task(options, task_of_srun(), 8).status().message().find("each would start a job") !=
+    CHECK(find_srun_task(options, task_of_srun(), {8, 8}).status().message().find("each would start a job") !=
           std::string::npos);
     options.ranks.reset();
     options.hosts = "a:4";
-    CHECK_FALSE(find_srun_task(options, task_of_srun(), 8).is_ok());
+    CHECK_FALSE(find_srun_task(options, task_of_srun(), {8, 8}).is_ok());
 }
 
 TEST_CASE("the shell of srun --pty is not treated as a task", "[unit]") {
@@ -850,10 +909,10 @@ TEST_CASE("the shell of srun --pty is not treated as a task", "[unit]") {
     options.program = {"./train"};
     auto environment = task_of_srun();
     environment["SLURM_PTY_PORT"] = "40123";
-    const Status other = find_srun_task(options, environment, 8).status();
+    const Status other = find_srun_task(options, environment, {8, 8}).status();
     CHECK(other.message().find("this is task 2 of 4 of srun --pty, which gives a terminal to task 0 alone") == 0);
     environment["SLURM_PROCID"] = "0";
-    const auto task = find_srun_task(options, environment, 8);
+    const auto task = find_srun_task(options, environment, {8, 8});
     REQUIRE(task.is_ok());
     CHECK_FALSE(task.value().has_value());
 
@@ -877,7 +936,7 @@ TEST_CASE("options without effect under srun are named once, in one line", "[uni
     options.notes = {"of a flag"};
     auto environment = task_of_srun();
     const auto notes = [&] {
-        const auto task = find_srun_task(options, environment, 8);
+        const auto task = find_srun_task(options, environment, {8, 8});
         REQUIRE(task.is_ok());
         REQUIRE(task.value().has_value());
         return task.value()->notes;
@@ -908,7 +967,7 @@ TEST_CASE("options that ask for another job than srun's are refused", "[unit]") 
     Options options;
     options.program = {"./train"};
     auto environment = task_of_srun();
-    const auto refused = [&] { return find_srun_task(options, environment, 8).status().message(); };
+    const auto refused = [&] { return find_srun_task(options, environment, {8, 8}).status().message(); };
     options.per_host = 4;
     CHECK(refused().empty());
     options.per_host = 2;
@@ -921,7 +980,7 @@ TEST_CASE("options that ask for another job than srun's are refused", "[unit]") 
     options.exported.clear();
     environment["PMIX_RANK"] = "2";
     options.no_mpi = true;
-    const auto task = find_srun_task(options, environment, 8);
+    const auto task = find_srun_task(options, environment, {8, 8});
     REQUIRE(task.is_ok());
     CHECK(changed_environment({}, task.value()->environment).at("RUEDA_CONTROL_PLANE") == "socket");
     environment["SLURM_STEP_NUM_NODES"] = "2";

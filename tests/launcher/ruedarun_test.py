@@ -6,6 +6,7 @@ Usage: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]. MPI_PROGRAM
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import pty
@@ -41,7 +42,9 @@ def environment(**changes):
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("RUEDA_", "HOROVOD_", "SLURM_", "SM_", "OMPI_", "PMIX_", "OMP_", "MKL_", "OPENBLAS_"))
+        if not name.startswith(
+            ("RUEDA_", "HOROVOD_", "SLURM_", "SM_", "OMPI_", "PMIX_", "OMP_", "MKL_", "OPENBLAS_", "KMP_")
+        )
     }
     name, value = MARK.split("=")
     kept[name] = value
@@ -124,8 +127,13 @@ def group_with_little_memory(limit):
 class Done:
     def __init__(self, status, out, err, seconds):
         self.status, self.out, self.seconds = status, out, seconds
+        lines = err.splitlines(True)
+        # ruedarun prints this line in nearly every job, so the tests look at it separately.
+        starts = ("ruedarun: threads of each rank: ", "ruedarun: each host sets OMP_NUM_THREADS")
+        self.about_threads = [line.removeprefix("ruedarun: ").rstrip() for line in lines if line.startswith(starts)]
         # Open MPI's mpirun sometimes prints this warning about its own daemons on a busy machine.
-        self.err = "".join(line for line in err.splitlines(True) if "plm:rsh: Warning: setpgid" not in line)
+        others = [line for line in lines if "plm:rsh: Warning: setpgid" not in line and not line.startswith(starts)]
+        self.err = "".join(others)
 
     def own_lines(self):
         return [line for line in self.err.splitlines() if line.startswith("ruedarun: ")]
@@ -950,6 +958,37 @@ class BothWays:
         done = self.launch(ranks, *python("print(os.environ['OMP_NUM_THREADS'])"))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, sorted(f"[{r}] 1" for r in range(ranks))))
 
+    SHOW_THREADS = "print(*(os.environ.get(f'{n}_NUM_THREADS') for n in ('OMP', 'MKL', 'OPENBLAS')))"
+
+    def test_the_ranks_share_the_cores_and_one_line_says_so(self):
+        done = self.launch(2, *python(self.SHOW_THREADS))
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(len(done.about_threads), 1, done.about_threads)
+        values = {line.split(maxsplit=1)[1] for line in done.out.splitlines()}
+        self.assertEqual(len(values), 1, done.out)
+        first = values.pop().split()[0]
+        self.assertLessEqual(int(first), len(os.sched_getaffinity(0)))
+        self.assertRegex(
+            done.about_threads[0],
+            rf"^threads of each rank: OMP_NUM_THREADS={first} MKL_NUM_THREADS={first} OPENBLAS_NUM_THREADS={first}"
+            r"( KMP_BLOCKTIME=1)? \([\d.]+ cores? for 2 ranks( on a host)?\)$"
+            r"|^each host sets OMP_NUM_THREADS, its usable cores divided by its ranks$",
+        )
+        printed = self.launch(2, "--dry-run", "true")
+        self.assertIn("OMP_NUM_THREADS", printed.out)
+        self.assertEqual(printed.about_threads, [])
+
+    def test_the_threads_can_be_left_alone(self):
+        done = self.launch(2, "--no-thread-variables", *python(self.SHOW_THREADS))
+        self.assertEqual(sorted(done.out.splitlines()), [f"[{rank}] None None None" for rank in range(2)], done.err)
+        self.assertEqual(done.about_threads, [])
+        self.assertNotIn(
+            "_NUM_THREADS", self.launch(2, "--no-thread-variables", "--dry-run", "true").out.split("--")[0]
+        )
+        done = self.launch(2, *python(self.SHOW_THREADS), env=environment(OMP_NUM_THREADS="5"))
+        self.assertEqual(sorted(done.out.splitlines()), [f"[{rank}] 5 None None" for rank in range(2)], done.err)
+        self.assertEqual(done.about_threads, [])
+
 
 class Srun(LauncherTest):
     """Tests ruedarun under srun, which starts ruedarun once for each rank. Slurm is not installed, so the test sets
@@ -1642,11 +1681,69 @@ class Document(LauncherTest):
 
 
 class Recipes(LauncherTest):
-    """Checks only the texts of the container file and the Kubernetes job in docs/ruedarun.md, because no such cluster
-    exists for tests."""
+    """Runs the recipes of docs/cluster.md as far as possible without a cluster: the variables and files of Slurm,
+    Kubernetes and SageMaker are imitated, and all hosts of a job are this host."""
 
-    def block(self, language):
-        (found,) = (b["text"] for b in Document.BLOCK.finditer(Document.PAGE.read_text()) if b["language"] == language)
+    PAGE = Document.PAGE.with_name("cluster.md")
+
+    # Stands for `srun --ntasks N program …` on one host.
+    SRUN = """#!/bin/sh
+[ "$1" = --ntasks ] || exit 64
+export SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=$2 SLURM_STEP_NUM_NODES=1 SLURM_STEP_TASKS_PER_NODE=$2 SLURM_NODEID=0
+last=$(($2 - 1))
+shift 2
+for task in $(seq 0 $last); do
+    SLURM_PROCID=$task SLURM_LOCALID=$task "$@" &
+done
+wait
+"""
+    TRAINER = "#!/bin/sh\necho rank $RANK of $WORLD_SIZE with $OMP_NUM_THREADS\n"
+
+    # The fields of the API kubeflow.org/v2beta1 of the MPI operator that a job sets, without the templates of pods, of
+    # which only the fields that the recipe needs are listed. A tuple has the values that the API allows.
+    POD = {
+        "metadata": {"labels": dict},
+        "spec": {
+            "containers": [
+                {
+                    "name": str,
+                    "image": str,
+                    "command": [str],
+                    "args": [str],
+                    "env": [{"name": str, "value": str}],
+                    "resources": {"limits": dict, "requests": dict},
+                    "volumeMounts": [{"name": str, "mountPath": str}],
+                }
+            ],
+            "volumes": [dict],
+        },
+    }
+    REPLICAS = {"replicas": int, "restartPolicy": ("Never", "OnFailure", "Always", "ExitCode"), "template": POD}
+    MPI_JOB = {
+        "apiVersion": ("kubeflow.org/v2beta1",),
+        "kind": ("MPIJob",),
+        "metadata": {"name": str, "namespace": str},
+        "spec": {
+            "slotsPerWorker": int,
+            "runLauncherAsWorker": bool,
+            "launcherCreationPolicy": ("AtStartup", "WaitForWorkersReady"),
+            "mpiImplementation": ("OpenMPI", "Intel", "MPICH"),
+            "sshAuthMountPath": str,
+            "runPolicy": {
+                "cleanPodPolicy": ("None", "Running", "All"),
+                "ttlSecondsAfterFinished": int,
+                "activeDeadlineSeconds": int,
+                "backoffLimit": int,
+                "suspend": bool,
+                "schedulingPolicy": dict,
+            },
+            "mpiReplicaSpecs": {"Launcher": REPLICAS, "Worker": REPLICAS},
+        },
+    }
+
+    def text_of(self, language, name=None):
+        blocks = list(Document.BLOCK.finditer(self.PAGE.read_text()))
+        (found,) = (b["text"] for b in blocks if b["language"] == language and (name is None or b["name"] == name))
         return found
 
     def known_options(self):
@@ -1657,42 +1754,223 @@ class Recipes(LauncherTest):
             import yaml
         except ImportError:
             self.skipTest("there is no PyYAML")
-        return yaml.safe_load(self.block("yaml"))
+        return yaml.safe_load(self.text_of("yaml"))
 
-    def test_the_job_of_kubernetes_is_one(self):
+    def write_program(self, name, text):
+        file = self.folder / name
+        file.write_text(text)
+        file.chmod(0o755)
+        return file
+
+    def run_script(self, name, **variables):
+        """Runs a script of the page in a folder that has a trainer and a stand-in for srun."""
+        script = self.write_program(name, self.text_of("sh", name))
+        self.write_program("trainer", self.TRAINER)
+        self.write_program("srun", self.SRUN)
+        path = f"{self.folder}:{pathlib.Path(RUEDARUN).parent}:{os.environ['PATH']}"
+        process = subprocess.run(
+            [script],
+            env=environment(PATH=path, **variables),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        return Done(process.returncode, process.stdout, process.stderr, 0)
+
+    def complaints(self, value, schema, place=""):
+        """Returns one line for each part of a document that the schema does not allow."""
+        if isinstance(schema, dict):
+            if not isinstance(value, dict):
+                return [f"{place} is no object"]
+            found = [f"{place}.{key} does not exist" for key in value if key not in schema]
+            return found + [
+                line
+                for key in value
+                if key in schema
+                for line in self.complaints(value[key], schema[key], f"{place}.{key}")
+            ]
+        if isinstance(schema, list):
+            if not isinstance(value, list):
+                return [f"{place} is no list"]
+            return [line for i, item in enumerate(value) for line in self.complaints(item, schema[0], f"{place}[{i}]")]
+        fits = value in schema if isinstance(schema, tuple) else type(value) is schema
+        return [] if fits else [f"{place} is {value!r}"]
+
+    def test_the_job_of_kubernetes_has_only_fields_of_its_api(self):
         job = self.job()
-        self.assertEqual((job["apiVersion"], job["kind"]), ("kubeflow.org/v2beta1", "MPIJob"))
+        self.assertEqual(self.complaints(job, self.MPI_JOB), [])
+        job["spec"]["slots"] = 2
+        job["spec"]["runPolicy"]["backoffLimit"] = "2"
+        job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] = "Sometimes"
+        self.assertEqual(
+            self.complaints(job, self.MPI_JOB),
+            [
+                ".spec.slots does not exist",
+                ".spec.runPolicy.backoffLimit is '2'",
+                ".spec.mpiReplicaSpecs.Launcher.restartPolicy is 'Sometimes'",
+            ],
+        )
+
+    def test_the_numbers_of_the_job_are_those_of_the_text(self):
+        job = self.job()
         roles = job["spec"]["mpiReplicaSpecs"]
         self.assertEqual(sorted(roles), ["Launcher", "Worker"])
         containers = {role: spec["template"]["spec"]["containers"][0] for role, spec in roles.items()}
         self.assertEqual(containers["Launcher"]["image"], containers["Worker"]["image"])
         cores = containers["Worker"]["resources"]["limits"]["cpu"]
-        text = Document.PAGE.read_text()
         threads = cores // job["spec"]["slotsPerWorker"]
-        said = f"the limit is {cores} cores and `slotsPerWorker` is the number of ranks, so `OMP_NUM_THREADS` is {threads}."
-        self.assertIn(said, " ".join(text.split()))
+        text = " ".join(self.PAGE.read_text().split())
+        self.assertIn(
+            f"limit is {cores} cores and `slotsPerWorker` is the number of ranks, so `OMP_NUM_THREADS` is {threads}.",
+            text,
+        )
+        self.assertIn(
+            f"`{job['metadata']['name']}-worker-0.train.default.svc slots={job['spec']['slotsPerWorker']}`", text
+        )
+
+    def hostfile_of_the_operator(self, job):
+        slots, workers = job["spec"]["slotsPerWorker"], job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+        name = job["metadata"]["name"]
+        return "".join(f"{name}-worker-{i}.{name}.default.svc slots={slots}\n" for i in range(workers))
+
+    # The operator sets these variables in the launcher's container, for Open MPI.
+    OPERATOR = {
+        "K_MPI_JOB_ROLE": "launcher",
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    }
+
+    def launcher_command(self, job):
+        words = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
+        self.assertEqual(words[:3], ["ruedarun", "--hostfile", "/etc/mpi/hostfile"])
+        return words[3:]
+
+    def test_the_command_of_the_launcher_with_the_hostfile_of_the_operator(self):
+        if reason := None if usable_mpirun() else "there is no mpirun":
+            self.skipTest(reason)
+        job = self.job()
+        program = self.launcher_command(job)
+        hosts = self.folder / "hostfile"
+        hosts.write_text(self.hostfile_of_the_operator(job))
+        done = self.run_it("--hostfile", hosts, "--explain", *program, env=environment(**self.OPERATOR))
+        self.assertEqual((done.status, done.err), (0, ""))
+        for worker in range(2):
+            self.assertIn(f"# host train-worker-{worker}.train.default.svc: 2 ranks\n", done.out)
+        self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
+        self.assertTrue(done.out.endswith("trainer --data /data/digits.csv.gz\n"), done.out)
+        # Workers whose names do not exist yet are refused, as the page says.
+        self.write_program("trainer", self.TRAINER)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        done = self.run_it("--hostfile", hosts, *program, env=environment(PATH=path))
+        self.assertEqual(done.status, 2, done.err)
+        self.assertIn("train-worker-0.train.default.svc", done.err)
+
+    def test_the_job_runs_if_a_worker_is_this_host(self):
+        job = self.job()
+        program = self.launcher_command(job)
+        self.write_program("trainer", self.TRAINER)
+        hosts = self.folder / "hostfile"
+        hosts.write_text(f"localhost slots={job['spec']['slotsPerWorker']}\n")
+        around = environment(**{**self.OPERATOR, "OMPI_MCA_orte_default_hostfile": str(hosts)})
+        around["PATH"] = f"{self.folder}:{around['PATH']}"
+        done = self.run_it("--hostfile", hosts, *program, env=around)
+        self.assertEqual(done.status, 0, done.err)
+        self.check_ranks_of_this_host(done, 2)
+
+    def check_ranks_of_this_host(self, done, ranks):
+        """Checks the lines of the trainer. If all ranks are on this host, its real cores are divided among them."""
+        lines = sorted(re.sub(r" with \d+$", "", line) for line in done.out.splitlines())
+        self.assertEqual(lines, [f"[{rank}] rank {rank} of {ranks}" for rank in range(ranks)], done.err)
+        (threads,) = {int(line.split()[-1]) for line in done.out.splitlines()}
+        self.assertIn(threads, range(1, max(1, len(os.sched_getaffinity(0)) // ranks) + 1))
 
     def test_the_trainer_of_the_job_is_in_the_image(self):
         words = self.job()["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
-        image = self.block("dockerfile")
+        image = self.text_of("dockerfile")
         self.assertEqual(words[0], "ruedarun")
         self.assertRegex(image, rf"(?m)^COPY --from=build \S+ /usr/local/bin/{words[words.index('--data') - 1]}$")
         self.assertRegex(image, rf"(?m)^COPY --from=build \S+ {re.escape(words[words.index('--data') + 1])}$")
 
-    def test_every_option_of_ruedarun_that_the_page_shows_exists(self):
-        text = Document.PAGE.read_text().replace("\\\n", " ")
+    def options_of_sbatch(self, name):
+        (line,) = re.findall(r"^#SBATCH (.*)$", self.text_of("sh", name), re.MULTILINE)
+        return {word.split("=")[0]: word.partition("=")[2] for word in line.split()}
+
+    def test_slurm_starts_ruedarun_once(self):
+        options = self.options_of_sbatch("job.sbatch")
+        self.assertEqual(sorted(options), ["--cpus-per-task", "--nodes", "--ntasks-per-node"])
+        tasks, cores = int(options["--ntasks-per-node"]), int(options["--cpus-per-task"])
+        done = self.run_script(
+            "job.sbatch",
+            SLURM_JOB_ID="17",
+            SLURM_JOB_NODELIST=socket.gethostname(),
+            SLURM_TASKS_PER_NODE=str(tasks),
+            SLURM_JOB_CPUS_PER_NODE=str(tasks * cores),
+            SLURM_CPUS_PER_TASK=str(cores),
+            SLURM_NTASKS=str(tasks),
+        )
+        self.assertEqual(done.status, 0, done.err)
+        self.check_ranks_of_this_host(done, tasks)
+
+    def test_slurm_starts_the_ranks(self):
+        options = self.options_of_sbatch("job-srun.sbatch")
+        self.assertEqual(options["--nodes"], "1")
+        tasks, cores = int(options["--ntasks-per-node"]), int(options["--cpus-per-task"])
+        done = self.run_script("job-srun.sbatch", SLURM_JOB_ID=str(os.getpid()), SLURM_CPUS_PER_TASK=str(cores))
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(
+            sorted(done.out.splitlines()), [f"rank {rank} of {tasks} with {cores}" for rank in range(tasks)], done.err
+        )
+        self.assertEqual(
+            done.about_threads,
+            [
+                f"threads of each rank: OMP_NUM_THREADS={cores} MKL_NUM_THREADS={cores} OPENBLAS_NUM_THREADS={cores} "
+                "KMP_BLOCKTIME=1 (SLURM_CPUS_PER_TASK)"
+            ],
+        )
+
+    def resource_config(self, current, *hosts):
+        """Writes the file that SageMaker gives to each container."""
+        file = self.folder / "resourceconfig.json"
+        file.write_text(json.dumps({"current_host": current, "hosts": hosts, "network_interface_name": "lo"}))
+        return str(file)
+
+    def test_sagemakers_first_host_starts_the_job(self):
+        here = socket.gethostname()
+        config = self.resource_config(here, here)
+        done = self.run_script("entry.sh", CONFIG=config, TRAINER="./trainer", SM_NUM_GPUS="2", SM_NUM_CPUS="8")
+        self.assertEqual(done.status, 0, done.err)
+        self.check_ranks_of_this_host(done, 2)
+
+    def test_sagemakers_other_hosts_wait_for_the_daemon_of_mpirun(self):
+        # The stand-in for pgrep finds orted at its second and third call.
+        self.write_program(
+            "pgrep",
+            '#!/bin/sh\n[ "$*" = "-x orted|prted" ] || exit 64\necho >>calls\nn=$(wc -l <calls)\n[ $n = 2 ] || [ $n = 3 ]\n',
+        )
+        self.write_program("sleep", "#!/bin/sh\n")
+        self.write_program("sshd", "#!/bin/sh\necho the server has started\n")
+        config = self.resource_config("algo-2", "algo-1", "algo-2")
+        done = self.run_script("entry.sh", CONFIG=config, SSHD="sshd", TRAINER="false")
+        self.assertEqual((done.status, done.out, done.err), (0, "the server has started\n", ""))
+        self.assertEqual(len((self.folder / "calls").read_text().splitlines()), 4)
+
+    def test_every_option_of_ruedarun_that_the_pages_show_exists(self):
+        text = (self.PAGE.read_text() + Document.PAGE.read_text()).replace("\\\n", " ")
         flags_of_horovodrun = {"--fusion-threshold-mb", "--cycle-time-ms"}
         mentioned = set()
         for line in text.splitlines():
-            for command in re.findall(r"(?:^|\[|-n \d |-N 1 )(?:ruedarun|rueda doctor)[ ,](.*)", line.strip()):
-                before_the_program = re.split(r"\./|trainer|python3|sh -c", command.split("`")[0])[0]
+            for command in re.findall(r"(?:^|\[|-n \d |-N 1 |exec )(?:ruedarun|rueda doctor)[ ,](.*)", line.strip()):
+                before_the_program = re.split(r"\./|trainer|\$\{TRAINER|python3|sh -c", command.split("`")[0])[0]
                 unquoted = re.sub(r'"[^"]*"', "", before_the_program)
                 mentioned |= set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", unquoted))
         self.assertGreater(len(mentioned), 10, mentioned)
         self.assertEqual(mentioned - self.known_options() - flags_of_horovodrun, set())
 
     def test_the_image_can_be_reached_and_finds_the_library(self):
-        image = self.block("dockerfile")
+        image = self.text_of("dockerfile")
         last_stage = image[image.rindex("FROM ") :]
         self.assertLess(last_stage.index("COPY --from=build /opt/rueda /usr/local"), last_stage.index("RUN ldconfig"))
         for needed in ("/run/sshd", "StrictHostKeyChecking no", "openssh-server", "openmpi-bin"):

@@ -3,6 +3,7 @@
 """Compares what rueda.training computes with what rueda/training computes in C++, bit by bit, and the texts with each
 other. The environment variable HELPER_VALUES names the C++ program, tests/training/helper_values.cpp."""
 
+import json
 import math
 import os
 import re
@@ -130,6 +131,26 @@ class Lines:
         self.attempt("sampler", lambda: training.Sampler(1, 0, rank=0, size=1))
         self.attempt("sampler", lambda: training.Sampler(1, 1, rank=2, size=2))
 
+    def add_reports(self):
+        for ranks in (
+            [
+                ("a", 80.0, 100, 3200, 40.0, 0.25),
+                ("a", 79.5, 100, 3200, 2.0, 30.0),
+                ("b", 79.0, 100, 3200, 41.0, 0.5),
+                ("b", 79.0, 99, 3168, 39.0, 0.75),
+            ],
+            [("a", 2.5, 1, 1, 0.0, 0.5)],
+            [("a", 0.0, 0, 0, 0.0, 0.0)] * 2,
+            [("a", 9.0, 7, 70, 8.5, 0.0)] * 2 + [("a", 9.0, 7, 70, 0.5, 0.0)],
+        ):
+            for more in (
+                (),
+                (True, None, "the disk is full"),
+                (True, {"step": 90, "age_seconds": 1.5, "folder": "runs/save-3-step-90"}),
+            ):
+                report = training.JobReport([training.RankReport(*rank) for rank in ranks], *more)
+                self.lines += f"report {report.text()}\n{json.dumps(report.as_dict(), indent=2)}".splitlines()
+
 
 class Values(unittest.TestCase):
     maxDiff = 2000
@@ -144,6 +165,7 @@ class Values(unittest.TestCase):
             expected.add_plateau,
             expected.add_batches,
             expected.add_sampler,
+            expected.add_reports,
         ):
             add()
         self.assertGreater(len(found), 5000)

@@ -13,6 +13,7 @@
 #include "rueda/error.hpp"
 #include "rueda/training/batch.hpp"
 #include "rueda/training/gradients.hpp"
+#include "rueda/training/job_summary.hpp"
 #include "rueda/training/learning_rate.hpp"
 #include "rueda/training/sampler.hpp"
 
@@ -152,6 +153,26 @@ void print_sampler() {
     print_errors("sampler", [] { training::Sampler({.samples = 1, .batch = 1, .rank = 2, .size = 2}); });
 }
 
+void print_report(training::JobReport report) {
+    std::printf("report %s\n%s\n", report.text().c_str(), report.json().c_str());
+    report.has_checkpoints = true;
+    report.checkpoint_failure = "the disk is full";
+    std::printf("report %s\n%s\n", report.text().c_str(), report.json().c_str());
+    report.checkpoint = {.step = 90, .age = 1.5, .folder = "runs/save-3-step-90"};
+    report.checkpoint_failure.clear();
+    std::printf("report %s\n%s\n", report.text().c_str(), report.json().c_str());
+}
+
+void print_reports() {
+    print_report({.ranks = {{"a", 80.0, 100, 3200, 40.0, 0.25},
+                            {"a", 79.5, 100, 3200, 2.0, 30.0},
+                            {"b", 79.0, 100, 3200, 41.0, 0.5},
+                            {"b", 79.0, 99, 3168, 39.0, 0.75}}});
+    print_report({.ranks = {{"a", 2.5, 1, 1, 0.0, 0.5}}});
+    print_report({.ranks = {{"a", 0.0, 0, 0, 0.0, 0.0}, {"a", 0.0, 0, 0, 0.0, 0.0}}});
+    print_report({.ranks = {{"a", 9.0, 7, 70, 8.5, 0.0}, {"a", 9.0, 7, 70, 8.5, 0.0}, {"a", 9.0, 7, 70, 0.5, 0.0}}});
+}
+
 }  // namespace
 
 int main() {
@@ -160,4 +181,5 @@ int main() {
     print_plateau();
     print_batches();
     print_sampler();
+    print_reports();
 }

@@ -24,9 +24,11 @@ from __future__ import annotations
 from rueda.training._backup import BackupAndRestore, RandomState, seed_step
 from rueda.training._batch import Batch, plan_batch
 from rueda.training._checkpoints import CheckpointInfo, CheckpointManager
+from rueda.training._cores import Cores, use_cores
 from rueda.training._curves import draw_curves
 from rueda.training._evaluation import Auc, Mean
 from rueda.training._gradients import clip_factor, clip_gradients, gradient_norm
+from rueda.training._job_summary import JobReport, JobSummary, RankReport
 from rueda.training._learning_rate import (
     CosineDecay,
     LearningRate,
@@ -46,12 +48,16 @@ __all__ = [
     "Batch",
     "CheckpointInfo",
     "CheckpointManager",
+    "Cores",
     "CosineDecay",
+    "JobReport",
+    "JobSummary",
     "LearningRate",
     "Mean",
     "MetricsWriter",
     "Plateau",
     "RandomState",
+    "RankReport",
     "Sampler",
     "Scaling",
     "Share",
@@ -68,4 +74,5 @@ __all__ = [
     "progress",
     "seed_step",
     "shard",
+    "use_cores",
 ]

@@ -5,8 +5,10 @@
 import ast
 import inspect
 import math
+import os
 import re
 import unittest
+from unittest import mock
 
 import rueda
 import rueda.torch as hvd
@@ -85,6 +87,23 @@ class Schedulers(unittest.TestCase):
         optimizer.step()
         scheduler.step()
         self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(1))
+
+
+class Threads(unittest.TestCase):
+    def test_pytorch_gets_this_ranks_share_of_the_cores(self):
+        before = torch.get_num_threads()
+        self.addCleanup(torch.set_num_threads, before)
+        with mock.patch.dict(os.environ):
+            os.environ.pop("OMP_NUM_THREADS", None)
+            torch.set_num_threads(7)
+            cores = training.use_cores(lambda line: None)
+            self.assertEqual(torch.get_num_threads(), rueda.threads_per_rank())
+            self.assertEqual(cores.threads, rueda.threads_per_rank())
+            self.assertIn(cores.interop_threads, (None, torch.get_num_interop_threads()))
+            torch.set_num_threads(7)
+            os.environ["OMP_NUM_THREADS"] = "7"
+            self.assertTrue(training.use_cores(lambda line: None).is_set_by_user)
+            self.assertEqual(torch.get_num_threads(), 7)
 
 
 class Metrics(unittest.TestCase):

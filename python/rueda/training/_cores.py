@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Divides the cores of a machine among the threads of its processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rueda import _lifecycle
+
+_COUNT = "OMP_NUM_THREADS"
+_set_here: str | None = None  # the value that use_cores() has set
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The threads with which this rank computes.
+
+    ``threads`` is the number of threads of an operation (intra-op), ``interop_threads`` the number of operations that
+    PyTorch may run at the same time, or None if use_cores() did not set it. ``is_set_by_user`` says that
+    OMP_NUM_THREADS was set, so that ``threads`` was not changed. ``summary`` is one line for the log.
+
+    Example::
+
+        cores: rueda.training.Cores = rueda.training.use_cores()
+    """
+
+    threads: int
+    interop_threads: int | None
+    is_set_by_user: bool
+    summary: str
+
+
+def use_cores(say: Callable[[str], None] | None = None) -> Cores:
+    """Sets the number of threads of the libraries that compute, so that the ranks of a machine together have no more
+    threads than cores (rueda.threads_per_rank()).
+
+    Call it after init(), and before the first computation. It is for programs that mpirun, srun or torchrun starts;
+    ruedarun sets OMP_NUM_THREADS itself. If OMP_NUM_THREADS is set, its value is used. But if torchrun has set it to 1,
+    because the user had not set it, use_cores() replaces it.
+
+    The function sets the two numbers of threads of PyTorch, if PyTorch was imported. For libraries that are loaded
+    later, and for child processes, it sets OMP_NUM_THREADS, and KMP_BLOCKTIME if it is not set. NumPy reads these
+    variables when it is imported. The call does not communicate.
+
+    Args:
+        say: is called on rank 0 with a line that says what was set; by default the line goes to standard error.
+
+    Raises:
+        NotInitialized: before init().
+
+    Example::
+
+        import rueda.torch as hvd
+        import torch
+
+        hvd.init()
+        rueda.training.use_cores()
+    """
+    global _set_here
+    threads = _lifecycle.threads_per_rank()
+    value = os.environ.get(_COUNT, "")
+    is_set_by_user = value not in ("", _set_here) and not _is_of_torchrun(value)
+    torch = sys.modules.get("torch")
+    if is_set_by_user:
+        outermost = value.split(",")[0].strip()  # there may be a number for each level of nested parallel regions
+        threads = int(outermost) if outermost.isdigit() and int(outermost) > 0 else threads
+        found = f"{_COUNT}={value} stays as it is"
+    else:
+        _set_here = os.environ[_COUNT] = str(threads)
+        if threads > 1:
+            os.environ.setdefault("KMP_BLOCKTIME", "1")
+        if torch is not None:
+            torch.set_num_threads(threads)
+        ranks = _lifecycle.local_size()
+        found = (
+            f"{threads} thread{'' if threads == 1 else 's'} on each rank, because {ranks} "
+            f"{'rank shares' if ranks == 1 else 'ranks share'} the cores of this host"
+        )
+    interop = None if torch is None else _set_interop_threads(torch, threads)
+    if interop is not None:
+        found += f"; PyTorch runs at most {interop} operation{'' if interop == 1 else 's'} at the same time"
+    cores = Cores(threads, interop, is_set_by_user, f"cores: {found}")
+    if _lifecycle.rank() == 0:
+        (say or _print_to_stderr)(cores.summary)
+    return cores
+
+
+def _print_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _is_of_torchrun(value: str) -> bool:
+    """Whether torchrun, and not the user, has set OMP_NUM_THREADS. torchrun sets it to 1 if it starts several processes
+    and the variable is not set. The kernel still shows the environment with which torchrun itself was started.
+    """
+    if value != "1" or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    try:
+        with open(f"/proc/{os.getppid()}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return False  # the parent belongs to another user, so it is not torchrun
+    return not any(variable.startswith(_COUNT.encode() + b"=") for variable in variables)
+
+
+def _set_interop_threads(torch: Any, threads: int) -> int | None:
+    """Sets how many operations PyTorch may run at the same time. PyTorch's own number is the number of cores. Each of
+    the operations may use all threads of the rank, so two of them are enough to fill the gaps of each other. Returns
+    None if the program has set another number, or if PyTorch has already started these threads.
+    """
+    wanted = min(2, threads)
+    before: int = torch.get_num_interop_threads()
+    if before == wanted:
+        return wanted
+    if before not in (os.cpu_count(), len(os.sched_getaffinity(0))):
+        return None
+    try:
+        torch.set_num_interop_threads(wanted)
+    except RuntimeError:
+        return None
+    return wanted
