@@ -11,7 +11,7 @@
 namespace rueda::training {
 namespace {
 
-bool overlap(std::span<const float> one, std::span<const float> other) {
+bool spans_overlap(std::span<const float> one, std::span<const float> other) {
     // std::less compares pointers into different arrays.
     const std::less<> before;
     return !one.empty() && !other.empty() && before(one.data(), other.data() + other.size()) &&
@@ -22,14 +22,14 @@ void check_memory(std::span<const std::vector<Parameter>> replicas, std::size_t 
     const Parameter& mine = replicas[replica][index];
     for (std::size_t other = 0; other < replica; ++other) {
         const Parameter& theirs = replicas[other][index];
-        if (overlap(mine.gradient, theirs.gradient)) {
+        if (spans_overlap(mine.gradient, theirs.gradient)) {
             throw InvalidArgument(
                 fmt::format("replicas: replicas {} and {} have the gradient of parameter '{}' in the same memory; give "
                             "each replica its own gradient",
                             other, replica, mine.name));
         }
         const bool is_shared = mine.values.data() == replicas[0][index].values.data();
-        if (overlap(mine.values, theirs.values) && !is_shared) {
+        if (spans_overlap(mine.values, theirs.values) && !is_shared) {
             throw InvalidArgument(
                 fmt::format("replicas: the values of parameter '{}' overlap in replicas {} and {}; share the values of "
                             "replica 0, or give replica {} its own",

@@ -24,7 +24,7 @@ struct ReplicaStopped {};
 
 /// The elements of a piece of a divided gradient. benchmarks/replicas_bench compares sizes: much smaller pieces cost
 /// more locking, and much larger pieces cannot be divided evenly.
-constexpr std::size_t kPiece = std::size_t{64} << 10;
+constexpr std::size_t kReplicaPiece = std::size_t{64} << 10;
 
 /// If all parameters together have fewer elements, one thread updates them. Waking the other threads would take about
 /// as long as the update.
@@ -49,7 +49,7 @@ LocalDivision division_of(const ReplicasOptions& options, int count) {
         case ReplicaReduction::divided:
             break;
     }
-    return {.group = count, .piece = kPiece};
+    return {.group = count, .piece = kReplicaPiece};
 }
 
 int checked_count(const ReplicasOptions& options, std::span<const std::vector<Parameter>> replicas) {
