@@ -24,7 +24,7 @@ namespace rueda::collectives {
 ///
 /// If no contribution of an allgather goes through cells and the output is small enough for the caches, a rank copies
 /// its own contribution first, and then those of the other ranks. While all ranks copy their own contributions, no
-/// cache line crosses between the cores. With two ranks, an allgather of 1 MiB took 154 µs in this order, and 187 µs
+/// cache line crosses between the cores. With two ranks, an allgather of 1 MiB took 142 µs in this order, and 182 µs
 /// when each step copied a chunk of every contribution.
 ///
 /// In a broadcast, the root would be idle while the other ranks read its tensor. If the outputs of the other ranks lie
