@@ -41,12 +41,34 @@ void ExchangeTask::begin(const Batch& batch) {
     }
     const Contribution& own = contributions_[set_.rank];
     others_read_my_input_ = own.readable != nullptr && !own.at_once;
-    const bool is_broadcast = batch.operation == Operation::broadcast;
-    chunk_bytes_ =
-        chunk_bytes_of(longest, is_broadcast ? kSmallestBroadcastChunk : kSmallestChunk, set_.arena->plan().cell_bytes);
-    chunk_count_ = (longest + chunk_bytes_ - 1) / chunk_bytes_;
+    plan_steps(longest);
     plan_pushes();
     copy_payloads();
+}
+
+/// Plans how many bytes a step copies. All members compute the same number of chunks, because the counters in shared
+/// memory count chunks.
+void ExchangeTask::plan_steps(std::uint64_t longest) {
+    const bool is_broadcast = batch_.operation == Operation::broadcast;
+    const std::uint64_t cell_bytes = set_.arena->plan().cell_bytes;
+    bool somebody_stages = false;
+    std::uint64_t all = 0;
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        somebody_stages = somebody_stages || needs_cells(member);
+        all += contributions_[member].at_once ? 0 : contributions_[member].bytes;
+    }
+    // With streaming stores the order gains nothing: if no cache holds the data, 16 MiB took 8 % longer in this order.
+    const bool in_order = !is_broadcast && !somebody_stages && store_ == ops::Store::cached;
+    // If no rank waits for a first chunk, smaller chunks would only cost more steps.
+    chunk_bytes_ = in_order
+                       ? std::min(kLargestChunk, cell_bytes)
+                       : chunk_bytes_of(longest, is_broadcast ? kSmallestBroadcastChunk : kSmallestChunk, cell_bytes);
+    chunk_count_ = (longest + chunk_bytes_ - 1) / chunk_bytes_;
+    bytes_per_step_ = 0;
+    if (in_order && chunk_count_ > 0) {
+        const std::uint64_t lines = (all + base::kCacheLine - 1) / base::kCacheLine;
+        bytes_per_step_ = (lines + chunk_count_ - 1) / chunk_count_ * base::kCacheLine;
+    }
 }
 
 void ExchangeTask::plan_broadcast() {
@@ -122,6 +144,27 @@ void ExchangeTask::copy_own(Range range) {
     }
 }
 
+/// Copies step `index` of an allgather in which no contribution goes through cells. The steps go through the
+/// contributions one after the other, and begin with this rank's own contribution.
+void ExchangeTask::copy_in_order(std::uint64_t index) {
+    const std::uint64_t begin = index * bytes_per_step_;
+    std::uint64_t passed = 0;  // the bytes of all contributions before `member`, in the order of the steps
+    for (std::uint32_t step = 0; step < set_.members; ++step) {
+        const std::uint32_t member = (set_.rank + step) % set_.members;
+        const Contribution& contribution = contributions_[member];
+        const std::uint64_t end = passed + (contribution.at_once ? 0 : contribution.bytes);
+        const Range part{std::clamp(begin, passed, end) - passed,
+                         std::clamp(begin + bytes_per_step_, passed, end) - passed};
+        passed = end;
+        if (member == set_.rank) {
+            copy_own(part);
+        } else if (part.bytes() > 0) {
+            ops::copy(batch_.segments[0].output + contribution.output_offset + part.begin,
+                      contribution.readable + part.begin, part.bytes(), store_);
+        }
+    }
+}
+
 /// The part of a contribution that belongs to chunk `index`.
 Range ExchangeTask::part_of(const Contribution& contribution, std::uint64_t index) const {
     const std::uint64_t bytes = contribution.at_once ? 0 : contribution.bytes;
@@ -180,9 +223,18 @@ StepResult ExchangeTask::step() {
 /// to its cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
+/// The place of chunk `index` of `member`. In a broadcast, the chunks that are smaller than a cell go to different
+/// places of the cell in turn. If they always went to the same place, the root would write to cache lines that another
+/// core has just read, and would wait for this core: with two ranks, a broadcast of 64 KiB took 8.7 µs instead of 6.3
+/// µs.
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {
     const std::uint64_t number = set_.chunks + index;
-    return changes_cells() ? set_.exchanged_cell(member, number) : set_.arena->cell(member, number);
+    if (changes_cells()) {
+        return set_.exchanged_cell(member, number);
+    }
+    const ArenaPlan& plan = set_.arena->plan();
+    const std::uint64_t places = plan.cell_bytes / chunk_bytes_;
+    return set_.arena->cell(member, number) + number / plan.cells_per_rank % places * chunk_bytes_;
 }
 
 bool ExchangeTask::may_stage() const {
@@ -220,6 +272,10 @@ bool ExchangeTask::may_fetch() const {
 
 void ExchangeTask::fetch(std::uint64_t index) {
     if (batch_.segments[0].output == nullptr) {
+        return;
+    }
+    if (bytes_per_step_ > 0) {
+        copy_in_order(index);
         return;
     }
     copy_own(part_of(contributions_[set_.rank], index));

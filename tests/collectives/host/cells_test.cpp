@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "collectives/host/tasks/allreduce_task.hpp"
@@ -19,8 +20,8 @@ namespace {
 constexpr std::uint64_t kCellBytes = 64;
 constexpr std::size_t kCellFloats = kCellBytes / sizeof(float);
 
-std::array<std::shared_ptr<Arena>, 2> arenas_of_two(std::uint32_t cells) {
-    const ArenaPlan plan{.members = 2, .cell_bytes = kCellBytes, .cells_per_rank = cells};
+std::array<std::shared_ptr<Arena>, 2> arenas_of_two(std::uint32_t cells, std::uint64_t cell_bytes = kCellBytes) {
+    const ArenaPlan plan{.members = 2, .cell_bytes = cell_bytes, .cells_per_rank = cells};
     Result<base::UniqueFd> memory = Arena::create_memory(plan);
     REQUIRE(memory.is_ok());
     std::array<std::shared_ptr<Arena>, 2> arenas;
@@ -49,6 +50,20 @@ struct Member {
         locations.assign(2, {.first_dimension = static_cast<std::int64_t>(tensor.size())});
         exchange.begin(
             {.operation = Operation::allgather, .segments = {&segment, 1}, .locations = locations, .splits = {}});
+    }
+    /// Begins an allgather whose inputs all lie in memory that both members can read.
+    void begin_readable_allgather(std::vector<float>& first, std::vector<float>& second) {
+        segment = {.count = 1, .input = bytes(tensor), .output = bytes(gathered)};
+        locations = {{.input = bytes(first), .first_dimension = static_cast<std::int64_t>(first.size())},
+                     {.input = bytes(second), .first_dimension = static_cast<std::int64_t>(second.size())}};
+        exchange.begin(
+            {.operation = Operation::allgather, .segments = {&segment, 1}, .locations = locations, .splits = {}});
+    }
+    void begin_broadcast() {
+        segment = {.count = tensor.size(), .input = bytes(tensor), .output = bytes(tensor)};
+        locations.assign(2, {});
+        exchange.begin(
+            {.operation = Operation::broadcast, .segments = {&segment, 1}, .locations = locations, .splits = {}});
     }
     static std::byte* bytes(std::vector<float>& of) { return reinterpret_cast<std::byte*>(of.data()); }
 
@@ -154,6 +169,72 @@ TEST_CASE("exchanges and allreduces follow each other through the same cells", "
             }
             factor *= 2;
         }
+    }
+}
+
+TEST_CASE("small broadcasts go to the places of a cell in turn", "[unit]") {
+    // A chunk of a broadcast has at least 8 KiB, so a cell of 32 KiB has four places.
+    constexpr std::size_t kPlaceFloats = 8 * 1024 / sizeof(float);
+    constexpr std::size_t kPlaces = 4;
+    constexpr std::size_t kCells = 2;
+    const auto arenas = arenas_of_two(kCells, kPlaces * kPlaceFloats * sizeof(float));
+    Member root(arenas[0], kPlaceFloats);
+    Member reader(arenas[1], kPlaceFloats);
+    for (std::size_t number = 0; number < 3 * kPlaces * kCells; ++number) {
+        INFO("broadcast " << number);
+        std::iota(root.tensor.begin(), root.tensor.end(), static_cast<float>(100 * number));
+        root.begin_broadcast();
+        reader.begin_broadcast();
+        run_both(root.exchange, reader.exchange);
+        CHECK(reader.tensor == root.tensor);
+        const auto* cell = reinterpret_cast<const float*>(arenas[1]->cell(0, number % kCells));
+        const float* place = cell + number / kCells % kPlaces * kPlaceFloats;
+        CHECK(std::equal(root.tensor.begin(), root.tensor.end(), place));
+    }
+}
+
+TEST_CASE("a root that is ahead overwrites no place that the reader still needs", "[unit]") {
+    constexpr std::size_t kCount = 10000;  // 40,000 bytes: chunks of 9,984 bytes, so a cell of 32 KiB has three places
+    const auto arenas = arenas_of_two(2, 32 * 1024);
+    Member root(arenas[0], kCount);
+    Member reader(arenas[1], kCount);
+    for (int round = 0; round < 20; ++round) {
+        INFO("round " << round);
+        std::iota(root.tensor.begin(), root.tensor.end(), static_cast<float>(round));
+        root.begin_broadcast();
+        reader.begin_broadcast();
+        REQUIRE(run(root.exchange) == StepResult::waiting);  // the root has filled both cells
+        CHECK(arenas[0]->progress(0).staged.load() - arenas[1]->progress(1).fetched.load() == 2);
+        run_both(reader.exchange, root.exchange);
+        CHECK(reader.tensor == root.tensor);
+    }
+}
+
+TEST_CASE("an allgather without cells copies a member's own contribution first", "[unit]") {
+    const auto arenas = arenas_of_two(2);  // the cells of 64 bytes limit the number of bytes of a step
+    for (const auto& [first, second] : {std::pair{200U, 40U}, {40U, 200U}, {160U, 160U}, {1U, 100U}, {0U, 50U}}) {
+        INFO(first << " and " << second << " elements");
+        Member one(arenas[0], first);
+        Member other(arenas[1], second);
+        one.set.chunks = other.set.chunks = arenas[0]->progress(0).staged.load();
+        std::iota(one.tensor.begin(), one.tensor.end(), 1.0F);
+        std::iota(other.tensor.begin(), other.tensor.end(), 1000.0F);
+        one.gathered.assign(first + second, -1.0F);
+        other.gathered.assign(first + second, -1.0F);
+        one.begin_readable_allgather(one.tensor, other.tensor);
+        other.begin_readable_allgather(one.tensor, other.tensor);
+
+        // Before a member copies the last element of its own contribution, it copies nothing of the other member's.
+        const auto is_written = [](float value) { return value != -1.0F; };
+        while (second > 0 && !is_written(other.gathered.back())) {
+            REQUIRE(std::none_of(other.gathered.begin(), other.gathered.begin() + first, is_written));
+            REQUIRE(other.exchange.step() == StepResult::advanced);
+        }
+        run_both(one.exchange, other.exchange);
+        std::vector<float> expected = one.tensor;
+        expected.insert(expected.end(), other.tensor.begin(), other.tensor.end());
+        CHECK(one.gathered == expected);
+        CHECK(other.gathered == expected);
     }
 }
 
