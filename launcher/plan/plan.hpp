@@ -80,8 +80,8 @@ struct LaunchPlan {
     std::set<std::string> user_variables;  ///< variables whose value the user has set; ruedarun does not change them
     std::vector<std::string> mpirun;  ///< the complete command line of mpirun, which starts a supervisor for each rank;
                                       ///< the supervisor starts the program
-    std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
-    std::vector<HostPlan> host_plans;          ///< only for LaunchWay::agents
+    std::vector<std::string> mpirun_to_paste;       ///< the command line for users who run mpirun without ruedarun
+    std::vector<HostPlan> host_plans;               ///< only for LaunchWay::agents
     std::vector<std::string> supervisor_arguments;  ///< only for LaunchWay::agents: the arguments of each supervisor (a
                                                     ///< rank's parent), and the program
     RankGpus gpus;
