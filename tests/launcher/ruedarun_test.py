@@ -1250,7 +1250,7 @@ class Mpirun(BothWays, LauncherTest):
                 self.assertEqual(handshake.greet(stranger, known), expected)
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
-        self.assertEqual((process.returncode, err), (0, ""))
+        self.assertEqual((process.returncode, Done(process.returncode, out, err, 0).err), (0, ""))
 
     def mpi(self, how, *options):
         if MPI_PROGRAM == "none":
