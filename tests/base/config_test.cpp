@@ -161,8 +161,10 @@ TEST_CASE("a value that cannot be used names itself and what is expected", "[con
           "RUEDA_LOG_LEVEL is 'loud?'; expected one of trace, debug, info, warning, error, fatal, off");
     CHECK(refused({{"RUEDA_COMPRESSION", "bf16:>=64K"}}) ==
           "RUEDA_COMPRESSION is 'bf16:>=64K'; expected one of none, fp16, bf16");
-    CHECK(refused({{"RUEDA_RENDEZVOUS", "host:1"}}) ==
-          "RUEDA_RENDEZVOUS is 'host:1'; expected '@name' (an abstract Unix socket) or '/path', of at most 107 bytes");
+    CHECK(
+        refused({{"RUEDA_RENDEZVOUS", "host:1"}}) ==
+        "RUEDA_RENDEZVOUS is 'host:1'; expected '@name' (an abstract Unix socket) or '/path', of at most 107 bytes, or "
+        "'tcp:' and numeric addresses with ports");
     CHECK(refused({{"RUEDA_RENDEZVOUS", "@" + std::string(107, 'x')}}).starts_with("RUEDA_RENDEZVOUS is '@xxx"));
     CHECK(read({{"RUEDA_RENDEZVOUS", "/" + std::string(106, 'x')}}).rendezvous.size() == 107);
     for (const std::string& name : {std::string("a b"), std::string("a\n"), std::string(254, 'x')}) {
