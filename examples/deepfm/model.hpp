@@ -86,7 +86,8 @@ struct Layer {
 };
 
 /// What one replica of the model computes for a dense layer. The gradients are in resident memory, where the ranks of a
-/// host reduce them in place.
+/// host reduce those of replica 0 in place. The other replicas do not need this memory, and have it only because all
+/// replicas have the same type.
 struct LayerResults {
     explicit LayerResults(const Layer& layer)
         : weights_gradient(layer.weights.rows(), layer.weights.cols()), bias_gradient(1, layer.bias.cols()) {}

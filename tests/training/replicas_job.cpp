@@ -187,6 +187,108 @@ void check_failure(int failing) {
     check(model.own[0][0][3] == 1.0F - expected_sum(3, 3, 0, 0, 3) * factor, "the step after a failure is wrong");
 }
 
+/// Replica 0 of every rank fails. All ranks get the failure of the lowest one.
+void check_failures_at_once() {
+    Model model(2);
+    training::Replicas replicas(training::Sgd{}, model.parameters);
+    std::string text;
+    try {
+        replicas.run([&](training::Replica& replica) {
+            if (replica.index() == 0) {
+                throw rueda::ResourceExhausted("failure of " + std::to_string(rueda::rank()));
+            }
+            model.backward(replica, 0);
+        });
+    } catch (const rueda::ResourceExhausted& error) {
+        text = error.what();
+    }
+    const std::string expected = "replica 0: failure of 0";
+    check(text == (rueda::rank() == 0 ? expected : "rank 0: " + expected), "the first failure is '" + text + "'");
+}  // the object is destroyed after a failed run
+
+/// On rank 0, an operation of the program has the name of a gradient's reduction, so that the reduction begins only
+/// after the failed run. The next step is right.
+void check_pending_name() {
+    if (rueda::size() == 1) {
+        return;  // operations of one rank end at once
+    }
+    Model model(2);
+    training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = training::ReplicaReduction::to_one});
+    std::vector<float> other(kSizes[3]);
+    std::vector<float> meeting(1);
+    std::counting_semaphore<> second(0);
+    rueda::Handle pending;
+    if (rueda::rank() == 0) {
+        pending = rueda::allreduce_async("gradient.p3", rueda::TensorView(other));
+    }
+    const auto end_pending = [&] {
+        rueda::allreduce("meeting", rueda::TensorView(meeting));
+        if (rueda::rank() != 0) {
+            pending = rueda::allreduce_async("gradient.p3", rueda::TensorView(other));
+        }
+        pending.wait();
+    };
+    std::string text;
+    try {
+        replicas.run([&](training::Replica& replica) {
+            if (replica.index() == 1) {
+                model.backward(replica, 0);
+                second.release();
+                return;
+            }
+            second.acquire();  // replica 1 wakes this thread; so replica 0 starts the reductions
+            try {
+                if (rueda::rank() != 0) {
+                    end_pending();
+                }
+                model.backward(replica, 0);
+            } catch (const rueda::DuplicateName&) {
+                end_pending();
+                throw;
+            }
+        });
+    } catch (const rueda::DuplicateName& error) {
+        text = error.what();
+    }
+    check(text.find("replica 0: tensor 'gradient.p3'") != std::string::npos, "the pending name: '" + text + "'");
+    replicas.run([&](training::Replica& replica) { model.backward(replica, 1); });
+    replicas.step(1.0);
+    const auto factor = static_cast<float>(1.0 / 2 / rueda::size());
+    check(model.own[0][0][3] == 1.0F - expected_sum(2, 2, 1, 0, 3) * factor, "the step after a pending name is wrong");
+}
+
+/// The ranks have different numbers of replicas.
+void check_different_counts() {
+    if (rueda::size() == 1) {
+        return;
+    }
+    for (const rueda::ReduceOp op : {rueda::ReduceOp::sum, rueda::ReduceOp::average}) {
+        Model model(rueda::rank() == 0 ? 3 : 2);
+        training::Replicas replicas(training::Sgd{}, model.parameters, {.op = op});
+        std::string text;
+        try {
+            replicas.run([&](training::Replica& replica) { model.backward(replica, 0); });
+        } catch (const rueda::InvalidArgument& error) {
+            text = error.what();
+        }
+        check(text.find("a process has 2 replicas, and another one has 3") != std::string::npos,
+              "different numbers of replicas: '" + text + "'");
+    }
+}
+
+/// The object is destroyed between run() and step(), and waits for its reductions.
+void check_destruction() {
+    for (int repetition = 0; repetition < 3; ++repetition) {
+        Model model(2);
+        {
+            training::Replicas replicas(training::Sgd{}, model.parameters, {.op = rueda::ReduceOp::sum});
+            replicas.run([&](training::Replica& replica) { model.backward(replica, 0); });
+        }
+        check(model.gradients[0][3][7] == expected_sum(2, 2, 0, 3, 7), "the destructor did not wait");
+        check(model.own[0][0][0] == 1.0F, "a destructor changed a parameter");
+    }
+}
+
 /// Process sets have their own workers. The ranks outside of the set do nothing.
 void check_process_set() {
     if (rueda::size() == 1) {
@@ -199,6 +301,13 @@ void check_process_set() {
         training::Replicas replicas(training::Sgd{}, model.parameters,
                                     {.op = rueda::ReduceOp::sum, .process_set = set});
         check(replicas.workers() == 2, "a process set has wrong workers");
+        bool is_refused = false;
+        try {
+            replicas.broadcast();
+        } catch (const rueda::InvalidArgument&) {
+            is_refused = true;
+        }
+        check(is_refused, "broadcast() in a process set of one rank");
         replicas.run([&](training::Replica& replica) { model.backward(replica, 0); });
         replicas.synchronize();
         check(model.gradients[0][0][3] == gradient_of(0, 0, 0, 3) + gradient_of(1, 0, 0, 3),
@@ -226,6 +335,10 @@ int main() {
     }
     check_failure(0);
     check_failure(1);
+    check_failures_at_once();
+    check_pending_name();
+    check_different_counts();
+    check_destruction();
     check_process_set();
     rueda::shutdown();
     return failures.load(std::memory_order_relaxed) == 0 ? 0 : 1;

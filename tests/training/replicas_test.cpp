@@ -5,6 +5,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -16,7 +17,9 @@
 
 #include "tests/training/job.hpp"
 #include "tests/training/messages.hpp"
+#include "training/outcome.hpp"
 #include "training/replicas/local_reduction.hpp"
+#include "training/replicas/replica_agreement.hpp"
 #include "training/replicas/replica_threads.hpp"
 
 namespace rueda::training {
@@ -191,6 +194,7 @@ TEST_CASE("mistakes of a replica are named and end the run", "[training][replica
     CHECK_THAT(refusal([](Replica& replica) { replica.gradient_ready(2); }), Contains("number 2 does not exist"));
     CHECK_THAT(refusal([&](Replica&) { replicas.run([](Replica&) {}); }), Contains("must call gradient_ready() only"));
     CHECK_THAT(refusal([&](Replica&) { replicas.step(0.1); }), Contains("must call gradient_ready() only"));
+    CHECK_THAT(refusal([&](Replica&) { replicas.broadcast(); }), Contains("must call gradient_ready() only"));
     CHECK_THAT(refusal([&](Replica&) { replicas.copy_to_replicas(); }), Contains("must call gradient_ready() only"));
     CHECK(message_of<Internal>([&] { run([](Replica&) { throw std::runtime_error("no memory"); }); }) ==
           "replica 2: no memory");
@@ -236,6 +240,49 @@ TEST_CASE("a failure ends the other replicas", "[training][replicas]") {
     }
 }
 
+TEST_CASE("replicas are destroyed within a step", "[training][replicas]") {
+    const Job job;
+    Tower tower(3);
+    for (const bool fails : {false, true}) {
+        Replicas replicas(Sgd{}, tower.parameters(), {.op = ReduceOp::sum});
+        const auto run = [&] {
+            replicas.run([&](Replica& replica) {
+                tower.backward(replica);
+                if (fails && replica.index() == 1) {
+                    throw ResourceExhausted("full");
+                }
+            });
+        };
+        CHECK(message_of<ResourceExhausted>(run) == (fails ? "replica 1: full" : "no error"));
+    }
+    CHECK(tower.a == std::vector<float>{1.0F, 2.0F});
+}
+
+TEST_CASE("the threads of replicas end their work before an error leaves", "[training][replicas]") {
+    ReplicaThreads threads(3);
+    std::array<bool, 3> has_ended = {};
+    const auto work = [&](bool fails) {
+        threads.run([&](int number) {
+            if (fails && number == 0) {
+                throw InvalidArgument("first");
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            has_ended[static_cast<std::size_t>(number)] = true;
+        });
+    };
+    CHECK(message_of<InvalidArgument>([&] { work(true); }) == "first");
+    CHECK(has_ended == std::array<bool, 3>{false, true, true});
+    work(false);
+    CHECK(has_ended == std::array<bool, 3>{true, true, true});
+}
+
+TEST_CASE("a process takes only failures from another process", "[training][replicas]") {
+    const OutcomeBytes full = encode_outcome({ErrorCode::resource_exhausted, "replica 1: full"});
+    CHECK(failure_from(full, 3).code() == ErrorCode::resource_exhausted);
+    CHECK(failure_from(full, 3).message() == "rank 3: replica 1: full");
+    CHECK(failure_from(encode_outcome({}), 3).code() == ErrorCode::internal);
+}
+
 TEST_CASE("wrong options and parameters of replicas are named", "[training][replicas]") {
     const Job job;
     Tower tower(2);
@@ -246,7 +293,7 @@ TEST_CASE("wrong options and parameters of replicas are named", "[training][repl
     CHECK_THAT(refusal({}), Contains("there are no replicas"));
     CHECK_THAT(refusal(tower.parameters(), {.group = 3}), Contains("group is 3") && Contains("the 2 replicas"));
     CHECK_THAT(refusal(tower.parameters(), {.op = ReduceOp::adasum}), Contains("op is adasum"));
-    CHECK_THAT(refusal(tower.parameters(), {.passes_per_step = 0}), Contains("passes_per_step is 0"));
+    CHECK_THAT(refusal(tower.parameters(), {.passes_per_step = -1}), Contains("replicas: passes_per_step is -1;"));
     CHECK_THAT(refusal(tower.parameters(), {.max_norm = 0.0}), Contains("max_norm is 0"));
     CHECK_THAT(refusal(tower.parameters(), {.reduction = static_cast<ReplicaReduction>(9)}),
                Contains("reduction is 9"));
@@ -262,7 +309,12 @@ TEST_CASE("wrong options and parameters of replicas are named", "[training][repl
     CHECK_THAT(refusal(parameters), Contains("parameter 'a' of replica 1 has 2 values and a gradient of 1"));
     parameters = tower.parameters();
     parameters[1][0].gradient = tower.a_gradients[0];
-    CHECK_THAT(refusal(parameters), Contains("the gradient of parameter 'a' in the same memory"));
+    CHECK_THAT(refusal(parameters),
+               Contains("gradient of parameter 'a' of replica 0 and that of 'a' of replica 1 are"));
+    parameters = tower.parameters();
+    parameters[1][1].gradient = std::span(tower.a_gradients[0]).last(1);
+    CHECK_THAT(refusal(parameters),
+               Contains("gradient of parameter 'a' of replica 0 and that of 'b' of replica 1 are"));
     std::vector<float> longer(3);
     parameters = tower.parameters();
     parameters[0][0].values = std::span(longer).first(2);

@@ -49,11 +49,14 @@ struct DistributedOptimizer::State {
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     /// Waits for the reductions that still run, because they write into the gradients, which the program may free next.
-    ~State() {
-        for (const Reduction& each : reductions) {
+    ~State() { wait_without_errors(); }
+
+    void wait_without_errors() noexcept {
+        for (Reduction& each : reductions) {
+            const Handle handle = std::exchange(each.handle, Handle());
             try {
-                if (!each.handle.empty()) {
-                    each.handle.wait();
+                if (!handle.empty()) {
+                    handle.wait();
                 }
             } catch (...) {  // The reduction has ended, with an error that nobody needs to know any more.
                 continue;
@@ -94,7 +97,7 @@ struct DistributedOptimizer::State {
         }
     }
 
-    void end_step() {
+    void end_step() noexcept {
         for (Reduction& each : reductions) {
             each.passes = 0;
         }
@@ -166,6 +169,11 @@ void DistributedOptimizer::step(double learning_rate, double gradient_factor) {
 
 void DistributedOptimizer::skip() {
     synchronize();
+    state_->end_step();
+}
+
+void DistributedOptimizer::end_failed_step() noexcept {
+    state_->wait_without_errors();
     state_->end_step();
 }
 

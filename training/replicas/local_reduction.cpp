@@ -37,12 +37,16 @@ LocalReduction::LocalReduction(std::vector<Gradient> gradients, int replicas, co
       division_(division),
       groups_((replicas + division.group - 1) / division.group),
       completed_(std::move(completed)),
-      progress_(gradients_.size()) {}
+      progress_(gradients_.size(), {.arrived = std::vector<int>(static_cast<std::size_t>(groups_))}) {}
 
 void LocalReduction::begin() {
     const std::lock_guard lock(mutex_);
     for (Progress& each : progress_) {
-        each = {.arrived = std::vector<int>(static_cast<std::size_t>(groups_))};
+        // This allocates no memory. An error here would end the run on this process only.
+        std::fill(each.arrived.begin(), each.arrived.end(), 0);
+        each.groups = 0;
+        each.taken = 0;
+        each.added = 0;
     }
     open_.clear();
     open_pieces_ = 0;

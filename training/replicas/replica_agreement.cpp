@@ -2,8 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "training/replicas/replica_agreement.hpp"
 
-#include <fmt/format.h>
-
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -11,24 +10,39 @@
 
 namespace rueda::training {
 
-Status agree_on_replicas(const Status& mine, ProcessSet set) {
+Status agree_on_replicas(const Status& mine, int count, ProcessSet set) {
     const int members = set.size();
     const int position = set.rank();
-    // The maximum belongs to the lowest member that failed. It is 0 if no member failed.
-    std::int32_t failed = mine.is_ok() ? 0 : members - position;
-    allreduce("rueda.training.replicas.failed", TensorView(std::span(&failed, 1)),
-              {.op = ReduceOp::max, .process_set = set});
+    // The maximum of the first number belongs to the lowest member that failed. It is 0 if no member failed. The other
+    // two maxima say how many replicas the members have at most and at least.
+    std::array<std::int32_t, 3> numbers = {mine.is_ok() ? 0 : members - position, count, -count};
+    allreduce("rueda.training.replicas.failed", TensorView(numbers), {.op = ReduceOp::max, .process_set = set});
+    const auto [failed, most, negative_least] = numbers;
+    if (failed < 0 || failed > members) {
+        return failure(ErrorCode::internal,
+                       "replicas: the number that says which process failed is {}; expected 0 to {}", failed, members);
+    }
+    if (failed == 0 && most != -negative_least) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "replicas: a process has {} replicas, and another one has {}; give all processes the same number",
+            -negative_least, most);
+    }
     if (failed == 0) {
         return {};
     }
     const int root = set.ranks()[static_cast<std::size_t>(members - failed)];
     OutcomeBytes bytes = encode_outcome(mine);
     broadcast("rueda.training.replicas.failure", TensorView(bytes), root, {.process_set = set});
-    if (members - failed == position) {
-        return mine;
-    }
+    return members - failed == position ? mine : failure_from(bytes, root);
+}
+
+Status failure_from(std::span<const std::uint8_t> bytes, int root) {
     const Status first = decode_outcome(bytes, root);
-    return {first.code(), fmt::format("rank {}: {}", root, first.message())};
+    if (first.is_ok()) {
+        return failure(ErrorCode::internal, "rank {} has failed, but sent no error", root);
+    }
+    return failure(first.code(), "rank {}: {}", root, first.message());
 }
 
 }  // namespace rueda::training

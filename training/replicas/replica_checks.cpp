@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
+#include <string_view>
 
 #include "rueda/error.hpp"
 
@@ -18,16 +21,10 @@ bool spans_overlap(std::span<const float> one, std::span<const float> other) {
            before(other.data(), one.data() + one.size());
 }
 
-void check_memory(std::span<const std::vector<Parameter>> replicas, std::size_t replica, std::size_t index) {
+void check_values(std::span<const std::vector<Parameter>> replicas, std::size_t replica, std::size_t index) {
     const Parameter& mine = replicas[replica][index];
     for (std::size_t other = 0; other < replica; ++other) {
         const Parameter& theirs = replicas[other][index];
-        if (spans_overlap(mine.gradient, theirs.gradient)) {
-            throw InvalidArgument(
-                fmt::format("replicas: replicas {} and {} have the gradient of parameter '{}' in the same memory; give "
-                            "each replica its own gradient",
-                            other, replica, mine.name));
-        }
         const bool is_shared = mine.values.data() == replicas[0][index].values.data();
         if (spans_overlap(mine.values, theirs.values) && !is_shared) {
             throw InvalidArgument(
@@ -35,6 +32,38 @@ void check_memory(std::span<const std::vector<Parameter>> replicas, std::size_t 
                             "replica 0, or give replica {} its own",
                             mine.name, other, replica, replica));
         }
+    }
+}
+
+/// Throws InvalidArgument if two gradients overlap, of whatever replicas and parameters.
+void check_gradients(std::span<const std::vector<Parameter>> replicas) {
+    struct Owned {
+        std::span<const float> gradient;
+        std::size_t replica;
+        std::string_view name;
+    };
+    std::vector<Owned> all;
+    for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+        for (const Parameter& each : replicas[replica]) {
+            if (!each.gradient.empty()) {
+                all.push_back({each.gradient, replica, each.name});
+            }
+        }
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Owned& one, const Owned& other) {
+        return std::less<>()(one.gradient.data(), other.gradient.data());
+    });
+    // If any two overlap, then two neighbours do.
+    const auto same = std::adjacent_find(all.begin(), all.end(), [](const Owned& one, const Owned& other) {
+        return spans_overlap(one.gradient, other.gradient);
+    });
+    if (same != all.end()) {
+        const Owned& one = *same;
+        const Owned& other = *std::next(same);
+        throw InvalidArgument(
+            fmt::format("replicas: the gradient of parameter '{}' of replica {} and that of '{}' of replica {} are in "
+                        "the same memory; give each parameter of each replica its own gradient",
+                        one.name, one.replica, other.name, other.replica));
     }
 }
 
@@ -55,6 +84,10 @@ void check_replicas_options(const ReplicasOptions& options, int replicas) {
     }
     if (options.op != ReduceOp::average && options.op != ReduceOp::sum) {
         throw InvalidArgument(fmt::format("replicas: op is {}; use average or sum", name_of(options.op)));
+    }
+    if (options.passes_per_step < 1) {
+        throw InvalidArgument(
+            fmt::format("replicas: passes_per_step is {}; it must be at least 1", options.passes_per_step));
     }
 }
 
@@ -78,9 +111,10 @@ void check_replicas(std::span<const std::vector<Parameter>> replicas) {
                     each.name, replica, each.values.size(), each.gradient.size(), first[i].values.size(),
                     first[i].gradient.size()));
             }
-            check_memory(replicas, replica, i);
+            check_values(replicas, replica, i);
         }
     }
+    check_gradients(replicas);
 }
 
 }  // namespace rueda::training

@@ -5,13 +5,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "base/floating_point.hpp"
+#include "base/system/cores.hpp"
 #include "rueda/error.hpp"
 #include "rueda/training/gradients.hpp"
+#include "training/log_warning.hpp"
 #include "training/replicas/replica_agreement.hpp"
 #include "training/replicas/replica_checks.hpp"
 
@@ -25,6 +29,9 @@ struct ReplicaStopped {};
 /// The elements of a piece of a divided gradient. benchmarks/replicas_bench compares sizes: much smaller pieces cost
 /// more locking, and much larger pieces cannot be divided evenly.
 constexpr std::size_t kReplicaPiece = std::size_t{64} << 10;
+
+/// The longest text of a failure for which no memory is left.
+constexpr std::size_t kTextWithoutMemory = 200;
 
 /// If all parameters together have fewer elements, one thread updates them. Waking the other threads would take about
 /// as long as the update.
@@ -50,6 +57,18 @@ LocalDivision division_of(const ReplicasOptions& options, int count) {
             break;
     }
     return {.group = count, .piece = kReplicaPiece};
+}
+
+/// Warns if the replicas take turns on too few cores, which Open MPI causes: it binds each of one or two processes to
+/// one core. The processes of a host are mostly bound in the same way, so one line for each host is enough.
+void warn_of_few_cores(int count) {
+    const std::uint32_t cores = base::affinity_cores();
+    if (cores < static_cast<std::uint32_t>(count) && local_rank() == 0) {
+        warnings_to_the_log(rank())(
+            fmt::format("{} replicas share {} core{} in this process. Use fewer replicas, or allow the process more "
+                        "cores, for example with 'mpirun --bind-to none'",
+                        count, cores, cores == 1 ? "" : "s"));
+    }
 }
 
 int checked_count(const ReplicasOptions& options, std::span<const std::vector<Parameter>> replicas) {
@@ -97,7 +116,9 @@ ReplicaTeam::ReplicaTeam(const OptimizerRule& rule, std::vector<std::vector<Para
                  [this](std::size_t parameter) { announce(parameter); }),
       ready_(replicas.size(), std::vector<std::uint8_t>(replicas[0].size())),
       announced_(replicas[0].size()),
+      without_memory_(kTextWithoutMemory),
       threads_(count_) {
+    warn_of_few_cores(count_);
     const std::span<const Parameter> parameters = optimizer_.parameters();
     std::iota(by_size_.begin(), by_size_.end(), std::size_t{0});
     std::stable_sort(by_size_.begin(), by_size_.end(), [&](std::size_t one, std::size_t other) {
@@ -114,9 +135,20 @@ void ReplicaTeam::check_idle() const {
     if (work_ != Work::none) {
         throw InvalidArgument(
             "replicas: the function of a replica must call gradient_ready() only; call run(), on_each(), step() and "
-            "the "
-            "other functions of Replicas between the runs");
+            "the other functions of Replicas between the runs");
     }
+}
+
+void ReplicaTeam::broadcast(int root) {
+    check_idle();
+    if (processes_ != size()) {
+        throw InvalidArgument(fmt::format(
+            "replicas: broadcast() copies to all {} ranks of the job, but the process set has {}; broadcast "
+            "each parameter in the process set, and then call copy_to_replicas()",
+            size(), processes_));
+    }
+    optimizer_.broadcast(root);
+    copy_to_replicas();
 }
 
 void ReplicaTeam::copy_to_replicas() {
@@ -157,9 +189,9 @@ void ReplicaTeam::run(const Replicas::Function& pass) {
         throw InvalidArgument(fmt::format(
             "replicas: this step already had {} runs (passes_per_step); call step() or skip() first", runs_));
     }
-    run_all(pass, runs_ + 1 == options_.passes_per_step ? Work::last_run : Work::early_run);
-    const Status failure = agree();
-    work_ = Work::none;
+    const Work work = runs_ + 1 == options_.passes_per_step ? Work::last_run : Work::early_run;
+    run_all(pass, work);
+    const Status failure = agree(work);
     if (!failure.is_ok()) {
         end_failed_step();
         failure.throw_if_failed();
@@ -169,7 +201,6 @@ void ReplicaTeam::run(const Replicas::Function& pass) {
 
 void ReplicaTeam::on_each(const Replicas::Function& work) {
     run_all(work, Work::other);
-    work_ = Work::none;
     failure_.throw_if_failed();
 }
 
@@ -179,12 +210,16 @@ void ReplicaTeam::run_all(const Replicas::Function& function, Work work) {
     for (std::vector<std::uint8_t>& each : ready_) {
         std::fill(each.begin(), each.end(), std::uint8_t{0});
     }
-    std::fill(announced_.begin(), announced_.end(), std::uint8_t{0});
+    std::fill(announced_.begin(), announced_.end(), 0);
     reduction_.begin();
-    failure_ = {};
+    if (!failure_.is_ok()) {
+        failure_ = {};
+        without_memory_ = PreparedFailure(kTextWithoutMemory);
+    }
     stopped_.store(false, std::memory_order_relaxed);  // no replica runs; the mutex of the threads publishes this
     work_ = work;
     threads_.run([&](int index) { run_one(function, index); });
+    work_ = Work::none;
 }
 
 /// Calls the function for one replica, on the replica's thread. Does not throw.
@@ -214,11 +249,15 @@ void ReplicaTeam::run_one(const Replicas::Function& function, int index) {
     }
 }
 
-void ReplicaTeam::fail(int index, ErrorCode code, const std::string& text) {
+void ReplicaTeam::fail(int index, ErrorCode code, std::string_view text) noexcept {
     {
         const std::lock_guard lock(failing_);
-        if (failure_.is_ok()) {
-            failure_ = count_ == 1 ? Status(code, text) : failure(code, "replica {}: {}", index, text);
+        try {
+            if (failure_.is_ok()) {
+                failure_ = count_ == 1 ? Status(code, std::string(text)) : failure(code, "replica {}: {}", index, text);
+            }
+        } catch (...) {  // no memory is left
+            failure_ = without_memory_.make(code, {"a replica: ", text});
         }
     }
     stopped_.store(true, std::memory_order_relaxed);  // stopped() of the other replicas loads it
@@ -247,37 +286,47 @@ void ReplicaTeam::gradient_ready(int replica, std::size_t parameter) {
     }
 }
 
-/// Starts the reduction of a parameter's gradient among the processes, unless it was started before.
+/// Starts the reduction of a parameter's gradient among the processes, unless it was started before. If this throws, a
+/// second call continues where the first one has stopped.
 void ReplicaTeam::announce(std::size_t parameter) {
     const std::lock_guard lock(announcing_);
-    if (announced_[parameter] != 0) {
-        return;
-    }
     const std::int64_t times = distribution_of(options_, count_).passes_per_step;
-    for (std::int64_t i = 0; i < times; ++i) {
+    for (std::int64_t& calls = announced_[parameter]; calls < times; ++calls) {
         optimizer_.gradient_ready(parameter);
     }
-    announced_[parameter] = 1;
 }
 
 /// Starts the reductions that a failed run did not start, because the other processes wait for them. The values do not
-/// matter: all processes drop this step.
-void ReplicaTeam::announce_the_rest() {
+/// matter: all processes drop this step. If a reduction cannot be started, the other processes would wait forever, so
+/// the job ends. Returns false if the job has ended.
+bool ReplicaTeam::announce_the_rest() {
     for (std::size_t i = 0; i < announced_.size(); ++i) {
-        announce(i);
+        try {
+            announce(i);
+        } catch (const Aborted&) {
+            return false;
+        } catch (const std::exception& error) {
+            std::array<char, 500> text{};  // on the stack, because the reason may be that no memory is left
+            fmt::format_to_n(text.data(), text.size() - 1,
+                             "replicas: the reduction of the gradient of '{}' could not be started: {}",
+                             optimizer_.parameters()[i].name, error.what());
+            static_cast<void>(rueda_abort(text.data()));
+            return false;
+        }
     }
+    return true;
 }
 
 /// Returns the failure with which the run ends on all processes, or success.
-Status ReplicaTeam::agree() {
+Status ReplicaTeam::agree(Work work) {
     if (processes_ == 1) {
         return failure_;
     }
     try {
-        if (!failure_.is_ok() && work_ == Work::last_run) {
-            announce_the_rest();
+        if (!failure_.is_ok() && work == Work::last_run && !announce_the_rest()) {
+            return failure_;  // it came first
         }
-        return agree_on_replicas(failure_, options_.process_set);
+        return agree_on_replicas(failure_, count_, options_.process_set);
     } catch (const Error& error) {  // for example, another process has died
         return failure_.is_ok() ? Status(error.code(), error.what()) : failure_;
     } catch (const std::exception& error) {
@@ -285,18 +334,11 @@ Status ReplicaTeam::agree() {
     }
 }
 
-/// Drops the gradients of this step, so that the next run begins a new one.
+/// Drops the gradients of this step, so that the next run begins a new one. Some reductions may not have been started:
+/// in a job of one process, or after the end of the job.
 void ReplicaTeam::end_failed_step() noexcept {
-    const bool reduces = runs_ + 1 == options_.passes_per_step;
     runs_ = 0;
-    try {
-        if (reduces) {
-            announce_the_rest();
-            optimizer_.skip();
-        }
-    } catch (...) {  // The job has ended. The caller gets the failure of the run, which came first.
-        return;
-    }
+    optimizer_.end_failed_step();
 }
 
 void ReplicaTeam::check_runs() const {

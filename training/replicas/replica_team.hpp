@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -38,6 +38,7 @@ public:
         return stopped_.load(std::memory_order_relaxed);
     }
 
+    void broadcast(int root);
     void copy_to_replicas();
     void run(const Replicas::Function& pass);
     void on_each(const Replicas::Function& work);
@@ -57,10 +58,10 @@ private:
 
     void run_all(const Replicas::Function& function, Work work);
     void run_one(const Replicas::Function& function, int index);
-    void fail(int index, ErrorCode code, const std::string& text);
-    [[nodiscard]] Status agree();
+    void fail(int index, ErrorCode code, std::string_view text) noexcept;
+    [[nodiscard]] Status agree(Work work);
     void announce(std::size_t parameter);
-    void announce_the_rest();
+    [[nodiscard]] bool announce_the_rest();
     void end_failed_step() noexcept;
     void check_idle() const;
     void check_runs() const;
@@ -83,11 +84,12 @@ private:
     std::vector<std::vector<std::uint8_t>> ready_;  ///< [replica][parameter]; only the replica's thread uses its vector
 
     std::mutex announcing_;                // DistributedOptimizer may be used by one thread at a time
-    std::vector<std::uint8_t> announced_;  ///< whether a parameter's reduction among the processes has begun
+    std::vector<std::int64_t> announced_;  ///< for each parameter, the calls of optimizer_.gradient_ready() in this run
 
     std::atomic<bool> stopped_{false};  ///< fail() stores it, stopped() loads it; run_all() resets it between the works
     std::mutex failing_;
-    Status failure_;  ///< of the replica that failed first
+    Status failure_;                  ///< of the replica that failed first
+    PreparedFailure without_memory_;  ///< becomes failure_ if no memory is left for the text
 
     ReplicaThreads threads_;  ///< the last member, so that the threads end before what they use
 };

@@ -14,6 +14,7 @@ namespace rueda::training {
 
 ReplicaThreads::ReplicaThreads(int count) {
     const base::ProgramSignalsBlocked blocked;
+    threads_.reserve(static_cast<std::size_t>(count - 1));
     try {
         for (int number = 1; number < count; ++number) {
             threads_.emplace_back([this, number] { serve(number); });
@@ -28,6 +29,9 @@ ReplicaThreads::ReplicaThreads(int count) {
             fmt::format("replicas: starting thread {} of {} failed: {}. Use fewer replicas, or allow this user more "
                         "threads",
                         started + 1, count - 1, error.what()));
+    } catch (...) {  // no memory is left
+        end();
+        throw;
     }
 }
 
@@ -53,9 +57,14 @@ void ReplicaThreads::run(const std::function<void(int)>& job) {
         ++round_;
     }
     begun_.notify_all();
+    // The other threads use the job, so this function must not return before they have ended it, even if job(0) throws.
+    const EndOfRound end(*this);
     job(0);
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return working_ == 0; });  // serve() wakes this thread
+}
+
+ReplicaThreads::EndOfRound::~EndOfRound() {
+    std::unique_lock lock(threads_.mutex_);
+    threads_.ended_.wait(lock, [this] { return threads_.working_ == 0; });  // serve() wakes this thread
 }
 
 void ReplicaThreads::serve(int number) {

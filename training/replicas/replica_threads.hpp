@@ -23,16 +23,29 @@ public:
 
     /// Calls job(0) on this thread and job(1), … job(count − 1) on the other threads. Returns when all calls have
     /// ended. What each thread wrote before is visible to all calls, and what the calls wrote is visible to the caller.
-    /// `job` must not throw.
+    /// `job` must not throw on the other threads. If job(0) throws, the exception leaves this function when the other
+    /// calls have ended.
     void run(const std::function<void(int)>& job);
 
 private:
+    /// Waits at the end of its life until the threads have ended their calls of this round.
+    class EndOfRound {
+    public:
+        explicit EndOfRound(ReplicaThreads& threads) noexcept : threads_(threads) {}
+        EndOfRound(const EndOfRound&) = delete;
+        EndOfRound& operator=(const EndOfRound&) = delete;
+        ~EndOfRound();
+
+    private:
+        ReplicaThreads& threads_;
+    };
+
     void serve(int number);
     void end();
 
     std::mutex mutex_;               // protects the members up to stopping_
     std::condition_variable begun_;  // the threads wait for it; run() and end() wake them
-    std::condition_variable ended_;  // run() waits for it; the last thread that ends its call wakes run()
+    std::condition_variable ended_;  // EndOfRound waits for it; the last thread that ends its call wakes it
     const std::function<void(int)>* job_ = nullptr;
     std::uint64_t round_ = 0;  ///< the number of calls of run() so far
     int working_ = 0;          ///< the threads that have not ended their call of this round

@@ -36,10 +36,7 @@ Replicas::~Replicas() = default;
 int Replicas::count() const noexcept { return team_->count(); }
 int Replicas::workers() const noexcept { return team_->workers(); }
 
-void Replicas::broadcast(int root) {
-    team_->optimizer().broadcast(root);
-    team_->copy_to_replicas();
-}
+void Replicas::broadcast(int root) { team_->broadcast(root); }
 void Replicas::copy_to_replicas() { team_->copy_to_replicas(); }
 
 void Replicas::run(const Function& pass) { team_->run(pass); }

@@ -24,7 +24,8 @@ struct Cores {
 ///
 /// The function sets the threads of OpenMP (GNU, LLVM, Intel), OpenBLAS and MKL, if the program uses these libraries.
 /// With the OpenMP of LLVM or Intel, threads without work sleep after 1 ms, unless KMP_BLOCKTIME is set. Otherwise they
-/// would spin for 200 ms, while this rank waits for other ranks. The function does not communicate. Throws
+/// would spin for 200 ms, while this rank waits for other ranks. The number of OpenMP's threads is set for the calling
+/// thread only, so not for the threads of Replicas. The function does not communicate. Throws
 /// NotInitialized before init().
 RUEDA_API Cores use_cores();
 

@@ -17,6 +17,8 @@
 
 namespace rueda::training {
 
+class ReplicaTeam;  // the implementation of Replicas
+
 struct DistributedOptimizerOptions {
     ReduceOp op = ReduceOp::average;  ///< average, sum or adasum
     /// Number of backward passes per step, ≥ 1 (gradient accumulation). Each pass adds to the gradients, and the
@@ -86,6 +88,11 @@ public:
     [[nodiscard]] std::span<const Parameter> parameters() const noexcept;
 
 private:
+    friend class ReplicaTeam;
+    /// Ends the step of a failed pass: waits for the reductions that were started, and ignores their errors. Gradients
+    /// may be missing. Hidden, because only the library itself calls it.
+    [[gnu::visibility("hidden")]] void end_failed_step() noexcept;
+
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -113,15 +113,20 @@ private:
 ///
 /// All processes of the set must make the same calls. Threads: the object has K − 1 threads, which sleep between the
 /// runs. Replica 0 runs on the thread of the caller. One thread at a time may call the functions of the object. A
-/// forked process must not use or destroy it.
+/// forked process must not use or destroy it. The function of a replica must not end its thread (pthread_exit), and the
+/// thread of the caller must not be cancelled (pthread_cancel) during run(), on_each() or step().
+///
+/// The threads may use the cores that the thread of the constructor may use; a warning is logged if these are fewer
+/// than K. use_cores() sets the threads of OpenMP for the calling thread only. If the functions of the replicas use
+/// OpenMP, call omp_set_num_threads() on each of their threads, in on_each() before the first run.
 class RUEDA_API Replicas {
 public:
     using Function = std::function<void(Replica&)>;
 
     /// `replicas[k]` has the parameters of replica k, with the same names and sizes in the same order for all k. Needs
     /// init(). Throws InvalidArgument if an option is out of its range, if the parameters of the replicas differ, if
-    /// two replicas share a gradient, or as DistributedOptimizer's constructor. Throws ResourceExhausted if the system
-    /// refuses a thread. Does not communicate.
+    /// two gradients overlap, or as DistributedOptimizer's constructor. Throws ResourceExhausted if the system refuses
+    /// a thread. Does not communicate.
     Replicas(const OptimizerRule& rule, std::vector<std::vector<Parameter>> replicas,
              const ReplicasOptions& options = {});
     Replicas(Replicas&& other) noexcept;
@@ -137,7 +142,8 @@ public:
     [[nodiscard]] int workers() const noexcept;
 
     /// Copies the parameters and the optimizer's state from rank `root` to all ranks, as
-    /// DistributedOptimizer::broadcast() does, and then to all replicas.
+    /// DistributedOptimizer::broadcast() does, and then to all replicas. Throws InvalidArgument if the process set does
+    /// not have all ranks of the job.
     void broadcast(int root = 0);
     /// Copies the parameters of replica 0 to the replicas that have their own copies, for example after the program
     /// restored a checkpoint. Does not communicate.
@@ -149,8 +155,13 @@ public:
     /// If a replica throws, the others end at their next gradient_ready(), and the step ends on all processes: run()
     /// throws the error of this replica on every process, with the number of the replica (if there are several) and (on
     /// other processes) of the rank in its text. A rueda::Error keeps its class; any other exception becomes Internal.
-    /// The parameters do not change, and the next run() begins a new step. For this, the processes exchange a number at
-    /// the end of each run(). A replica that did not call gradient_ready() for a parameter has failed, too.
+    /// The parameters do not change, and the next run() begins a new step. For this, the processes exchange three
+    /// numbers at the end of each run(). A replica that did not call gradient_ready() for a parameter has failed, too.
+    /// The gradients may then contain sums, or parts of sums, and the earlier runs of the step are lost. So a program
+    /// that adds to its gradients must set all of them to 0 after a failure. If the reduction of a gradient cannot be
+    /// started at all, for example because the program has a pending operation with the same name, the job ends.
+    ///
+    /// Throws InvalidArgument on all processes if these have different numbers of replicas.
     ///
     /// Throws InvalidArgument if the step already had `passes_per_step` runs. The function of a replica must not call
     /// run() and the other functions of this class that use the threads; they throw InvalidArgument.
