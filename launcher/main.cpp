@@ -93,7 +93,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
 int launch(const rueda::launcher::Options& options) {
     using namespace rueda::launcher;
     const Result<std::optional<SrunTask>> task =
-        find_srun_task(options, environment_of_this_process(), find_rank_cores());
+        find_srun_task(options, environment_of_this_process(), find_rank_cores(environment_of_this_process()));
     if (!task.is_ok()) {
         return refuse(task.status());
     }

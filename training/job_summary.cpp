@@ -70,6 +70,9 @@ std::vector<RankReport> gather_reports(const RankReport& mine) {
     return reports;
 }
 
+/// Begins JobReport::checkpoint_failure if the folder of the checkpoints cannot be listed.
+constexpr std::string_view kNotListed = "the last one is unknown: ";
+
 /// The age of a checkpoint: the time since its last file was written, by the clock of this host.
 double age_of(const std::filesystem::path& folder) {
     std::error_code error;
@@ -80,9 +83,15 @@ double age_of(const std::filesystem::path& folder) {
 
 void find_checkpoint(JobReport& report, CheckpointManager& manager) {
     report.checkpoint_failure = manager.last_failure();
-    const std::vector<CheckpointInfo> found = manager.checkpoints();
-    if (!found.empty()) {
-        report.checkpoint = {found.front().step, age_of(found.front().folder), found.front().folder};
+    try {
+        const std::vector<CheckpointInfo> found = manager.checkpoints();
+        if (!found.empty()) {
+            report.checkpoint = {found.front().step, age_of(found.front().folder), found.front().folder};
+        }
+    } catch (const Error& error) {  // the summary must not be lost because of this
+        const std::string& save = report.checkpoint_failure;
+        report.checkpoint_failure =
+            fmt::format("{}{}{}{}", kNotListed, error.what(), save.empty() ? "" : "; the last save failed: ", save);
     }
 }
 
@@ -155,6 +164,9 @@ std::string count_text(std::int64_t count, const char* what) {
 }
 
 std::string checkpoint_text(const JobReport& report) {
+    if (report.checkpoint_failure.starts_with(kNotListed)) {
+        return report.checkpoint_failure;
+    }
     std::string text = report.checkpoint ? fmt::format("the last one is of step {}, saved {:.1f} s before the end: {}",
                                                        report.checkpoint->step, report.checkpoint->age,
                                                        report.checkpoint->folder.string())

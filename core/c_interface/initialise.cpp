@@ -381,6 +381,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     }
     if (state.runtimes.empty()) {
         ::on_exit(shut_down_at_exit, nullptr);
+    } else {
+        state.blocked_before_ns.fetch_add(state.runtimes.back()->blocked_ns(), std::memory_order_relaxed);
     }
     state.pid.store(getpid(), std::memory_order_relaxed);
     {

@@ -223,7 +223,8 @@ int rueda_blocked_seconds(double* seconds) {
         const Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         RUEDA_RETURN_IF_FAILED(check_place(seconds, "number"));
-        *seconds = static_cast<double>(runtime.value()->blocked_ns()) / 1e9;
+        const std::int64_t before = process().blocked_before_ns.load(std::memory_order_relaxed);
+        *seconds = static_cast<double>(before + runtime.value()->blocked_ns()) / 1e9;
         return {};
     });
 }

@@ -45,6 +45,10 @@ struct Process {
     /// True if a call has returned the reason of the abort to the program, or if the program itself has ended the job.
     /// Relaxed: no other data depend on the flag.
     std::atomic<bool> knows_of_abort{false};
+    /// How long threads of the program were blocked in the operations of earlier jobs of this process, in nanoseconds.
+    /// init writes it before it stores `current` with release, so readers that have loaded `current` may read it
+    /// relaxed.
+    std::atomic<std::int64_t> blocked_before_ns{0};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
     /// The process that last began a job. Relaxed: only this process and its children read it.

@@ -17,6 +17,7 @@
 #include "core/c_interface/guarded.hpp"
 #include "data/c_interface/options_text.hpp"
 #include "data/c_interface/vocabulary_handle.hpp"
+#include "data/pipeline/summary.hpp"
 #include "rueda/data.h"
 #include "rueda/data/pipeline.hpp"
 
@@ -95,6 +96,9 @@ int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* voca
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(options, "options"));
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
+        if (count > 0) {
+            RUEDA_RETURN_IF_FAILED(check_place(vocabularies, "vocabularies"));
+        }
         std::vector<std::shared_ptr<const rueda::data::Vocabulary>> used;
         for (size_t i = 0; i < count; ++i) {
             RUEDA_RETURN_IF_FAILED(check_place(vocabularies[i], "vocabulary"));
@@ -186,14 +190,16 @@ int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text) {
         RUEDA_RETURN_IF_FAILED(check_place(text, "text"));
         const rueda::data::Pipeline& described = pipeline->pipeline;
         const rueda::data::Position position = described.position();
+        const rueda::data::Statistics statistics = described.statistics();
         const auto warnings = described.warnings();
         const nlohmann::json json = {{"position", position.to_text()},
                                      {"epoch", position.epoch},
                                      {"step", position.step},
                                      {"finished", described.finished()},
-                                     {"summary", described.summary()},
+                                     {"summary", rueda::data::summarize(statistics)},
+                                     {"slowest", rueda::data::describe_slowest(statistics)},
                                      {"warnings", std::vector<std::string>(warnings.begin(), warnings.end())},
-                                     {"statistics", statistics_as_json(described.statistics())}};
+                                     {"statistics", statistics_as_json(statistics)}};
         const std::string written = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         *text = strdup(written.c_str());
         return *text != nullptr ? Status() : failure(ErrorCode::resource_exhausted, "out of memory");

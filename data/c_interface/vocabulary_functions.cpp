@@ -31,7 +31,13 @@ Status check_terms(const rueda_data_terms* terms, const std::int64_t* ids) {
     if (terms->count > 0) {
         RUEDA_RETURN_IF_FAILED(check_place(ids, "ids"));
     }
-    return terms->integers != nullptr ? Status() : check_place(terms->offsets, "offsets of the texts");
+    if (terms->integers != nullptr) {
+        return {};
+    }
+    if (terms->byte_count > 0) {
+        RUEDA_RETURN_IF_FAILED(check_place(terms->bytes, "bytes of the texts"));
+    }
+    return check_place(terms->offsets, "offsets of the texts");
 }
 
 /// Gives the caller a copy of the bytes, followed by a zero byte. rueda_data_free_text() frees it.

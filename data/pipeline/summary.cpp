@@ -10,10 +10,7 @@
 
 namespace rueda::data {
 
-namespace {
-
-/// Names the stage that determined the speed.
-std::string describe_bottleneck(const Statistics& statistics) {
+std::string describe_slowest(const Statistics& statistics) {
     // If the consumer waited for a smaller share of the time than this, the wait is only the ordinary cost of handing
     // over batches.
     constexpr double kNoticeable = 0.02;
@@ -31,8 +28,6 @@ std::string describe_bottleneck(const Statistics& statistics) {
                        std::max(statistics.mapping, statistics.parsing), statistics.threads);
 }
 
-}  // namespace
-
 std::string summarize(const Statistics& statistics) {
     const double seconds = std::max(statistics.seconds, 1e-9);
     std::string text = fmt::format(
@@ -40,7 +35,7 @@ std::string summarize(const Statistics& statistics) {
         "({:.0f} %); {}",
         statistics.batches, statistics.records, base::format_bytes(static_cast<std::uint64_t>(statistics.bytes)),
         statistics.seconds, static_cast<double>(statistics.records) / seconds, statistics.consumer_waited,
-        100 * statistics.consumer_waited / seconds, describe_bottleneck(statistics));
+        100 * statistics.consumer_waited / seconds, describe_slowest(statistics));
     if (statistics.malformed > 0) {
         text += fmt::format("; {} malformed records were left out", statistics.malformed);
     }

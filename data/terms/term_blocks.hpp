@@ -109,6 +109,13 @@ Status process_column(Column& column, Process&& process) {
                        name_of(column.dtype));
     }
     const std::span<const std::int64_t> offsets = column.offsets();
+    // A column does not know its number of rows, so only the remainder of the number of texts can be checked.
+    if (offsets.empty() ? column.data.size() > 0
+                        : column.width < 1 || (offsets.size() - 1) % static_cast<std::size_t>(column.width) != 0) {
+        return failure(ErrorCode::invalid_argument,
+                       "column '{}' has {} bytes and {} offsets; expected texts, with rows x {} + 1 offsets",
+                       column.name, column.data.size(), offsets.size(), column.width);
+    }
     Array ids;
     ids.resize((offsets.empty() ? 0 : offsets.size() - 1) * sizeof(std::int64_t));
     RUEDA_RETURN_IF_FAILED(process_blocks(

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
+#include "base/settings/config.hpp"
 #include "base/status.hpp"
 #include "base/system/atomic_file.hpp"
+#include "base/system/logging.hpp"
 #include "data/terms/term_counts.hpp"
 #include "data/terms/term_table.hpp"
 #include "data/terms/vocabulary_text.hpp"
@@ -76,6 +79,8 @@ struct Vocabulary::Parts {
     VocabularyState state;
     TermCounts unmerged;  ///< what this rank has counted since the last merge()
     std::int64_t left_out = 0;
+    /// Whether state() has logged its warning. It is relaxed, because no other data depends on it.
+    std::atomic<bool> has_warned = false;
 };
 
 namespace {
@@ -146,6 +151,16 @@ auto into_ids(const TermTable& table, OnUnknown on_unknown) {
             }
         }
     };
+}
+
+void warn_about_unmerged(std::size_t texts) {
+    const Result<base::Config> config = base::read_config(base::process_environment());
+    base::Logger(config.is_ok() ? config.value() : base::Config())
+        .warning(
+            "vocabulary: this rank has counted {} different unknown texts since the last agreement, and the saved "
+            "state lacks these counts; to keep them, call agree() on all ranks before each checkpoint (a vocabulary "
+            "logs this warning once)",
+            texts);
 }
 
 template <class Parts>
@@ -246,6 +261,13 @@ std::int64_t Vocabulary::merge(std::string_view messages) {
                 rank));
         }
     }
+    // Otherwise this rank's counts are not among those of the ranks, and would be lost.
+    if (ranks.empty() || ranks.front().fingerprint != parts_->fingerprint()) {
+        throw InvalidArgument(
+            ranks.empty() ? "vocabulary: merge() got no bytes; give it the bytes that unmerged() returned on all ranks"
+                          : "vocabulary: merge() got counts of another vocabulary, or of this vocabulary before it "
+                            "changed; give it the bytes that unmerged() returned on all ranks");
+    }
     TermCounts totals = parts_->state.candidates;
     for (const CountMessage& message : ranks) {
         for (const TermCount& each : message.counts) {
@@ -291,11 +313,8 @@ void Vocabulary::save(const std::string& path) const {
 }
 
 std::string Vocabulary::state() const {
-    if (!parts_->unmerged.empty()) {
-        throw InvalidArgument(fmt::format(
-            "vocabulary: this rank has counted {} unknown texts since the last agreement, and the state would "
-            "lack them; call agree() on all ranks before the checkpoint is saved",
-            parts_->unmerged.size()));
+    if (!parts_->unmerged.empty() && !parts_->has_warned.exchange(true, std::memory_order_relaxed)) {
+        warn_about_unmerged(parts_->unmerged.size());
     }
     return to_text(parts_->state, parts_->layout());
 }

@@ -80,8 +80,8 @@ RUEDA_API int rueda_data_batch_column(rueda_data_batch* batch, size_t index, rue
 RUEDA_API void rueda_data_batch_release(rueda_data_batch* batch);
 /**
  * Describes a pipeline as a JSON object: {"position": "…", "epoch": 0, "step": 12, "finished": false, "summary": "…",
- * "warnings": ["…"], "statistics": {…}}. "statistics" has the members of rueda::data::Statistics. The caller must pass
- * `text` to rueda_data_free_text.
+ * "slowest": "…", "warnings": ["…"], "statistics": {…}}. "slowest" is the part of "summary" that names the slowest
+ * stage. "statistics" has the members of rueda::data::Statistics. The caller must pass `text` to rueda_data_free_text.
  */
 RUEDA_API int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text);
 /** Frees a text. NULL is allowed. */

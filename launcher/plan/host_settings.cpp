@@ -23,11 +23,20 @@ constexpr const char* kYieldVariable = "OMPI_MCA_mpi_yield_when_idle";
 
 }  // namespace
 
-RankCores find_rank_cores() {
+RankCores find_rank_cores(const Environment& environment) {
     const std::uint32_t own = base::affinity_cores();
     const std::uint32_t of_launcher = base::affinity_cores_of(::getppid()).value_or(own);
-    return {.together = base::usable_cores(base::read_small_file, std::max(own, of_launcher)),
-            .own = static_cast<double>(own)};
+    return within_slurm_job({.together = base::usable_cores(base::read_small_file, std::max(own, of_launcher)),
+                             .own = static_cast<double>(own)},
+                            environment);
+}
+
+RankCores within_slurm_job(RankCores cores, const Environment& environment) {
+    const auto of_job = base::parse_integer<int>(text_of(environment, "SLURM_CPUS_ON_NODE"));
+    if (of_job && *of_job > 0) {
+        cores.together = std::min<double>(cores.together, *of_job);
+    }
+    return cores;
 }
 
 int threads_of_a_rank(const RankCores& cores, int ranks_of_the_host) {

@@ -39,8 +39,13 @@ struct RankCores {
 };
 
 /// Finds the cores of this process, which must be a child of the launcher. If the launcher has bound this process to
-/// some cores, the launcher's own affinity mask still has all cores of the job on this host.
-[[nodiscard]] RankCores find_rank_cores();
+/// some cores, the launcher's own affinity mask still has all cores of the job on this host. `environment` is that of
+/// this process; see within_slurm_job().
+[[nodiscard]] RankCores find_rank_cores(const Environment& environment);
+
+/// Returns the cores without those that Slurm has not given to the job (SLURM_CPUS_ON_NODE). Under srun, the launcher
+/// is slurmstepd, whose affinity mask may have all cores of the host.
+[[nodiscard]] RankCores within_slurm_job(RankCores cores, const Environment& environment);
 
 /// Returns the number of threads for each rank: its share of the host's cores, but not more than its own cores. At
 /// least 1.

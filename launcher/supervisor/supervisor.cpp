@@ -378,7 +378,7 @@ private:
             return environment_;
         }
         std::vector<EnvironmentChange> changes =
-            host_settings(environment_, find_rank_cores(), neighbours.value_or(ranks_));
+            host_settings(environment_, find_rank_cores(environment_), neighbours.value_or(ranks_));
         remove_left_variables(changes);
         return changed_environment(environment_, changes);
     }

@@ -437,7 +437,7 @@ PyMethodDef functions[] = {
     {"metrics", metrics, METH_NOARGS, nullptr},
     {"blocked_seconds", blocked_seconds, METH_NOARGS,
      "blocked_seconds()\n--\n\nHow many seconds threads of this process were blocked in Rueda's operations since "
-     "init().\n\n"
+     "the first\ninit().\n\n"
      "Waiting for the handle of an asynchronous operation counts. The time in which the operation runs beside the\n"
      "program does not count. Times of several threads are added.\n\n"
      "Raises:\n    NotInitialized: before init() and after shutdown().\n\n"

@@ -122,6 +122,11 @@ TEST_CASE("Columns of texts and of integers are hashed in place, and an integer 
     CHECK_THAT(message_of([&] { hash_column(as_texts.column("b"), {.buckets = 3}); }),
                Contains("column 'b' has dtype float32; expected texts (uint8) or integers (int64)"));
     CHECK_THAT(message_of([&] { hash_column(as_texts.column("a"), {}); }), Contains("buckets is 0"));
+    Column bytes{.name = "bytes", .dtype = DType::uint8, .width = 1, .data = {}, .offset_data = {}};
+    bytes.data.resize(3);
+    CHECK_THAT(message_of([&] { hash_column(bytes, {.buckets = 3}); }),
+               Contains("column 'bytes' has 3 bytes and 0 offsets"));
+    CHECK(bytes.data.size() == 3);
     Batch libsvm = parse("1 5:2 7:1\n0 5:1\n", Libsvm{});
     hash_column(libsvm.column("index"), {.buckets = 100});
     CHECK(offsets(libsvm, "index") == Ids{0, 2, 3});
@@ -320,6 +325,8 @@ TEST_CASE("Ranks whose vocabularies differ get an error, and keep their vocabula
     count(mine, {"a"});
     const std::string both = mine.unmerged() + other.unmerged();
     CHECK_THAT(message_of([&] { mine.merge(both); }), Contains("the vocabulary of rank 1 differs from that of rank 0"));
+    CHECK_THAT(message_of([&] { mine.merge(other.unmerged()); }), Contains("counts of another vocabulary"));
+    CHECK_THAT(message_of([&] { mine.merge(""); }), Contains("merge() got no bytes"));
     CHECK(mine.size() == 0);
     CHECK(mine.merge(mine.unmerged()) == 1);
     const std::string whole = mine.unmerged();
@@ -353,8 +360,8 @@ TEST_CASE("A saved vocabulary is a file that is read again, and a state continue
     const std::string path = folder.file("terms.txt");
     Vocabulary vocabulary = growing(3, 2);
     count(vocabulary, {"b", "b", "a", "a", "c"});
-    CHECK_THAT(message_of([&] { static_cast<void>(vocabulary.state()); }),
-               Contains("counted 3 unknown texts since the last agreement"));
+    // The state is that of the last agreement. It lacks the new counts, and the vocabulary keeps them.
+    CHECK(vocabulary.state() == "rueda vocabulary 1\n3 1 0 1 0 0\n");
     vocabulary.merge(vocabulary.unmerged());
     vocabulary.save(path);
     CHECK(read_file(path) == "a\nb\n");

@@ -618,7 +618,15 @@ TEST_CASE("a rank that its launcher binds gets no more threads than it has cores
     CHECK(threads_of_a_rank({.together = 16, .own = 8}, 4) == 4);
     CHECK(threads_of_a_rank({.together = 16, .own = 16}, 4) == 4);
     CHECK(threads_of_a_rank({.together = 2.5, .own = 16}, 4) == 1);
-    const RankCores here = find_rank_cores();
+    // srun --ntasks-per-node=2 --cpus-per-task=8 on a host with 64 cores: the mask of slurmstepd has all of them
+    const RankCores under_srun = within_slurm_job({.together = 64, .own = 8}, {{"SLURM_CPUS_ON_NODE", "16"}});
+    CHECK(under_srun.together == 16);
+    CHECK(threads_of_a_rank(under_srun, 2) == 8);
+    CHECK(threads_of_a_rank(under_srun, 4) == 4);
+    CHECK(within_slurm_job({.together = 64, .own = 8}, {{"SLURM_CPUS_ON_NODE", "128"}}).together == 64);
+    CHECK(within_slurm_job({.together = 64, .own = 8}, {{"SLURM_CPUS_ON_NODE", "0"}}).together == 64);
+    CHECK(within_slurm_job({.together = 64, .own = 8}, {}).together == 64);
+    const RankCores here = find_rank_cores({});
     CHECK(here.own == base::affinity_cores());
     CHECK(here.together >= std::min(here.own, base::usable_cores()));
     CHECK(settings_text({{"A", "1"}, {"B", "two"}}) == "A=1 B=two");

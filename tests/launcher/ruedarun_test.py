@@ -1944,6 +1944,32 @@ wait
         self.assertEqual(done.status, 0, done.err)
         self.check_ranks_of_this_host(done, 2)
 
+    def test_sagemakers_first_host_waits_for_the_ssh_servers_of_the_others(self):
+        # The stand-in for ssh reaches algo-2 at the second try, and algo-3 never.
+        self.write_program(
+            "ssh", '#!/bin/sh\necho "$*" >>calls\n[ "$5" = algo-2 ] && [ $(grep -c algo-2 calls) = 2 ]\n'
+        )
+        self.write_program("sleep", "#!/bin/sh\n")
+        config = self.resource_config("algo-1", "algo-1", "algo-2", "algo-3")
+        done = self.run_script("entry.sh", CONFIG=config, TRAINER="./trainer", TRIES="5")
+        command = "-o BatchMode=yes -o ConnectTimeout=2 {} true"
+        self.assertEqual((done.status, done.out), (1, ""))
+        self.assertEqual(
+            done.err,
+            f"entry.sh on algo-1: gave up; this command still fails: ssh {command.format('algo-3')}\n",
+        )
+        calls = (self.folder / "calls").read_text().splitlines()
+        self.assertEqual(calls, [command.format("algo-2")] * 2 + [command.format("algo-3")] * 5)
+
+    def test_sagemakers_other_hosts_do_not_wait_forever(self):
+        self.write_program("pgrep", "#!/bin/sh\nexit 1\n")
+        self.write_program("sleep", "#!/bin/sh\n")
+        self.write_program("sshd", "#!/bin/sh\n")
+        config = self.resource_config("algo-2", "algo-1", "algo-2")
+        done = self.run_script("entry.sh", CONFIG=config, SSHD="sshd", TRAINER="false", TRIES="5")
+        self.assertEqual((done.status, done.out), (1, ""))
+        self.assertIn("entry.sh on algo-2: gave up; this command still fails: pgrep -x orted|prted", done.err)
+
     def test_sagemakers_other_hosts_wait_for_the_daemon_of_mpirun(self):
         # The stand-in for pgrep finds orted at its second and third call.
         self.write_program(
@@ -1973,7 +1999,18 @@ wait
         image = self.text_of("dockerfile")
         last_stage = image[image.rindex("FROM ") :]
         self.assertLess(last_stage.index("COPY --from=build /opt/rueda /usr/local"), last_stage.index("RUN ldconfig"))
-        for needed in ("/run/sshd", "StrictHostKeyChecking no", "openssh-server", "openmpi-bin"):
+        script = self.text_of("sh", "entry.sh")
+        for tool, package in (("pgrep", "procps"), ("python3", "python3"), ("ssh", "openssh-client")):
+            self.assertRegex(script, rf"(?m)(^|[ (]){tool} ")
+            self.assertRegex(last_stage, rf"[ ]{package}\s")
+        for needed in (
+            "/run/sshd",
+            "StrictHostKeyChecking no",
+            "openssh-server",
+            "openmpi-bin",
+            "ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519",
+            "cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys",
+        ):
             self.assertIn(needed, last_stage)
         instructions = {line.split()[0] for line in image.replace("\\\n", " ").splitlines() if line and line[0] != "#"}
         self.assertEqual(instructions, {"FROM", "COPY", "WORKDIR", "RUN"})

@@ -118,6 +118,7 @@ input()
         self.assertIsNone(manager.last_failure())
         second = training.CheckpointManager(self.folder)  # in the same process
         self.assertTrue(second.save(2, {"w": np.zeros(1)}))
+        second.wait()  # otherwise it would still write while the folder is removed
 
     def test_other_programs_read_the_model(self):
         try:

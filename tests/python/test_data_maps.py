@@ -3,6 +3,7 @@
 """Tests map functions of rueda.data.Pipeline, and the writer of TFRecord files."""
 
 import gc
+import os
 import pathlib
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import weakref
 import numpy as np
 import rueda
 from rueda import data
+from rueda.data._maps import summarize
 
 LIMIT = 60  # the maximum number of seconds for a wait; on an idle machine, every wait is much shorter
 FORMAT = data.Csv([data.CsvColumn("n", "int64")], header=False)
@@ -147,6 +149,107 @@ class Maps(WithFolder):
         thread.join(LIMIT)
         self.assertFalse(thread.is_alive())
 
+    def test_a_closed_pipeline_frees_its_source(self):
+        path = self.folder / "channel"
+        os.mkfifo(path)
+
+        def write(first):
+            with open(path, "w") as channel:
+                channel.write("".join(f"{number}\n" for number in range(first, first + 8)))
+
+        for ahead in (0, 2):
+            with self.subTest(ahead=ahead):
+                kept = []  # keeps the pipelines alive
+                for first in (0, 100):
+                    writer = threading.Thread(target=write, args=(first,), daemon=True)
+                    writer.start()
+                    # After the first epoch, the native pipeline keeps the FIFO open, and waits for the next writer.
+                    pipeline = data.Pipeline(data.fifo(path), FORMAT, 4, maps=[with_square], map_ahead=ahead, epochs=2)
+                    kept.append(pipeline)
+                    self.assertEqual(next(iter(pipeline))["n"].tolist(), list(range(first, first + 4)))
+                    pipeline.close()
+                    writer.join(LIMIT)
+                    self.assertFalse(writer.is_alive())
+
+    def test_every_exception_of_a_function_is_raised_each_time(self):
+        def end(batch):
+            raise SystemExit(3)
+
+        pipeline = data.Pipeline(self.numbers(), FORMAT, 8, maps=[end], map_ahead=2)
+        for _call in range(2):
+            with self.assertRaises(SystemExit):
+                next(iter(pipeline))
+
+    def test_a_dropped_pipeline_does_not_wait_for_its_function(self):
+        entered, allowed = threading.Event(), threading.Event()
+        self.addCleanup(allowed.set)
+
+        def wait(batch):
+            entered.set()
+            allowed.wait(LIMIT)
+
+        pipeline = data.Pipeline(self.numbers(), FORMAT, 8, maps=[wait], map_ahead=1)
+        thread = pipeline._mapped._thread
+        self.assertTrue(entered.wait(LIMIT))
+        del pipeline
+        gc.collect()
+        self.assertTrue(thread.is_alive())
+        allowed.set()
+        thread.join(LIMIT)
+        self.assertFalse(thread.is_alive())
+
+    def test_a_forked_child_does_not_wait_for_the_thread(self):
+        pipeline = data.Pipeline(self.numbers(), FORMAT, 8, maps=[with_square], map_ahead=1)
+        next(iter(pipeline))
+
+        def drop():
+            nonlocal pipeline
+            pipeline = None
+            gc.collect()
+
+        with pipeline._mapped._changed:  # in the child, the thread that forked holds it, and never releases it
+            child = os.fork()
+            if child == 0:
+                dropping = threading.Thread(target=drop, daemon=True)
+                dropping.start()
+                dropping.join(LIMIT / 4)
+                os._exit(1 if dropping.is_alive() else 0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertEqual(len(list(pipeline)), 4)
+        pipeline.close()
+
+    def test_the_summary_names_slow_functions(self):
+        def slow(batch):
+            time.sleep(0.02)
+
+        for ahead in (0, 2):
+            with self.subTest(ahead=ahead):
+                pipeline = data.Pipeline(self.numbers(), FORMAT, 8, maps=[slow], map_ahead=ahead)
+                list(pipeline)
+                counts = pipeline.statistics()
+                self.assertGreaterEqual(counts["python_mapping"], 5 * 0.02)
+                self.assertLessEqual(counts["consumer_waited"], counts["seconds"])
+                if ahead == 0:
+                    self.assertGreaterEqual(counts["consumer_waited"], counts["python_mapping"])
+                self.assertIn(f"the consumer waited {counts['consumer_waited']:.2f} s", pipeline.summary())
+        counts = {"batches": 4, "records": 8, "bytes": 2e6, "malformed": 0, "seconds": 2.0, "consumer_waited": 1.0}
+        counts["python_mapping"] = 1.5
+        head = "input: 4 batches, 8 samples, 2.0 MB in 2.00 s (4 samples/s); the consumer waited 1.00 s (50 %); "
+        functions = "the slowest stage is the functions of maps (1.50 s in one thread)"
+        for library_waited, is_ahead, expected in (
+            (0.1, False, f"{functions}; map_ahead would let a thread call them while the trainer works"),
+            (0.1, True, functions),
+            (1.6, True, "the slowest stage is parsing"),
+        ):
+            with self.subTest(expected=expected):
+                text = summarize(counts, library_waited, "the slowest stage is parsing", is_ahead)
+                self.assertEqual(text, head + expected)
+        counts.update(malformed=1, consumer_waited=0.01)
+        self.assertRegex(
+            summarize(counts, 1.6, "the slowest stage is parsing", True),
+            r"waited 0.01 s \(0 %\); the consumer is the slowest stage; 1 malformed records were left out$",
+        )
+
     def test_a_program_ends_that_closes_nothing(self):
         program = f"""
             from rueda import data
@@ -239,9 +342,12 @@ class Writer(WithFolder):
             ({"a": data.Ragged(np.zeros(2), np.array([0, 3, 2]))}, "offsets that decrease"),
             ({"a": data.Ragged(np.zeros(2), np.array([0, 3]))}, "8 bytes; expected at least 3 values"),
             ({7: np.zeros(2)}, "the name of a feature is 7"),
+            ({"a": np.array(["b", 3], object)}, r"feature 'a': element 1 is 3 \(int\); expected str or bytes"),
         ):
             with self.subTest(message=message), self.assertRaisesRegex(rueda.InvalidArgument, message):
                 writer.write_examples(batch)
+        with self.assertRaisesRegex(rueda.InvalidArgument, "it has no features"):
+            writer.write_example({})
         with self.assertRaisesRegex(rueda.InvalidArgument, "use write_examples"):
             writer.write_example({"a": data.Ragged(np.zeros(2), np.array([0, 2]))})
         if pathlib.Path("/dev/full").exists():

@@ -6,6 +6,7 @@ import collections
 import pathlib
 import random
 import tempfile
+import threading
 import unittest
 
 import numpy as np
@@ -53,6 +54,10 @@ class Hashing(WithFolder):
         numbers = data.hash_texts(data.Ragged(np.array([1, -20, 1]), np.array([0, 1, 1, 3])), 1000)
         self.assertEqual([row.tolist() for row in numbers], [[expected[0]], [], [expected[1], expected[0]]])
         self.assertEqual(data.hash_texts([], 1000).shape, (0,))
+        for form in ([1, -20], [np.int8(1), -20], np.array([1, -20], object)):
+            np.testing.assert_array_equal(data.hash_texts(form, 1000), expected[:2], strict=True)
+        np.testing.assert_array_equal(data.hash_texts([bytearray(b"1"), memoryview(b"-20")], 1000), expected[:2])
+        self.assertEqual(data.Vocabulary(["3", "7"]).look_up([7, 3, 4]).tolist(), [1, 0, 2])
 
     def test_wrong_arguments(self):
         for texts, buckets, seed, message in (
@@ -60,6 +65,12 @@ class Hashing(WithFolder):
             (["a"], 10, -1, "seed is -1"),
             (["a"], 1.5, 0, "buckets is 1.5; expected a whole number"),
             (np.zeros(3), 10, 0, "dtype float64; expected texts or integers"),
+            (["a", 3], 10, 0, r"element 1 is 3 \(int\); expected str or bytes"),
+            ([3, "a"], 10, 0, r"element 0 is 3 \(int\)"),
+            ([True], 10, 0, r"element 0 is True \(bool\)"),
+            ([2**63], 10, 0, "expected integers of at most 64 bits"),
+            ("text", 10, 0, "'text' is one text; expected a list"),
+            (b"text", 10, 0, "b'text' is one text; expected a list"),
             (data.Ragged(np.zeros(3, "uint8"), np.array([0, 4])), 10, 0, "the last offset is 4"),
         ):
             with self.subTest(message=message), self.assertRaisesRegex(rueda.InvalidArgument, message):
@@ -148,14 +159,42 @@ class Growing(WithFolder):
         with self.assertRaisesRegex(rueda.InvalidArgument, "the vocabulary of rank 1 differs from that of rank 0"):
             vocabulary.agree()
 
+    def test_no_count_is_lost_while_another_thread_counts(self):
+        rounds = 20
+        vocabulary = data.Vocabulary(most_terms=1000, grows=True, min_count=10**9)
+        done = threading.Event()
+        counted = 0
+
+        def count():
+            nonlocal counted
+            while not done.is_set():
+                vocabulary.look_up_and_count(["a"])
+                counted += 1
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            for _round in range(rounds):
+                vocabulary.agree()
+        finally:
+            done.set()
+            thread.join()
+        vocabulary.agree()
+        total = int(rueda.allgather(np.array([counted])).sum())
+        text = vocabulary.state_dict()["vocabulary"].tobytes().decode()
+        self.assertEqual(
+            text, f"rueda vocabulary 1\n1000 1 0 1 0 {min(total, 1)}\n" + (f"{total} a\n" if total else "")
+        )
+
     def test_a_checkpoint_has_the_state(self):
         folder = rueda.broadcast_object(str(self.folder), 0)
         manager = rueda.training.CheckpointManager(folder)
         vocabulary = data.Vocabulary(most_terms=5, grows=True, min_count=2)
         if rueda.rank() == 0:
             vocabulary.look_up_and_count(["a", "a", "b", "déjà"])
-            with self.assertRaisesRegex(rueda.InvalidArgument, "counted 3 unknown texts since the last agreement"):
-                vocabulary.state_dict()
+            # The state is that of the last agreement, and the vocabulary keeps the counts.
+            text = vocabulary.state_dict()["vocabulary"].tobytes().decode()
+            self.assertEqual(text, "rueda vocabulary 1\n5 1 0 1 0 0\n")
         vocabulary.agree()
         manager.save(1, {"w": np.zeros(2)}, {"terms": vocabulary})
         manager.wait()

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -45,6 +46,12 @@ class Blocked(unittest.TestCase):
                 break
         else:
             self.fail("a minute of waiting was not counted")
+
+    def test_the_time_stays_when_the_process_joins_another_job(self):
+        before = rueda.blocked_seconds()
+        rueda.shutdown()
+        rueda.init()
+        self.assertGreaterEqual(rueda.blocked_seconds(), before)
 
     def test_an_operation_beside_the_program_does_not_count(self):
         handle = rueda.allreduce_async(np.ones(1), "beside")
@@ -104,6 +111,45 @@ class Summary(unittest.TestCase):
         self.assertLess(report.checkpoint["age_seconds"], 600)
         self.assertRegex(said[0], r"\ncheckpoints: the last one is of step 3, saved \d+\.\d s before the end: ")
 
+    def test_samples_of_other_types_are_written(self):
+        summary = training.JobSummary()
+        summary.step(np.ones(3, bool).sum())
+        summary.step(np.array(2))
+        with self.assertRaises(TypeError):
+            summary.step(1.5)
+        file = pathlib.Path(self.folder, "summary.json")
+        summary.finish(json_file=file, say=lambda text: None)
+        if rueda.rank() == 0:
+            written = json.loads(file.read_text())
+            self.assertEqual((written["steps"], written["samples"]), (2, 5 * rueda.size()))
+
+    def test_data_keeps_no_batch(self):
+        class Item:
+            pass
+
+        alive = []
+
+        def batches():
+            for _number in range(3):
+                item = Item()
+                alive.append(weakref.ref(item))
+                yield item
+                del item
+                self.assertIsNone(alive[-1]())  # the consumer has dropped it, and so has the summary
+
+        for batch in training.JobSummary().data(batches()):
+            del batch
+        self.assertEqual(len(alive), 3)
+
+    def test_checkpoints_that_cannot_be_listed(self):
+        manager = training.CheckpointManager(f"{self.folder}/saves")
+        said = []
+        with mock.patch.object(manager, "checkpoints", side_effect=rueda.InvalidArgument("no permission")):
+            report = training.JobSummary().finish(checkpoints=manager, say=said.append)
+        if rueda.rank() == 0:
+            self.assertEqual(report.checkpoint_failure, "the last one is unknown: no permission")
+            self.assertEqual(said[0].splitlines()[-1], "checkpoints: the last one is unknown: no permission")
+
     def test_a_file_that_cannot_be_written_is_a_warning(self):
         summary = training.JobSummary()
         file = pathlib.Path(self.folder, "none", "summary.json")
@@ -145,6 +191,22 @@ class Threads(unittest.TestCase):
         )
         again = training.use_cores(said.append)
         self.assertFalse(again.is_set_by_user)
+
+    def test_a_number_of_pytorch_that_the_program_has_chosen_stays(self):
+        threads = rueda.threads_per_rank()
+        usable = len(os.sched_getaffinity(0))
+        for before, mkl, kept in ((usable, "", False), (4096, "", True), (usable, "1", True)):
+            with self.subTest(before=before, mkl=mkl):
+                os.environ.update(OMP_NUM_THREADS="", MKL_NUM_THREADS=mkl)
+                torch = mock.Mock()
+                torch.get_num_threads.return_value = before
+                torch.get_num_interop_threads.return_value = 4096
+                with mock.patch.dict(sys.modules, torch=torch):
+                    cores = training.use_cores(lambda line: None)
+                self.assertEqual(torch.set_num_threads.call_args_list, [] if kept else [mock.call(threads)])
+                self.assertEqual(cores.threads, before if kept else threads)
+                self.assertEqual("PyTorch keeps" in cores.summary, kept)
+                self.assertEqual(os.environ["OMP_NUM_THREADS"], str(threads))
 
     def test_the_users_number_stays(self):
         for value, threads in (("3", 3), ("4,2", 4), ("many", rueda.threads_per_rank())):

@@ -81,6 +81,8 @@ TEST_CASE("what the summary says about checkpoints", "[unit]") {
     CHECK(last_line() == "checkpoints: none was saved");
     report.checkpoint_failure = "the disk is full";
     CHECK(last_line() == "checkpoints: none was saved; the last save failed: the disk is full");
+    report.checkpoint_failure = "the last one is unknown: no permission";
+    CHECK(last_line() == "checkpoints: the last one is unknown: no permission");
     report.checkpoint = {.step = 7, .age = 3.25, .folder = "f"};
     report.checkpoint_failure.clear();
     CHECK(last_line() == "checkpoints: the last one is of step 7, saved 3.2 s before the end: f");

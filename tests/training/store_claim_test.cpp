@@ -9,9 +9,12 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "rueda/training/backup_and_restore.hpp"
@@ -114,6 +117,84 @@ TEST_CASE("a lock that the child of a dead process holds does not count", "[trai
     const auto owner = parse_store_owner(content_of(folder.file("in-use")));
     REQUIRE(owner);
     CHECK(owner->pid == ::getpid());
+}
+
+void write_owner(const Folder& folder, const StoreOwner& owner) {
+    std::fstream file(folder.file("in-use"), std::ios::in | std::ios::out);
+    file << to_text(owner);
+    file.flush();
+    REQUIRE(file.good());
+}
+
+TEST_CASE("the lock of another host is awaited, because this host may have died", "[training]") {
+    const Folder folder;
+    OtherJob other(folder.path());
+    StoreOwner elsewhere = this_process();
+    elsewhere.pid_space = "other/pid:[1]";
+    elsewhere.host = "other-host";
+    write_owner(folder, elsewhere);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto refused = StoreClaim::take(folder.path(), std::chrono::milliseconds(200));
+    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(200));
+    CHECK_THAT(refused.status().message(), Contains("on host 'other-host'"));
+    std::thread ending([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // usually, take() waits at this time
+        other.end();
+    });
+    const auto taken = StoreClaim::take(folder.path());
+    ending.join();
+    REQUIRE(taken.is_ok());
+    CHECK(taken.value().holds_lock());
+}
+
+TEST_CASE("a free lock does not count if the text names another process that lives", "[training]") {
+    const Folder folder;
+    const Folder of_other;
+    OtherJob other(of_other.path());
+    { const auto made = StoreClaim::take(folder.path()); }
+    const auto owner = parse_store_owner(content_of(of_other.file("in-use")));
+    REQUIRE(owner);
+    write_owner(folder, *owner);
+    CHECK_THAT(StoreClaim::take(folder.path()).status().message(),
+               Contains("another job uses this folder (process " + std::to_string(other.pid())));
+    CHECK(parse_store_owner(content_of(folder.file("in-use"))) == owner);
+    other.end();
+    const auto taken = StoreClaim::take(folder.path());
+    REQUIRE(taken.is_ok());
+    CHECK(taken.value().holds_lock());
+}
+
+TEST_CASE("a claim ends with its object, even if a child has inherited it", "[training]") {
+    const Folder folder;
+    auto claim = std::optional(StoreClaim::take(folder.path()));
+    REQUIRE(claim->value().holds_lock());
+    const pid_t child = ::fork();
+    if (child == 0) {
+        claim.reset();  // does not free the lock of the parent
+        ::_exit(0);
+    }
+    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    const auto owner = parse_store_owner(content_of(folder.file("in-use")));
+    REQUIRE(owner);
+    CHECK(owner->pid == ::getpid());
+    const pid_t sleeper = ::fork();
+    if (sleeper == 0) {
+        ::alarm(60);  // ends the process if the test dies
+        ::pause();    // until the signal below
+        ::_exit(0);
+    }
+    claim.reset();
+    CHECK(!parse_store_owner(content_of(folder.file("in-use"))));
+    { const OtherJob next(folder.path()); }
+    ::kill(sleeper, SIGKILL);
+    ::waitpid(sleeper, nullptr, 0);
+}
+
+TEST_CASE("a symbolic link in the place of the claim is refused", "[training]") {
+    const Folder folder;
+    std::filesystem::create_symlink("elsewhere", folder.file("in-use"));
+    CHECK_THAT(StoreClaim::take(folder.path()).status().message(), Contains("the file 'in-use' is a symbolic link"));
+    CHECK(!std::filesystem::exists(folder.file("elsewhere")));
 }
 
 TEST_CASE("an owner is written as a text, and other texts name no owner", "[training]") {

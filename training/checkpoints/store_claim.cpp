@@ -19,6 +19,7 @@
 
 #include "base/system/process_status.hpp"
 #include "base/text.hpp"
+#include "training/log_warning.hpp"
 
 namespace rueda::training {
 namespace {
@@ -77,18 +78,20 @@ std::optional<StoreOwner> read_owner(int file) {
     return size > 0 ? parse_store_owner({text.data(), static_cast<std::size_t>(size)}) : std::nullopt;
 }
 
-/// Writes this process into the file. A failure is ignored: the lock holds without the text, and then only the error of
-/// the other job says less.
-void write_owner(int file) {
-    const std::string text = to_text(this_process());
-    if (::ftruncate(file, 0) != 0 || ::pwrite(file, text.data(), text.size(), 0) < 0) {
-        return;
-    }
+/// Writes a text at the beginning of the file. The text is padded, so that it replaces the old one in a single write
+/// that needs no new place on the disk.
+bool write_text(int file, std::string text) {
+    constexpr std::size_t kSize = 1024;  // the longest text has a host name of 255 characters, and less than 200 others
+    text.resize(kSize - 1, ' ');
+    text.push_back('\n');
+    return ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
+/// Whether this process can see whether the owner is alive.
+bool is_visible(const StoreOwner& owner) { return owner.pid_space != "?" && owner.pid_space == pid_space(); }
+
 bool is_dead(const StoreOwner& owner) {
-    return owner.pid_space != "?" && owner.pid_space == pid_space() &&
-           base::process_has_ended(owner.pid, owner.start_time);
+    return is_visible(owner) && base::process_has_ended(owner.pid, owner.start_time);
 }
 
 bool is_this_process(const StoreOwner& owner) {
@@ -106,6 +109,27 @@ Status store_in_use(const std::filesystem::path& store, const std::optional<Stor
         "saving checkpoints in {}: another job uses this folder ({}), and two jobs would remove each other's "
         "checkpoints; give each job a folder of its own, or end the other job",
         store.string(), who);
+}
+
+void warn_about_wait(const std::filesystem::path& store, const StoreOwner& owner, std::chrono::milliseconds patience) {
+    warnings_to_the_log(0)(
+        fmt::format("saving checkpoints in {}: process {} on host {} has locked this folder since {}; if this process "
+                    "has died, the file system may free its lock only later, so this job waits for at most {} s",
+                    store.string(), owner.pid, base::quote(owner.host), base::quote(owner.since),
+                    std::chrono::ceil<std::chrono::seconds>(patience).count()));
+}
+
+/// Uses a store whose lock is held by a child of the dead process that its text names. From now on, the text names this
+/// process, so that a third job sees an owner that lives. The result does not hold the lock.
+Status take_from_dead(const std::filesystem::path& store, int file) {
+    // Several processes may do this at the same time. The last one that writes wins, and the others see its text after
+    // this pause, which is much longer than the time from the last look to the write.
+    constexpr std::chrono::milliseconds kPause{200};
+    if (write_text(file, to_text(this_process()))) {
+        std::this_thread::sleep_for(kPause);  // nobody wakes this thread
+    }
+    const std::optional<StoreOwner> owner = read_owner(file);
+    return owner && is_this_process(*owner) ? Status() : store_in_use(store, owner);
 }
 
 }  // namespace
@@ -140,36 +164,86 @@ std::optional<StoreOwner> parse_store_owner(std::string_view text) {
     return owner;
 }
 
-Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store) {
-    base::UniqueFd file(::open((store / kClaimFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chrono::milliseconds patience) {
+    using Clock = std::chrono::steady_clock;
+    base::UniqueFd file(::open((store / kClaimFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file.is_open() && errno == ELOOP) {
+        return failure(ErrorCode::invalid_argument,
+                       "saving checkpoints in {}: the file '{}' is a symbolic link, which may lead to another store; "
+                       "remove it",
+                       store.string(), kClaimFile);
+    }
     if (!file.is_open()) {
         return StoreClaim({});  // the save will fail for the same reason, and will report it
     }
-    // A process that has just got the lock may not have written its text yet, so the text may be that of a dead
-    // process. The lock of a dead process is believed only if it does not change for this time.
-    constexpr int kLooks = 20;
-    constexpr std::chrono::milliseconds kBetweenLooks{50};
-    for (int look = 0; look < kLooks; ++look) {
-        if (::flock(file.value(), LOCK_EX | LOCK_NB) == 0) {
-            write_owner(file.value());
-            return StoreClaim(std::move(file));
-        }
+    std::optional<StoreOwner> before;
+    Clock::time_point since = Clock::now();
+    bool has_warned = false;
+    while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {
             return StoreClaim({});  // the file system has no locks
         }
         const std::optional<StoreOwner> owner = read_owner(file.value());
+        if (owner != before) {
+            before = owner;
+            since = Clock::now();
+        }
+        const auto waited = Clock::now() - since;
         if (owner && is_this_process(*owner)) {
             return StoreClaim({});
         }
-        if (!owner || !is_dead(*owner)) {
+        // A process that has just got the lock may not have written its text yet, so the text may be missing, or be
+        // that of a dead process. It is believed only if it does not change for this time.
+        constexpr std::chrono::seconds kUnchanged{1};
+        const bool is_foreign = owner && owner->pid_space != pid_space();
+        if (owner && !is_foreign && !is_dead(*owner)) {
             return store_in_use(store, owner);
         }
-        std::this_thread::sleep_for(kBetweenLooks);  // nobody wakes this thread: a lock of files has no event
+        if (waited >= (is_foreign ? std::chrono::nanoseconds(patience) : kUnchanged)) {
+            RUEDA_RETURN_IF_FAILED(owner && !is_foreign ? take_from_dead(store, file.value())
+                                                        : store_in_use(store, owner));
+            return StoreClaim({});
+        }
+        if (is_foreign && !has_warned) {
+            warn_about_wait(store, *owner, patience);
+            has_warned = true;
+        }
+        // Nobody wakes this thread, because a lock of files has no event.
+        constexpr std::chrono::milliseconds kBetweenLooks{50};
+        std::this_thread::sleep_for(kBetweenLooks);
     }
-    // A child that the dead process forked still holds the lock. From now on the text names this process, so that a
-    // third job sees an owner that lives.
-    write_owner(file.value());
-    return StoreClaim({});
+    return with_lock(store, std::move(file));
+}
+
+Result<StoreClaim> StoreClaim::with_lock(const std::filesystem::path& store, base::UniqueFd file) {
+    StoreClaim claim(std::move(file));
+    const int descriptor = claim.file_.value();
+    const std::optional<StoreOwner> owner = read_owner(descriptor);
+    if (owner && is_visible(*owner) && !is_dead(*owner) && !is_this_process(*owner)) {
+        // This process uses the store without the lock (take_from_dead()). Its text must stay.
+        claim.free_lock();
+        return store_in_use(store, owner);
+    }
+    // Without the text, a second manager of this process would take this process for another one. So there is no claim
+    // then; the disk is probably full, and the save will report that.
+    if (!write_text(descriptor, to_text(this_process()))) {
+        claim.free_lock();
+    }
+    return claim;
+}
+
+StoreClaim::StoreClaim(base::UniqueFd file) : file_(std::move(file)), process_(::getpid()) {}
+
+void StoreClaim::free_lock() noexcept {
+    ::flock(file_.value(), LOCK_UN);  // closing the file would not free the lock if a child has inherited it
+    file_.reset();
+}
+
+StoreClaim::~StoreClaim() {
+    if (file_.is_open() && process_ == ::getpid()) {
+        write_text(file_.value(), {});  // otherwise the text would still name this process, which may live on
+        free_lock();
+    }
 }
 
 }  // namespace rueda::training

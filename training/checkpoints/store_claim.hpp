@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -33,22 +34,41 @@ struct StoreOwner {
 /// checkpoints, so the second one gets an error.
 ///
 /// The claim is a lock (flock) on the file `in-use`. The system frees the lock when the process ends, however it ends.
-/// Only a child that the process forked can keep the lock longer, so a lock whose owner is dead does not count. If the
-/// file system has no locks, there is no claim, and no error.
+/// A lock can outlive its owner in two cases:
+/// - A child that the process forked keeps the lock. So a lock whose owner is dead does not count.
+/// - NFS keeps the lock of a machine that has died until the machine's lease ends. Whether a process on another host is
+///   dead cannot be seen from here, so take() waits for its lock for a while.
+///
+/// If the file system has no locks, there is no claim, and no error.
 ///
 /// Threads: one at a time.
 class StoreClaim {
 public:
-    /// Fails with InvalidArgument if another process uses the store. If this process uses it already, for example
-    /// through a second manager, the claim does not hold the lock, and take() should be called again at the next save.
-    static Result<StoreClaim> take(const std::filesystem::path& store);
+    /// The lease of an NFS server is usually 90 seconds. The lock of a machine that has died is free after this time.
+    static constexpr std::chrono::seconds kPatience{120};
+
+    /// Fails with InvalidArgument if another process uses the store. If this process is on another host, or in another
+    /// container, take() first waits for its lock for `patience`, and logs a warning. If the calling process uses the
+    /// store already, for example through a second manager, the claim does not hold the lock, and take() should be
+    /// called again at the next save.
+    static Result<StoreClaim> take(const std::filesystem::path& store, std::chrono::milliseconds patience = kPatience);
+
+    StoreClaim(StoreClaim&&) noexcept = default;
+    StoreClaim& operator=(StoreClaim&&) = delete;
+    StoreClaim(const StoreClaim&) = delete;
+    StoreClaim& operator=(const StoreClaim&) = delete;
+    /// Frees the lock, even if a child that this process forked has inherited it. In such a child, does not free it.
+    ~StoreClaim();
 
     [[nodiscard]] bool holds_lock() const noexcept { return file_.is_open(); }
 
 private:
-    explicit StoreClaim(base::UniqueFd file) : file_(std::move(file)) {}
+    explicit StoreClaim(base::UniqueFd file);
+    void free_lock() noexcept;
+    static Result<StoreClaim> with_lock(const std::filesystem::path& store, base::UniqueFd file);
 
-    base::UniqueFd file_;  ///< open as long as the claim holds the lock
+    base::UniqueFd file_;   ///< open as long as the claim holds the lock
+    std::int32_t process_;  ///< that took the lock
 };
 
 }  // namespace rueda::training

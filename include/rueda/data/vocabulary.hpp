@@ -86,7 +86,8 @@ public:
     /// Takes the unmerged() bytes of all ranks, one after another in the order of the ranks, this rank's bytes among
     /// them. Makes terms of the most frequent texts: first those with the higher count, and among equals first the one
     /// that is lower in the order of its bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks,
-    /// if the ranks' vocabularies differ or the bytes are damaged; then the vocabulary is unchanged.
+    /// if the ranks' vocabularies differ, if this rank's vocabulary changed since unmerged(), or if the bytes are
+    /// missing or damaged; then the vocabulary is unchanged.
     std::int64_t merge(std::string_view messages);
     /// How many unknown texts were not counted because of most_unknown.
     [[nodiscard]] std::int64_t left_out() const noexcept;
@@ -96,8 +97,8 @@ public:
     /// Writes the terms as a file for from_file(). The file appears at its path only when it is complete and flushed to
     /// the disk. Throws ResourceExhausted if the disk is full, and InvalidArgument if the file cannot be written.
     void save(const std::string& path) const;
-    /// Returns terms and counts as a text in UTF-8, for a checkpoint. The text is the same on all ranks. Throws
-    /// InvalidArgument if this rank has counted texts since the last merge(), because the checkpoint would lack them.
+    /// Returns terms and counts as a text in UTF-8, for a checkpoint. They are those of the last merge(), so the text
+    /// is the same on all ranks. It lacks what this rank has counted since; the first such call logs a warning.
     [[nodiscard]] std::string state() const;
     /// Continues with the terms and counts of state(). If that vocabulary was frozen, this one becomes frozen. Throws
     /// InvalidArgument if the text is damaged, if most_terms, unknown_buckets or seed differ, or if this vocabulary is

@@ -107,7 +107,8 @@ public:
     /// manager, and with the process of rank 0. All ranks must call this function. A program need not call it, because
     /// the first save claims the folder. But then a mistake is noticed only at the first save. Restoring needs no
     /// claim. Throws InvalidArgument on all ranks if another job has claimed the folder; the text names its process and
-    /// host.
+    /// host. If this process is on another host, rank 0 first waits up to two minutes, because NFS keeps the lock of a
+    /// machine that has died for about 90 seconds.
     void claim();
     /// Returns whether a checkpoint is due after `step` completed steps. If CheckpointManagerOptions::every is set, the
     /// result depends on this rank's clock.

@@ -42,7 +42,7 @@ struct JobReport {
     /// Whether JobSummaryOptions::checkpoints was given.
     bool has_checkpoints = false;
     std::optional<LastCheckpoint> checkpoint = {};  ///< known on rank 0 only
-    std::string checkpoint_failure = {};            ///< why the last save failed; empty if it succeeded
+    std::string checkpoint_failure = {};  ///< why the last save failed, or why the checkpoints cannot be listed
 
     /// The time of the rank that took longest.
     [[nodiscard]] RUEDA_API double seconds() const;

@@ -63,7 +63,8 @@ class Pipeline:
         InvalidArgument: an argument cannot be used, or a file cannot be read. The loop raises it for a malformed
             record, too.
         MapFailed: a function of ``maps`` raised an exception. The loop raises it at this batch, and again in each
-            later call; load_state_dict() ends this.
+            later call; load_state_dict() ends this. Stages that run in the library's threads raise InvalidArgument
+            instead, for example if there is no column of that name.
         ResourceExhausted: the system refuses a thread.
 
     Example::
@@ -133,6 +134,7 @@ class Pipeline:
         self._owner = os.getpid()
         self._pipeline: object | None = None
         self._mapped: MappedBatches | None = None
+        self._finalizer: weakref.finalize[[], Pipeline] | None = None
         self._open(self._options)
 
     def _open(self, options: dict[str, Any]) -> None:
@@ -144,8 +146,9 @@ class Pipeline:
         if self._functions:
             self._mapped = MappedBatches(self._pipeline, self._functions, self._map_ahead)
             # If the program drops the pipeline without close(), the thread must end. The thread refers only to the
-            # MappedBatches, so it does not keep the pipeline alive.
-            weakref.finalize(self, self._mapped.stop)
+            # MappedBatches, so it does not keep the pipeline alive. At exit, _maps.py ends the thread.
+            self._finalizer = weakref.finalize(self, self._mapped.begin_stop)
+            self._finalizer.atexit = False
 
     def _opened(self) -> object:
         if self._pipeline is None:
@@ -158,8 +161,10 @@ class Pipeline:
 
     def _describe(self) -> dict[str, Any]:
         pipeline = self._opened()
-        text = self._mapped.description if self._mapped is not None else _native.data_describe(pipeline)
-        description: dict[str, Any] = json.loads(text)
+        if self._mapped is not None:
+            return self._mapped.describe()
+        description: dict[str, Any] = json.loads(_native.data_describe(pipeline))
+        description["statistics"]["python_mapping"] = 0.0
         return description
 
     def __iter__(self) -> Iterator[Batch]:
@@ -209,7 +214,8 @@ class Pipeline:
 
     def statistics(self) -> dict[str, float]:
         """Returns counts and times. The names are those of ``rueda::data::Statistics``: batches, records, bytes,
-        malformed, seconds, consumer_waited, reading, parsing, mapping, starved, lanes and threads.
+        malformed, seconds, consumer_waited, reading, parsing, mapping, starved, lanes and threads. In addition,
+        python_mapping is the time in the functions of ``maps`` that do not run in the library's threads.
 
         Example::
 
@@ -246,10 +252,13 @@ class Pipeline:
 
             pipeline.close()
         """
-        if self._mapped is not None and os.getpid() == self._owner:
-            self._mapped.stop()
-        self._mapped = None
+        if self._finalizer is not None:
+            self._finalizer.detach()  # otherwise it would keep the MappedBatches, and so the native pipeline, alive
+            self._finalizer = None
+        mapped, self._mapped = self._mapped, None
         self._pipeline = None
+        if mapped is not None:
+            mapped.stop()
 
     def __enter__(self) -> Pipeline:
         return self

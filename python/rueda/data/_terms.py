@@ -28,12 +28,33 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return address
 
 
-def join_texts(texts: Iterable[str | bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Returns the bytes of all texts, and the offsets at which the texts begin."""
-    pieces = [text.encode() if isinstance(text, str) else bytes(text) for text in texts]
+def _as_bytes(what: str, index: int, text: Any) -> bytes:
+    if not isinstance(text, bytearray | memoryview):  # bytes(3) would be three zero bytes
+        raise InvalidArgument(f"{what}: element {index} is {text!r} ({type(text).__name__}); expected str or bytes")
+    return bytes(text)
+
+
+def join_texts(
+    texts: Iterable[str | bytes], what: str = "texts"
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Returns the bytes of all texts, and the offsets at which the texts begin. ``what`` begins the message of an error."""
+    pieces = [
+        text.encode() if isinstance(text, str) else text if isinstance(text, bytes) else _as_bytes(what, index, text)
+        for index, text in enumerate(texts)
+    ]
     offsets = np.zeros(len(pieces) + 1, np.int64)
     np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
     return np.frombuffer(b"".join(pieces), np.uint8), offsets
+
+
+def _whole_numbers(elements: list[Any]) -> npt.NDArray[np.int64] | None:
+    """Returns the elements as an array if all of them are integers. No elements count as texts."""
+    if not elements or not all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in elements):
+        return None
+    try:
+        return np.array(elements, np.int64)
+    except OverflowError as error:
+        raise InvalidArgument(f"texts: {error}; expected integers of at most 64 bits") from error
 
 
 class _Terms:
@@ -53,9 +74,16 @@ class _Terms:
                 self._use_integers(array)
             elif array is not None and array.dtype.kind not in "SUO":
                 raise InvalidArgument(f"texts: the array has dtype {array.dtype}; expected texts or integers")
+            elif isinstance(given, str | bytes | bytearray | memoryview):
+                raise InvalidArgument(f"texts: {given!r} is one text; expected a list of texts")
             else:
                 shape = (-1,) if array is None else array.shape
-                self._use_texts(*join_texts(given if array is None else array.ravel().tolist()), shape)
+                elements = list(given) if array is None else array.ravel().tolist()
+                integers = _whole_numbers(elements)
+                if integers is not None:
+                    self._use_integers(integers.reshape(shape))
+                else:
+                    self._use_texts(*join_texts(elements), shape)
 
     def _use_texts(self, values: npt.NDArray[Any], offsets: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
         self._arrays = (np.ascontiguousarray(values), np.ascontiguousarray(offsets, np.int64))
@@ -95,7 +123,8 @@ def hash_texts(texts: Any, buckets: int, seed: int = 0) -> Any:
     text.
 
     Args:
-        texts: a Ragged of texts or of integers, an array of integers or of texts, or a list of texts (str or bytes).
+        texts: a Ragged of texts or of integers, an array of integers or of texts, or a list of texts (str or bytes) or
+            of integers.
         buckets: the number of buckets, at least 1.
         seed: other seeds give other buckets.
 
@@ -126,7 +155,8 @@ class Vocabulary:
     A term is a text of 1 to 65,535 bytes in UTF-8 without newlines and carriage returns, and without a byte-order mark
     at its beginning. Other texts are always unknown, and are not counted. An integer counts as its decimal text.
 
-    Threads: any thread may call every function; a lock lets one of them work at a time.
+    Threads: any thread may call every function; a lock lets one of them work at a time. agree() holds the lock while it
+    waits for the other ranks.
 
     Args:
         terms: the path of a text file with one term in each line, or a list of texts. Empty by default, for a vocabulary
@@ -269,10 +299,9 @@ class Vocabulary:
 
             new_terms = colours.agree()
         """
-        with self._lock:
+        with self._lock:  # until the end, because merge() forgets what this rank has counted, also in the meantime
             mine = np.frombuffer(_native.vocabulary_unmerged(self._vocabulary), np.uint8)
-        everyones = np.asarray(_collectives.allgather(mine, "rueda.data.vocabulary"))
-        with self._lock:
+            everyones = np.asarray(_collectives.allgather(mine, "rueda.data.vocabulary"))
             return _native.vocabulary_merge(self._vocabulary, everyones.tobytes())
 
     def freeze(self) -> None:
@@ -302,10 +331,9 @@ class Vocabulary:
             _native.vocabulary_save(self._vocabulary, os.fsencode(path))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns terms and counts, for a checkpoint. The state is the same on all ranks.
-
-        Raises:
-            InvalidArgument: this rank has counted texts since the last agree(), and the checkpoint would lack them.
+        """Returns terms and counts, for a checkpoint. The state is that of the last agree(), so it is the same on all
+        ranks. It lacks what this rank has counted since; the first state that lacks counts logs a warning. Call
+        agree() before each checkpoint to keep all counts.
 
         Example::
 

@@ -49,7 +49,7 @@ class _Column:
         self.rows = len(array)
         self._width = int(np.prod(array.shape[1:], dtype=np.int64))
         if array.dtype.kind in "SUO":
-            self._values, self._offsets = join_texts(array.ravel().tolist())
+            self._values, self._offsets = join_texts(array.ravel().tolist(), f"writing Examples: feature '{name}'")
         elif self._width == 0:  # no sample has a value, so the column is a ragged one
             self._values, self._offsets = _numbers(name, array).ravel(), np.zeros(self.rows + 1, np.int64)
         else:
@@ -159,12 +159,15 @@ class TfrecordWriter:
         """Appends one tf.train.Example. Each feature is a value or a list of values.
 
         Raises:
-            InvalidArgument, ResourceExhausted: as write_examples().
+            InvalidArgument: there is no feature, or one has a dtype that Examples cannot hold.
+            ResourceExhausted: the file cannot be written.
 
         Example::
 
             writer.write_example({"label": 1.0, "ids": [3, 7, 9], "name": "first"})
         """
+        if not features:
+            raise InvalidArgument("writing an Example: it has no features; expected at least one")
         self.write_examples({name: _single(values) for name, values in features.items()})
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
     ruedarun sets OMP_NUM_THREADS itself. If OMP_NUM_THREADS is set, its value is used. But if torchrun has set it to 1,
     because the user had not set it, use_cores() replaces it.
 
-    The function sets the two numbers of threads of PyTorch, if PyTorch was imported. For libraries that are loaded
+    The function sets the two numbers of threads of PyTorch, if PyTorch was imported. A number that the program has set
+    with torch.set_num_threads(), or by MKL_NUM_THREADS, stays. For libraries that are loaded
     later, and for child processes, it sets OMP_NUM_THREADS, and KMP_BLOCKTIME if it is not set. NumPy reads these
     variables when it is imported. The call does not communicate.
 
@@ -71,16 +72,20 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
         threads = int(outermost) if outermost.isdigit() and int(outermost) > 0 else threads
         found = f"{_COUNT}={value} stays as it is"
     else:
+        kept = None if torch is None else _threads_of_the_user(torch, value)
         _set_here = os.environ[_COUNT] = str(threads)
         if threads > 1:
             os.environ.setdefault("KMP_BLOCKTIME", "1")
-        if torch is not None:
+        if torch is not None and kept is None:
             torch.set_num_threads(threads)
         ranks = _lifecycle.local_size()
         found = (
             f"{threads} thread{'' if threads == 1 else 's'} on each rank, because {ranks} "
             f"{'rank shares' if ranks == 1 else 'ranks share'} the cores of this host"
         )
+        if kept is not None:
+            found += f"; PyTorch keeps the {kept} thread{'' if kept == 1 else 's'} that the program has chosen"
+            threads = kept
     interop = None if torch is None else _set_interop_threads(torch, threads)
     if interop is not None:
         found += f"; PyTorch runs at most {interop} operation{'' if interop == 1 else 's'} at the same time"
@@ -106,6 +111,34 @@ def _is_of_torchrun(value: str) -> bool:
     except OSError:
         return False  # the parent belongs to another user, so it is not torchrun
     return not any(variable.startswith(_COUNT.encode() + b"=") for variable in variables)
+
+
+def _physical_cores(cores: Iterable[int]) -> int:
+    """Returns the number of cores without hyper-threads; 0 if the system does not tell."""
+    siblings = set()
+    for core in cores:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") as file:
+                siblings.add(file.read())
+        except OSError:
+            return 0
+    return len(siblings)
+
+
+def _threads_of_the_user(torch: Any, value: str) -> int | None:
+    """Returns PyTorch's number of threads if the program has chosen it, and None if it is PyTorch's own number. This is
+    the number of cores, with or without hyper-threads, or what OMP_NUM_THREADS said when PyTorch was loaded.
+
+    Args:
+        value: OMP_NUM_THREADS, which torchrun or an earlier use_cores() may have set.
+    """
+    threads: int = torch.get_num_threads()
+    usable = os.sched_getaffinity(0)
+    everything = range(os.cpu_count() or 1)
+    own = {len(usable), len(everything), _physical_cores(usable), _physical_cores(everything)}
+    if value.isdigit():
+        own.add(int(value))
+    return threads if os.environ.get("MKL_NUM_THREADS") or threads not in own else None
 
 
 def _set_interop_threads(torch: Any, threads: int) -> int | None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import operator
 import os
 import socket
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from rueda import _lifecycle, _objects
+from rueda.errors import RuedaError
 from rueda.training._checkpoints import CheckpointManager
 
 T = TypeVar("T")
@@ -26,6 +28,9 @@ T = TypeVar("T")
 #: and the rank itself during at most the second part of that. `rueda top` has the same limits for a straggler.
 _AWAITED_SHARE = 0.1
 _AWAITED_RANKS_OWN_SHARE = 0.25
+
+#: Begins ``JobReport.checkpoint_failure`` if the folder of the checkpoints cannot be listed.
+_NOT_LISTED = "the last one is unknown: "
 
 _logger = logging.getLogger("rueda.training")
 
@@ -51,7 +56,8 @@ class RankReport:
 @dataclass(frozen=True)
 class JobReport:
     """The numbers of a job. ``checkpoint`` has the keys "step", "age_seconds" and "folder"; it is None if there is no
-    checkpoint, and on all ranks but rank 0. ``checkpoint_failure`` says why the last save failed.
+    checkpoint, and on all ranks but rank 0. ``checkpoint_failure`` says why the last save failed, or
+    why the checkpoints cannot be listed.
 
     Example::
 
@@ -158,6 +164,8 @@ class JobReport:
         return f"rank {rank} on {self.ranks[rank].host}" if len(hosts) > 1 else f"rank {rank}"
 
     def _checkpoint_text(self) -> str:
+        if self.checkpoint_failure is not None and self.checkpoint_failure.startswith(_NOT_LISTED):
+            return self.checkpoint_failure
         text = "none was saved"
         if self.checkpoint is not None:
             text = (
@@ -188,18 +196,18 @@ class JobSummary:
         self._samples = 0
         self._data = 0.0
 
-    def step(self, samples: int) -> None:
+    def step(self, samples: SupportsIndex) -> None:
         """Counts a step of this rank with this number of samples. Does not communicate.
 
         Args:
-            samples: the samples of this rank in the step.
+            samples: the samples of this rank in the step: an int, an integer of NumPy, or a tensor with one integer.
 
         Example::
 
             summary.step(len(batch))
         """
+        self._samples += operator.index(samples)  # the module json cannot write other integers
         self._steps += 1
-        self._samples += samples
 
     @contextlib.contextmanager
     def waiting_for_data(self) -> Iterator[None]:
@@ -239,6 +247,7 @@ class JobSummary:
                 except StopIteration:
                     return
             yield batch
+            del batch  # otherwise it would live while the trainer waits for the next one
 
     def finish(
         self,
@@ -298,12 +307,16 @@ def _print(text: str) -> None:
 
 
 def _last_checkpoint(manager: CheckpointManager | None) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns the last complete checkpoint, and why the last save failed."""
+    """Returns the last complete checkpoint, and why the last save failed or why there is no list of checkpoints."""
     if manager is None:
         return None, None
     manager.wait()
     failure = manager.last_failure()
-    found = manager.checkpoints()
+    try:
+        found = manager.checkpoints()
+    except RuedaError as error:  # the summary must not be lost because of this
+        save = "" if failure is None else f"; the last save failed: {failure}"
+        return None, f"{_NOT_LISTED}{error}{save}"
     checkpoint = None
     if found:
         try:
