@@ -95,7 +95,7 @@ Status SupervisedRanks::start(JobOutput& output) {
         }
     };
     start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
-    const Status started = start_starter(address);
+    Status started = start_starter(address);
     start_failed_ = !started.is_ok();
     return started;
 }
