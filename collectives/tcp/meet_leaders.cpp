@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/network/address_race.hpp"
+#include "base/network/endpoint_list.hpp"
 #include "base/network/network_addresses.hpp"
 #include "base/network/poll_set.hpp"
 #include "base/network/socket_address.hpp"
@@ -23,7 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostEndpoints = 16;
 /// A numeric address has at most 47 characters, and its port with the characters around it at most 8.
 constexpr std::size_t kLongestEndpoint = 64;
 constexpr std::size_t kLongestSecret = 64;
@@ -297,13 +297,12 @@ LeaderListener listen_at_all_addresses() {
                           [](const base::NetworkAddress& address) { return !address.is_loopback; });
     for (const base::NetworkAddress& address : addresses) {
         const auto where = base::network_address(address.address, 0);
-        base::UniqueFd socket = where && !address.is_link_local && listener.sockets.size() < kMostEndpoints
+        base::UniqueFd socket = where && !address.is_link_local && listener.sockets.size() < base::kMostEndpoints
                                     ? base::listen_at(*where)
                                     : base::UniqueFd();
         if (socket.is_open()) {
             const std::uint16_t port = base::port_of(socket.value());
-            listener.endpoints.push_back(address.is_ipv6 ? fmt::format("[{}]:{}", address.address, port)
-                                                         : fmt::format("{}:{}", address.address, port));
+            listener.endpoints.push_back(base::endpoint_text(address.address, address.is_ipv6, port));
             listener.sockets.push_back(std::move(socket));
         }
     }
@@ -325,10 +324,10 @@ Result<LeaderCard> parse_leader_card(std::span<const std::byte> bytes) {
     LeaderCard card;
     card.secret = reader.text(kLongestSecret);
     const auto count = reader.number<std::uint32_t>();
-    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, kMostEndpoints) && reader.intact(); ++i) {
+    for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, base::kMostEndpoints) && reader.intact(); ++i) {
         card.endpoints.push_back(base::printable(reader.text(kLongestEndpoint)));
     }
-    return reader.complete() && count <= kMostEndpoints
+    return reader.complete() && count <= base::kMostEndpoints
                ? Result<LeaderCard>(std::move(card))
                : failure(ErrorCode::internal,
                          "a rank sent {} bytes that are no addresses: do all ranks run the same build of Rueda?",

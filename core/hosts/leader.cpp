@@ -350,7 +350,8 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
 
 /// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once. But only
 /// the second rank of that host or the launcher knows how the other leader ended, and their text takes a little longer
-/// to arrive. So this leader waits for the text. A leader that sleeps checks again after at most 0.25 s.
+/// to arrive. So this leader waits for the text. A leader that sleeps checks again after at most 0.2 s if an
+/// operation is pending, and after 0.5 s otherwise.
 Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
     constexpr std::int64_t kPatienceNs = 500'000'000;
     if (neighbour.lost_ns == 0) {

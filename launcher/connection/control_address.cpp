@@ -10,6 +10,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/network/endpoint_list.hpp"
 #include "base/network/network_addresses.hpp"
 #include "base/network/socket_address.hpp"
 #include "base/text.hpp"
@@ -24,14 +25,13 @@ namespace {
 /// Returns the addresses that supervisors (parents of ranks) may try. The list contains loopback addresses only if
 /// there are no other addresses.
 std::vector<base::NetworkAddress> addresses_to_listen_at(const std::vector<std::string>& interfaces) {
-    constexpr std::size_t kMost = 16;
     std::vector<base::NetworkAddress> chosen;
     const std::vector<base::NetworkAddress> all = base::network_addresses();
     for (const base::NetworkAddress& address : all) {
         const bool wanted =
             interfaces.empty() ? !address.is_loopback
                                : std::find(interfaces.begin(), interfaces.end(), address.interface) != interfaces.end();
-        if (wanted && !address.is_link_local && chosen.size() < kMost) {
+        if (wanted && !address.is_link_local && chosen.size() < base::kMostEndpoints) {
             chosen.push_back(address);
         }
     }
@@ -93,8 +93,7 @@ Result<ControlListener> listen_on_network(const std::vector<std::string>& interf
         base::UniqueFd socket = where ? base::listen_at(*where) : base::UniqueFd();
         if (socket.is_open()) {
             const std::uint16_t port = base::port_of(socket.value());
-            listener.address.endpoints.push_back(address.is_ipv6 ? fmt::format("[{}]:{}", address.address, port)
-                                                                 : fmt::format("{}:{}", address.address, port));
+            listener.address.endpoints.push_back(base::endpoint_text(address.address, address.is_ipv6, port));
             listener.sockets.push_back(std::move(socket));
         }
     }

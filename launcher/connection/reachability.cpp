@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/network/endpoint_list.hpp"
 #include "base/network/socket_address.hpp"
 #include "launcher/options/text_parts.hpp"
 
@@ -77,9 +78,8 @@ std::string encode_endpoints(const std::vector<std::string>& endpoints) {
 }
 
 std::vector<std::string> parse_endpoints(std::string_view text) {
-    constexpr std::size_t kMostEndpoints = 16;
     std::vector<std::string> endpoints;
-    while (!text.empty() && endpoints.size() < kMostEndpoints) {
+    while (!text.empty() && endpoints.size() < base::kMostEndpoints) {
         std::string endpoint(take_until(text, ','));
         if (!endpoint.starts_with('@') && base::parse_endpoint(endpoint)) {
             endpoints.push_back(std::move(endpoint));

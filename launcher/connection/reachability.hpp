@@ -80,7 +80,8 @@ private:
 /// Encodes addresses with ports as the payload of a frame.
 [[nodiscard]] std::string encode_endpoints(const std::vector<std::string>& endpoints);
 /// Parses the text of encode_endpoints(). Leaves out texts that are no network addresses with ports, and addresses
-/// after the 16th.
+/// after the first base::kMostEndpoints. Unlike base::tcp_endpoints(), a wrong address does not make the others
+/// useless.
 [[nodiscard]] std::vector<std::string> parse_endpoints(std::string_view text);
 
 }  // namespace rueda::launcher

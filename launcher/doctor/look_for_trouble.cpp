@@ -120,10 +120,12 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
+bool asks_through_ssh(const Options& options, const Surroundings& around) { return options.no_mpi || !around.mpi; }
+
 /// Returns the command that runs ruedarun on another host. The command uses the same options of mpirun, or without an
 /// mpirun of ssh, as a job.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
-    if (!around.mpi) {
+    if (asks_through_ssh(options, around)) {
         return ssh_command(host, {options.ssh_port, options.ssh_identity},
                            std::vector<std::string>{around.own_path, kDoctorEchoOption});
     }
@@ -150,7 +152,8 @@ Status ask(const std::vector<std::string>& hosts, DoctorFacts& facts, const Opti
     }
     const Result<std::vector<CapturedRun>> runs =
         run_all_captured(commands, around.environment, {kProbeTime, kTimeOfAllProbes}, kProbesAtOnce);
-    if (!runs.is_ok() && !around.mpi) {  // ssh is not installed, which is a finding and no reason to stop
+    if (!runs.is_ok() && asks_through_ssh(options, around)) {
+        // ssh is not installed, which is a finding and no reason to stop.
         for (const std::string& name : hosts) {
             HostProbe unasked;
             unasked.name = name;

@@ -528,6 +528,9 @@ private:
         plan_.interfaces = options_.interfaces;
         plan_.supervisor_program = around_.own_path;
         plan_.supervisor_arguments = supervisor_arguments();
+        // The agent has a process group of its own, so its ranks are in the background of the terminal. The kernel
+        // stops a process of the background that reads the terminal.
+        plan_.first_rank_reads_stdin = !around_.stdin_is_terminal;
         for (HostPlan& host : plan_.host_plans) {
             const std::vector<std::string> here = {around_.own_path, kAgentOption};
             const std::vector<std::string> there = {around_.own_path, kAgentOption, "0"};

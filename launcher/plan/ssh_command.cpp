@@ -8,14 +8,15 @@ namespace rueda::launcher {
 
 std::vector<std::string> ssh_command(const std::string& host, const SshOptions& options,
                                      std::span<const std::string> program) {
-    std::vector<std::string> words = {"ssh", "-x", "-o", "BatchMode=yes"};
+    std::vector<std::string> words = {"ssh", "-x", "-T", "-o", "BatchMode=yes"};
     if (options.port) {
         words.insert(words.end(), {"-p", std::to_string(*options.port)});
     }
     if (!options.identity.empty()) {
         words.insert(words.end(), {"-i", options.identity});
     }
-    // With exec, no shell stays between sshd and the program, so the program gets the signals of the session.
+    // With exec, no shell stays between sshd and the program. Without a terminal (-T), sshd sends the program no signal
+    // when ssh ends: the program notices it by its own connections.
     words.insert(words.end(), {host, "exec " + shell_join(program)});
     return words;
 }

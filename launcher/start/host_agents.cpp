@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/start/host_agents.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -87,13 +88,18 @@ Status HostAgents::start_one(const LaunchPlan& plan, const StartContext& context
     RUEDA_RETURN_IF_FAILED(file.status());
     Result<OutputPipe> errors = open_output_pipe();
     RUEDA_RETURN_IF_FAILED(errors.status());
+    const base::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!null.is_open()) {
+        return system_failure(ErrorCode::internal, "open(/dev/null)");
+    }
     ChildSpec spec;
     spec.environment = context.environment;
     spec.words = host.command;
     spec.file = host.command.front();
     if (host.is_here) {
-        // The agent keeps the standard input of ruedarun, which is rank 0's. It therefore reads the order from another
+        // The standard input of the agent becomes rank 0's. The agent therefore reads the order from another
         // descriptor.
+        spec.stdin_fd = plan.first_rank_reads_stdin ? kInherit : null.value();
         spec.kept_fd = file.value().value();
         spec.words.push_back(std::to_string(spec.kept_fd));
     } else {

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/network/endpoint_list.hpp"
 #include "launcher/connection/reachability.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
@@ -26,6 +27,7 @@ namespace {
 /// How long connections may stay open after the end of the job. Supervisors (the parents of ranks) still send output
 /// during this time.
 constexpr std::chrono::seconds kLinkTime{8};
+
 /// Raises the soft limit of descriptors. Each rank needs a connection and two pipes, so the usual 1024 is too low for
 /// large jobs. The limit is raised only as far as needed, because mpirun and the ranks inherit it.
 void raise_descriptor_limit(int ranks) {
@@ -93,7 +95,9 @@ Status SupervisedRanks::start(JobOutput& output) {
         }
     };
     start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
-    return start_starter(address);
+    Status started = start_starter(address);
+    start_failed_ = !started.is_ok();
+    return started;
 }
 
 Status SupervisedRanks::start_starter(const ControlAddress& address) {
@@ -212,6 +216,10 @@ void SupervisedRanks::test_addresses() {
 }
 
 void SupervisedRanks::welcome() {
+    if (plan_.way == LaunchWay::agents && !base::tcp_endpoints(rendezvous_)) {
+        end_rank(not_started(0, "its host has no network address or no free port at which the ranks can meet"));
+        return;
+    }
     welcomed_ = true;
     std::vector<std::string> hosts;
     for (const Rank& rank : ranks_) {
@@ -381,8 +389,12 @@ void SupervisedRanks::child_ended(pid_t pid, int wait_status) {
 }
 
 /// Notes that the agent of a host, or its ssh, has ended. Ranks whose supervisors have reported do not need it any
-/// more: if they end, their links show it. The other ranks of the host will never start.
+/// more: if they end, their links show it. The other ranks of the host will never start. After a failed start, and at
+/// the end of the job, ruedarun itself ends the agents.
 void SupervisedRanks::note_end(const RankStarter::End& end) {
+    if (start_failed_ || starter_->is_released()) {
+        return;
+    }
     for (int rank = end.first_rank; rank < end.first_rank + end.ranks; ++rank) {
         if (!rank_at(rank).has_reported) {
             end_rank(not_started(rank, fmt::format("{} before the rank's supervisor had reported; check that ssh "

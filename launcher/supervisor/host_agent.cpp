@@ -53,7 +53,7 @@ std::optional<std::string> read_to_end(int fd) {
 /// The agent of a host. Threads: one.
 class HostAgent {
 public:
-    HostAgent(AgentOrder order, bool has_keyboard) : order_(std::move(order)), has_keyboard_(has_keyboard) {}
+    HostAgent(AgentOrder order, bool has_input) : order_(std::move(order)), has_input_(has_input) {}
 
     int run() {
         if (const Status status = signals_.open({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
@@ -68,6 +68,9 @@ public:
                 fmt::format("the folder {} cannot be entered ({}); the ranks of this host run in the "
                             "folder of the login",
                             base::quote(order_.folder), std::generic_category().message(errno)));
+        } else {
+            order_.variables.push_back(
+                {"PWD", order_.folder});  // a shell would do the same; programs read this variable
         }
         if (const Status started = start_supervisors(); !started.is_ok()) {
             complain_as_agent(started.message());
@@ -98,7 +101,7 @@ private:
             spec.words.insert(spec.words.end(), order_.arguments.begin(), order_.arguments.end());
             spec.environment = changed_environment(environment, {{kAgentRankVariable, std::to_string(rank)},
                                                                  {kAgentRanksVariable, std::to_string(order_.ranks)}});
-            spec.stdin_fd = rank == 0 && has_keyboard_ ? kInherit : null.value();
+            spec.stdin_fd = rank == 0 && has_input_ ? kInherit : null.value();
             spec.death_signal = SIGTERM;  // a supervisor then ends its program
             spec.signal_mask = signals_.original_mask();
             const Result<pid_t> child = start_child(spec);
@@ -132,8 +135,8 @@ private:
         }
     }
 
-    const AgentOrder order_;
-    const bool has_keyboard_;  ///< whether this process has the standard input of ruedarun
+    AgentOrder order_;
+    const bool has_input_;  ///< whether the standard input of this process is the one for rank 0
     SignalInbox signals_;
     std::set<pid_t> supervisors_;
     int exit_status_ = 0;

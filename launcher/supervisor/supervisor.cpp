@@ -77,6 +77,9 @@ public:
             complain(status.message());
             return 1;
         }
+        // If a process that reads the output has ended, writing must fail with an error, and not end this process. The
+        // program gets the default action back.
+        ::signal(SIGPIPE, SIG_IGN);
         adopt_orphans();
         // If mpirun is killed, its children continue to run. Therefore this process asks the kernel to send it a signal
         // when mpirun is killed.

@@ -23,7 +23,11 @@ HOSTS_RANK = os.environ["HOSTS_RANK"]
 HAS_UCX = "RUEDA_UCX_PLUGIN" in os.environ
 TIMEOUT = 120
 
-ENVIRONMENT = job_environment.job_environment(keep=("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN"))
+# Without OMP_NUM_THREADS, ruedarun prints a line about the number of threads.
+ENVIRONMENT = {
+    **job_environment.job_environment(keep=("RUEDA_MPI_PLUGIN", "RUEDA_UCX_PLUGIN")),
+    "OMP_NUM_THREADS": "1",
+}
 
 
 # With these flags, mpirun behaves like ruedarun: it does not end the other ranks when one rank ends. But with these

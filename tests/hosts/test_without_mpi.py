@@ -9,13 +9,15 @@ The environment variables are those of hosts_job.py and test_notifications.py; C
 
 import os
 import pathlib
+import pty
 import re
 import signal
 import sys
+import threading
 import unittest
 
 import test_notifications
-from hosts_job import HAS_UCX, HOSTS_RANK, test_hosts
+from hosts_job import ENVIRONMENT, HAS_UCX, HOSTS_RANK, test_hosts
 from test_conformance import lines_of
 
 RUEDARUN = test_notifications.RUEDARUN
@@ -91,6 +93,34 @@ class Operations(WithoutMpi):
         ]
         self.assertEqual(sorted(output.splitlines()), expected)
 
+    def test_the_folder_of_the_ranks_is_in_their_environment(self):
+        output = self.output_of(TWO_HOSTS, ["printenv", "PWD"])
+        self.assertEqual(sorted(output.splitlines()), [f"[{rank}] {self.folder}" for rank in range(4)])
+
+    def test_rank_0_does_not_read_the_terminal(self):
+        # The ranks are in the background of the terminal, so the kernel would stop rank 0 when it reads the terminal.
+        script = '[ "$RANK" != 0 ] || { cat; echo "the input has ended"; }'
+        command = [RUEDARUN, *TWO_HOSTS, "sh", "-c", script]
+        environment = {**ENVIRONMENT, **self.hosts.environment(), "PATH": self.hosts.path_with_ssh()}
+        words = self.hosts.on_host(0, command, self.folder)
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe(words[0], words, environment)
+        killer = threading.Timer(test_notifications.TIMEOUT, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        shown = b""
+        try:
+            while piece := os.read(terminal, 65536):
+                shown += piece
+        except OSError:  # on Linux, read() fails with this error when the other end of a terminal is closed
+            pass
+        os.close(terminal)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        killer.cancel()
+        self.assertEqual(status, 0, shown.decode())
+        self.assertIn("the input has ended", shown.decode())
+        self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts")
+
 
 class Ends(WithoutMpi):
     KILLED = r"rank {rank} on rueda-h1 \(pid {pid}\) was killed by signal 9 \(Killed\)"
@@ -148,6 +178,17 @@ class Refusals(WithoutMpi):
             "rank 2 on rueda-h1 could not be started: ssh to 'rueda-h1' ended with exit status 255 before the rank's "
             "supervisor had reported; check that ssh reaches the host without a question",
         )
+
+    def test_there_is_no_ssh(self):
+        job = self.start_command(["env", "PATH=/nowhere", RUEDARUN, *TWO_HOSTS, HOSTS_RANK, "layout"])
+        output, _ = job.communicate(timeout=test_notifications.TIMEOUT)
+        self.assertEqual(job.returncode, 1, output)
+        self.assertRegex(
+            output,
+            r"\Aruedarun: the ranks of 'rueda-h1' are started through ssh, and ssh cannot be run: .*; install ssh; "
+            r"ending the job\n\Z",
+        )
+        self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts")
 
 
 if __name__ == "__main__":

@@ -507,14 +507,17 @@ TEST_CASE("several hosts without MPI", "[unit]") {
     around.environment["RUEDA_RENDEZVOUS_SECRET"] = "of an outer job";
     const LaunchPlan plan = planned(options, around);
     CHECK(plan.way == LaunchWay::agents);
+    CHECK(plan.first_rank_reads_stdin);
+    around.stdin_is_terminal = true;
+    CHECK_FALSE(planned(options, around).first_rank_reads_stdin);
     CHECK(plan.ranks == 5);
     CHECK(plan.shares == std::vector<HostShare>{{"b", 2}, {"here", 3}});
     REQUIRE(plan.host_plans.size() == 2);
     CHECK_FALSE(plan.host_plans[0].is_here);
     CHECK(plan.host_plans[0].first_rank == 0);
     CHECK(plan.host_plans[0].ranks == 2);
-    CHECK(plan.host_plans[0].command == Words{"ssh", "-x", "-o", "BatchMode=yes", "-p", "2222", "-i", "my key", "b",
-                                              "exec /usr/bin/ruedarun --host-agent 0"});
+    CHECK(plan.host_plans[0].command == Words{"ssh", "-x", "-T", "-o", "BatchMode=yes", "-p", "2222", "-i", "my key",
+                                              "b", "exec /usr/bin/ruedarun --host-agent 0"});
     CHECK(plan.host_plans[1].is_here);
     CHECK(plan.host_plans[1].first_rank == 2);
     CHECK(plan.host_plans[1].ranks == 3);
@@ -528,7 +531,8 @@ TEST_CASE("several hosts without MPI", "[unit]") {
     CHECK(says(plan, "their data goes over UCX"));
     CHECK(describe_as_shell(plan) ==
           "# ruedarun starts an agent on each host, and sends it the variables and the program; no MPI is used\n"
-          "# ranks 0 to 1 on b: ssh -x -o BatchMode=yes -p 2222 -i 'my key' b 'exec /usr/bin/ruedarun --host-agent 0'\n"
+          "# ranks 0 to 1 on b: ssh -x -T -o BatchMode=yes -p 2222 -i 'my key' b 'exec /usr/bin/ruedarun --host-agent "
+          "0'\n"
           "# ranks 2 to 4 on here (this host): /usr/bin/ruedarun --host-agent\n"
           "# each rank runs: env -u RUEDA_RENDEZVOUS_SECRET RUEDA_CONTROL_PLANE=socket PYTHONUNBUFFERED=1 MODE=fast "
           "./train\n");

@@ -1230,7 +1230,9 @@ class Mpirun(BothWays, LauncherTest):
 
     def test_connections_of_other_programs_do_no_harm(self):
         code = "assert 'RUEDARUN_CONTROL' not in os.environ\n" + self.WRITE_PID
-        process = self.start(["-np", 2, *python(code + "while not os.path.exists('go'): time.sleep(0.01)")])
+        process = self.start(
+            ["--no-thread-variables", "-np", 2, *python(code + "while not os.path.exists('go'): time.sleep(0.01)")]
+        )
         self.pids_in("pid.0", "pid.1")
         mpirun = [pid for pid, line in marked_processes().items() if line.split()[0].endswith("mpirun")]
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")

@@ -3,11 +3,14 @@
 #include "collectives/host/sockets/socket_rendezvous.hpp"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,6 +29,22 @@ namespace {
 /// How long rank 0 may take between its calls of bind and listen. On a busy machine, rank 0 may lose its core between
 /// the two calls.
 constexpr std::chrono::seconds kListenGrace{2};
+
+/// How long rank 0 accepts no connection when descriptors or memory are used up, and it has no connection to close.
+constexpr std::chrono::milliseconds kShortagePause{50};
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+/// Raises the soft limit of descriptors for a rank 0 on the network. It needs one for each rank, and one for each
+/// connection that has not proved the secret yet.
+void raise_descriptor_limit(int size) {
+    const rlim_t needed = static_cast<rlim_t>(size) * 2 + 128;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
+        limit.rlim_cur = std::min(needed, limit.rlim_max);
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -157,8 +176,9 @@ private:
     /// Waits for an event and handles it.
     Status turn() {
         std::vector<pollfd> entries;
+        const bool accepts = has_passed(accepts_again_);
         for (const base::UniqueFd& listener : listeners_) {
-            entries.push_back({listener.value(), POLLIN, 0});
+            entries.push_back({accepts ? listener.value() : -1, POLLIN, 0});  // poll ignores the descriptor −1
         }
         for (const Comer& comer : comers_) {
             entries.push_back({comer.fd(), POLLIN, 0});
@@ -166,9 +186,10 @@ private:
         const std::size_t listeners = listeners_.size();
         const std::size_t comers = comers_.size();
         for (const FrameSocket& socket : ranks_) {
-            entries.push_back({socket.fd(), POLLRDHUP, 0});  // poll ignores the descriptor −1
+            entries.push_back({socket.fd(), POLLRDHUP, 0});
         }
-        const int longest = sliced(options_.interruption, milliseconds_until(deadline_));
+        const Deadline wake = accepts ? deadline_ : std::min(deadline_, accepts_again_);
+        const int longest = sliced(options_.interruption, milliseconds_until(wake));
         if (::poll(entries.data(), entries.size(), longest) < 0) {
             return errno == EINTR ? Status() : system_failure(ErrorCode::internal, "poll");
         }
@@ -196,6 +217,13 @@ private:
     Status let_in(int listener) {
         while (true) {
             base::UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            if (!socket.is_open() && is_shortage(errno)) {
+                if (!close_oldest_unproven()) {
+                    accepts_again_ = deadline_in(kShortagePause);
+                    return {};
+                }
+                continue;
+            }
             if (!socket.is_open()) {
                 const bool is_transient = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
                 return is_transient ? Status() : system_failure(ErrorCode::resource_exhausted, "accept");
@@ -206,13 +234,24 @@ private:
                 continue;
             }
             if (comers_.size() >= comers_limit()) {
-                // A rank that has not proved the secret yet tries again. A rank that has proved it would fail.
-                const auto unproven = std::find_if(comers_.begin(), comers_.end(),
-                                                   [](const Comer& one) { return one.proving.has_value(); });
-                comers_.erase(unproven == comers_.end() ? comers_.begin() : unproven);
+                if (!close_oldest_unproven()) {
+                    comers_.erase(comers_.begin());
+                }
             }
             comers_.push_back(std::move(comer).value());
         }
+    }
+
+    /// Closes the oldest connection that has not proved the secret. Such a rank tries again, but a rank that has proved
+    /// the secret would fail. Returns false if there is no such connection.
+    bool close_oldest_unproven() {
+        const auto unproven =
+            std::find_if(comers_.begin(), comers_.end(), [](const Comer& one) { return one.proving.has_value(); });
+        if (unproven == comers_.end()) {
+            return false;
+        }
+        comers_.erase(unproven);
+        return true;
     }
 
     static Result<Comer> comer_of_host(base::UniqueFd socket) {
@@ -286,6 +325,7 @@ private:
     const SocketControlPlaneOptions& options_;
     const bool uses_tcp_;
     const Deadline deadline_;
+    Deadline accepts_again_{};  ///< before this time, no connection is accepted
     std::vector<base::UniqueFd> listeners_;
     std::vector<Comer> comers_;
     std::vector<FrameSocket> ranks_;
@@ -379,9 +419,12 @@ Status await_welcome(FrameSocket& socket, const SocketControlPlaneOptions& optio
 Result<std::vector<FrameSocket>> receive_ranks(const SocketControlPlaneOptions& options) {
     std::vector<FrameSocket> ranks;
     {
-        auto listeners = base::is_tcp_rendezvous(options.rendezvous)
-                             ? listen_at_rendezvous(options.rendezvous)
-                             : Result<std::vector<base::UniqueFd>>(std::vector<base::UniqueFd>());
+        const bool uses_tcp = base::is_tcp_rendezvous(options.rendezvous);
+        if (uses_tcp) {
+            raise_descriptor_limit(options.size);
+        }
+        auto listeners = uses_tcp ? listen_at_rendezvous(options.rendezvous)
+                                  : Result<std::vector<base::UniqueFd>>(std::vector<base::UniqueFd>());
         RUEDA_RETURN_IF_FAILED(listeners.status());
         std::optional<PathGuard> guard;
         if (listeners.value().empty()) {

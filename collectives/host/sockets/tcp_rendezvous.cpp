@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <span>
@@ -28,7 +29,8 @@ constexpr base::ConnectTimes kAttemptTimes{milliseconds(20'000), milliseconds(10
 constexpr milliseconds kLongestPause{50};
 
 /// Listens at one address. The process that reserved the port (held_port) has a socket that is bound to it, and an
-/// earlier job of this process may have connections with this port. With SO_REUSEADDR, neither prevents a listener.
+/// earlier job of this process may have connections with this port. With SO_REUSEADDR, neither prevents a listener. If
+/// this fails, errno has the reason.
 base::UniqueFd listen_at_reserved(const base::SocketAddress& address) {
     base::UniqueFd listener = base::open_socket(address, SOCK_NONBLOCK);
     const int on = 1;
@@ -57,11 +59,12 @@ public:
             race_.emplace(std::span(&endpoint_, 1), secret_, std::string(kRendezvousPurpose), kAttemptTimes);
         }
     }
-    void add_to(base::PollSet& set) {
-        if (race_) {
+    void add_to(base::PollSet& set, Deadline now) {
+        if (race_ && race_->is_pending()) {
             race_->add_to(set);
         } else {
-            set.wake_at(next_);
+            // An attempt can be over as soon as it has begun. No event comes then, so take() must see it at once.
+            set.wake_at(race_ ? now : next_);
         }
     }
     /// Returns the connection if the attempt has succeeded. Call this after each wait.
@@ -96,11 +99,20 @@ private:
 Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rendezvous) {
     std::vector<base::UniqueFd> listeners;
     Status refused;
-    for (const std::string& endpoint : endpoints_of_rendezvous(rendezvous)) {
+    std::vector<std::string> endpoints = endpoints_of_rendezvous(rendezvous);
+    std::sort(endpoints.begin(), endpoints.end());
+    endpoints.erase(std::unique(endpoints.begin(), endpoints.end()), endpoints.end());  // two interfaces may share one
+    for (const std::string& endpoint : endpoints) {
         const std::optional<base::SocketAddress> address = base::parse_endpoint(endpoint);
         base::UniqueFd listener = address ? listen_at_reserved(*address) : base::UniqueFd();
         if (listener.is_open()) {
             listeners.push_back(std::move(listener));
+        } else if (address && errno == EADDRINUSE) {
+            // The other ranks would find the other program at this address, and rank 0 would wait for them in vain.
+            return failure(ErrorCode::unsupported,
+                           "rank 0 cannot listen at {}, because another program uses this port: check "
+                           "RUEDA_RENDEZVOUS, or start the job again",
+                           endpoint);
         } else if (refused.is_ok()) {
             refused = system_failure(ErrorCode::unsupported, fmt::format("listen at {}", endpoint));
         }
@@ -124,8 +136,9 @@ Result<FrameSocket> connect_to_rendezvous(const SocketControlPlaneOptions& optio
         base::PollSet set;
         set.wake_at(options.interruption ? std::min(deadline, deadline_in(kInterruptionInterval)) : deadline);
         for (AddressAttempts& address : addresses) {
-            address.begin(std::chrono::steady_clock::now());
-            address.add_to(set);
+            const Deadline now = std::chrono::steady_clock::now();
+            address.begin(now);
+            address.add_to(set, now);
         }
         // The kernel ends the wait when a connection or a proof arrives, and the set when it is time for an attempt.
         set.wait_and_dispatch();

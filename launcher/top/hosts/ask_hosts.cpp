@@ -89,6 +89,9 @@ Result<HostCommands> commands_for(const HostsQuestion& question) {
                        kMostHostsAtOnce);
     }
     Result<Surroundings> around = look_around(/*mpi_is_wanted=*/true);
+    if (!around.is_ok()) {  // ruedarun does not know the mpirun in PATH, so the hosts are asked through ssh
+        around = look_around(/*mpi_is_wanted=*/false);
+    }
     RUEDA_RETURN_IF_FAILED(around.status());
     HostCommands commands;
     for (std::size_t i = 0; i < question.hosts.size(); ++i) {

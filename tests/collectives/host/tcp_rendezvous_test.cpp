@@ -5,6 +5,7 @@
 #include "collectives/host/sockets/tcp_rendezvous.hpp"
 
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -156,25 +157,72 @@ TEST_CASE("a message that was changed on its way is noticed", "[unit]") {
     CHECK(outcome(second.advance(receiver).status()) == "Aborted: has sent a message that was changed on its way");
 }
 
+/// Returns 100 connections of a process that does not know the secret. It sends this text, which may be empty.
+std::vector<base::UniqueFd> connect_strangers(unsigned port, std::string_view text) {
+    std::vector<base::UniqueFd> strangers;
+    const auto where = base::network_address("127.0.0.1", static_cast<std::uint16_t>(port));
+    while (strangers.size() < 100) {
+        base::UniqueFd socket = base::open_socket(*where, 0);
+        if (::connect(socket.value(), where->raw(), where->size) == 0) {
+            static_cast<void>(::send(socket.value(), text.data(), text.size(), MSG_NOSIGNAL));
+            strangers.push_back(std::move(socket));
+        } else {
+            std::this_thread::sleep_for(1ms);  // rank 0 does not listen yet
+        }
+    }
+    return strangers;
+}
+
 TEST_CASE("a process without the secret cannot disturb the rendezvous", "[processes]") {
     const ReservedPort port;
     const std::string rendezvous = base::tcp_rendezvous(std::vector<std::string>{port.endpoint()});
     const auto ends = run_processes(2, [&](int rank) -> std::string {
+        const auto strangers = rank == 1 ? connect_strangers(port.port, "not rueda") : std::vector<base::UniqueFd>();
+        return with_tcp_plane(tcp_options(rendezvous, rank, 2), barrier_over_tcp);
+    });
+    CHECK(ends == std::vector<std::string>(2, "ok"));
+}
+
+TEST_CASE("a process without the secret cannot use up the descriptors of rank 0", "[processes]") {
+    const ReservedPort port;
+    const std::string rendezvous = base::tcp_rendezvous(std::vector<std::string>{port.endpoint()});
+    const auto ends = run_processes(2, [&](int rank) -> std::string {
         std::vector<base::UniqueFd> strangers;
-        const auto where = base::network_address("127.0.0.1", static_cast<std::uint16_t>(port.port));
-        for (int left = rank == 1 ? 100 : 0; left > 0;) {
-            base::UniqueFd socket = base::open_socket(*where, 0);
-            if (::connect(socket.value(), where->raw(), where->size) == 0) {
-                static_cast<void>(::send(socket.value(), "not rueda", 9, MSG_NOSIGNAL));
-                strangers.push_back(std::move(socket));
-                --left;
-            } else {
-                std::this_thread::sleep_for(1ms);  // rank 0 does not listen yet
+        if (rank == 1) {
+            strangers = connect_strangers(port.port, "");
+        } else {
+            // A new descriptor has the lowest free number, so rank 0 gets about 16 more descriptors.
+            const base::UniqueFd next(::dup(port.socket.value()));
+            const rlimit few{static_cast<rlim_t>(next.value()) + 16, static_cast<rlim_t>(next.value()) + 16};
+            if (::setrlimit(RLIMIT_NOFILE, &few) != 0) {
+                return "setrlimit failed";
             }
         }
         return with_tcp_plane(tcp_options(rendezvous, rank, 2), barrier_over_tcp);
     });
     CHECK(ends == std::vector<std::string>(2, "ok"));
+}
+
+TEST_CASE("rank 0 fails at once if another program listens at one of its addresses", "[unit]") {
+    const ReservedPort port;
+    const auto taken = base::network_address("127.0.0.1", static_cast<std::uint16_t>(port.port));
+    const base::UniqueFd other = base::open_socket(*taken, 0);
+    const int on = 1;
+    REQUIRE(::setsockopt(other.value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    REQUIRE(::bind(other.value(), taken->raw(), taken->size) == 0);
+    REQUIRE(::listen(other.value(), 1) == 0);
+    const std::vector<std::string> endpoints = {base::endpoint_text("127.0.0.2", false, port.port), port.endpoint()};
+    const SocketControlPlaneOptions options = tcp_options(base::tcp_rendezvous(endpoints), 0, 2);
+    CHECK(outcome(open_socket_control_plane(options).status()) ==
+          fmt::format("Unsupported: rank 0 cannot listen at {}, because another program uses this port: check "
+                      "RUEDA_RENDEZVOUS, or start the job again",
+                      port.endpoint()));
+}
+
+TEST_CASE("an address may come twice in a rendezvous", "[unit]") {
+    const ReservedPort port;
+    const std::vector<std::string> endpoints = {port.endpoint(), port.endpoint()};
+    CHECK(listen_at_rendezvous(base::tcp_rendezvous(endpoints)).value().size() == 1);
 }
 
 TEST_CASE("a wait at the end of the job has its own limit", "[processes]") {

@@ -311,6 +311,21 @@ class Refusals(unittest.TestCase):
                 f"used: rank 0: the UCX plugin '{nowhere}' cannot be loaded",
             )
 
+    def test_rank_0_of_several_hosts_has_no_free_port(self):
+        program = (
+            "import torch.distributed as d, rueda.torch.distributed\n"
+            "from rueda.torch.distributed import _tcp_offer\n"
+            "def refuse(*_): raise OSError(98, 'Address already in use')\n"
+            "_tcp_offer.socket.socket.bind = refuse\n"
+            "d.init_process_group('rueda')"
+        )
+        for errors in self.ranks(program, RUEDA_HOSTNAME=["first", "second"]):
+            self.assertIn(
+                "backend rueda: rank 0 cannot reserve a port at which the ranks of other hosts could connect: its host has "
+                "no free TCP port",
+                errors,
+            )
+
     def test_jobs_of_one_that_were_there_before(self):
         program = "import rueda.torch.distributed, torch.distributed as d\nrueda.init()\nd.init_process_group('rueda')"
         for errors in self.ranks(program):

@@ -89,12 +89,24 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 
 def _meet_over_tcp(rendezvous: Any, rank: int, until_met: contextlib.ExitStack) -> dict[str, str]:
-    """Returns the variables by which ranks on several hosts meet. Rank 0 reserves a port until `until_met` ends."""
+    """Returns the variables by which ranks on several hosts meet. Rank 0 reserves a port until `until_met` ends.
+
+    Raises:
+        RuntimeError: rank 0 cannot reserve a port. All ranks raise this error.
+    """
     mine: dict[str, str] = {}
     if rank == 0:
-        offer = until_met.enter_context(contextlib.closing(TcpOffer()))
-        mine = {"RUEDA_RENDEZVOUS": offer.rendezvous, "RUEDA_RENDEZVOUS_SECRET": offer.secret}
-    return dict(rendezvous.exchange(mine)[0])
+        try:
+            offer = until_met.enter_context(contextlib.closing(TcpOffer()))
+            mine = {"RUEDA_RENDEZVOUS": offer.rendezvous, "RUEDA_RENDEZVOUS_SECRET": offer.secret}
+        except (OSError, RuntimeError) as error:
+            mine = {"error": str(error)}  # without this message, the other ranks would wait until the store's timeout
+    place = dict(rendezvous.exchange(mine)[0])
+    if "error" in place:
+        raise RuntimeError(
+            f"backend rueda: rank 0 cannot reserve a port at which the ranks of other hosts could connect: {place['error']}"
+        )
+    return place
 
 
 def check_job() -> None:

@@ -45,7 +45,7 @@ def _bound_socket() -> socket.socket:
                 bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             bound.bind(("", 0))
             return bound
-    raise RuntimeError("backend rueda: this host has no free TCP port at which the ranks of other hosts could connect")
+    raise RuntimeError("its host has no free TCP port")
 
 
 def _addresses() -> list[str]:
