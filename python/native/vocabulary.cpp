@@ -125,7 +125,7 @@ PyObject* vocabulary_term(PyObject* /*module*/, PyObject* args) {
 
 using GiveBytes = int (*)(const rueda_data_vocabulary*, char**, std::size_t*);
 
-PyObject* bytes_of(PyObject* capsule, GiveBytes give) {
+PyObject* bytes_from(PyObject* capsule, GiveBytes give) {
     const rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
     char* bytes = nullptr;
     std::size_t size = 0;
@@ -135,12 +135,12 @@ PyObject* bytes_of(PyObject* capsule, GiveBytes give) {
 
 /// Argument: the vocabulary. Returns bytes for vocabulary_merge().
 PyObject* vocabulary_unmerged(PyObject* /*module*/, PyObject* capsule) {
-    return bytes_of(capsule, rueda_data_vocabulary_unmerged);
+    return bytes_from(capsule, rueda_data_vocabulary_unmerged);
 }
 
 /// Argument: the vocabulary. Returns bytes for vocabulary_restore().
 PyObject* vocabulary_state(PyObject* /*module*/, PyObject* capsule) {
-    return bytes_of(capsule, rueda_data_vocabulary_state);
+    return bytes_from(capsule, rueda_data_vocabulary_state);
 }
 
 /// Arguments: (vocabulary, the unmerged bytes of all ranks). Returns the number of new terms.
