@@ -9,6 +9,7 @@ ports as an attacker does, and appends what it receives to the file.
 """
 
 import contextlib
+import functools
 import hashlib
 import hmac
 import os
@@ -82,6 +83,7 @@ class Attacker:
     def __init__(self, mode, address, ports, file):
         self.mode = mode
         self.file = file
+        self.received = []  # the bytes of each connection, which may come at the same time
         self.selector = selectors.DefaultSelector()
         for port in ports:
             listener = socket.create_server((address, port))
@@ -92,24 +94,27 @@ class Attacker:
             for key, _ in self.selector.select():
                 key.data(key.fileobj)
 
-    def record(self, text):
-        with open(self.file, "ab") as file:
-            file.write(text)
+    def record(self):
+        with open(self.file, "wb") as file:
+            file.write(b"".join(b"[connection]" + text for text in self.received))
 
     def accept(self, listener):
         link, _ = listener.accept()
-        self.record(b"[connection]")
+        received = bytearray()
+        self.received.append(received)
+        self.record()
         if self.mode == "close":
             link.close()
         else:
-            self.selector.register(link, selectors.EVENT_READ, self.read)
+            self.selector.register(link, selectors.EVENT_READ, functools.partial(self.read, received))
 
-    def read(self, link):
+    def read(self, received, link):
         try:
             text = link.recv(4096)
         except ConnectionResetError:
             text = b""
-        self.record(text)
+        received += text
+        self.record()
         if not text:
             self.selector.unregister(link)
             link.close()
