@@ -95,12 +95,16 @@ class Threads(unittest.TestCase):
         self.addCleanup(torch.set_num_threads, before)
         with mock.patch.dict(os.environ):
             os.environ.pop("OMP_NUM_THREADS", None)
-            torch.set_num_threads(7)
+            os.environ.pop("MKL_NUM_THREADS", None)
+            torch.set_num_threads(os.cpu_count())  # PyTorch's own number
             cores = training.use_cores(lambda line: None)
             self.assertEqual(torch.get_num_threads(), rueda.threads_per_rank())
             self.assertEqual(cores.threads, rueda.threads_per_rank())
             self.assertIn(cores.interop_threads, (None, torch.get_num_interop_threads()))
             torch.set_num_threads(7)
+            os.environ.pop("OMP_NUM_THREADS", None)
+            training.use_cores(lambda line: None)
+            self.assertEqual(torch.get_num_threads(), 7)
             os.environ["OMP_NUM_THREADS"] = "7"
             self.assertTrue(training.use_cores(lambda line: None).is_set_by_user)
             self.assertEqual(torch.get_num_threads(), 7)
