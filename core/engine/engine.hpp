@@ -93,8 +93,8 @@ public:
     /// Starts a send or a receive, and waits until it is done.
     Status run(MessageRequest request, Completion& completion);
     /// How long threads of the program were blocked in wait(), wait_until_launched() and run(), summed over the
-    /// threads. An operation that ends within the first microseconds is not counted, because reading the clock would
-    /// make it longer. Any thread.
+    /// threads. A run() of an operation of a process set that ends within the first microseconds is not counted,
+    /// because reading the clock would make it longer. Any thread.
     [[nodiscard]] std::int64_t blocked_ns() const { return blocked_ns_.load(std::memory_order_relaxed); }
     /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.
     void attend();

@@ -1141,7 +1141,7 @@ inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.
 /// rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
-/// Returns how many seconds threads of this program were blocked in Rueda's operations since init(). See
+/// Returns how many seconds threads of this program were blocked in Rueda's operations since the first init(). See
 /// rueda_blocked_seconds.
 inline double blocked_seconds() {
     double seconds = 0;
