@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <system_error>
@@ -121,24 +119,9 @@ Status HostAgents::start_one(const LaunchPlan& plan, const StartContext& context
 
 void HostAgents::add_to(base::PollSet& set) {
     for (Process& process : processes_) {
-        if (process.errors.is_open()) {
-            set.add(process.errors.value(), POLLIN, [this, &process] { static_cast<void>(read_errors(process)); });
-        }
+        add_errors(process.errors, set);
     }
-    if (released_ && !is_gone()) {
-        set.wake_at(deadline_);
-    }
-}
-
-bool HostAgents::read_errors(Process& process) {
-    std::array<char, 4096> buffer{};
-    const ssize_t got = ::read(process.errors.value(), buffer.data(), buffer.size());
-    if (got > 0) {
-        on_error_text({buffer.data(), static_cast<std::size_t>(got)});
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        process.errors.reset();
-    }
-    return got > 0;
+    add_deadline(set);
 }
 
 std::optional<RankStarter::End> HostAgents::ended(pid_t pid, int wait_status) {
@@ -147,10 +130,7 @@ std::optional<RankStarter::End> HostAgents::ended(pid_t pid, int wait_status) {
     if (found == processes_.end()) {
         return std::nullopt;
     }
-    // The last lines often say why the process ended, so they must come before the line about its end. The pipe is not
-    // blocking.
-    while (found->errors.is_open() && read_errors(*found)) {
-    }
+    read_last_errors(found->errors);
     found->pid = 0;
     return End{false, found->host.first_rank, found->host.ranks, end_of_process(found->host, wait_status)};
 }
@@ -160,19 +140,6 @@ void HostAgents::signal(int signal_number) const {
         if (process.pid != 0) {
             ::kill(process.pid, signal_number);
         }
-    }
-}
-
-void HostAgents::release(TimePoint now, Patience patience) {
-    released_ = true;
-    deadline_ = now + patience.before_sigterm;
-    before_sigkill_ = patience.before_sigkill;
-}
-
-void HostAgents::advance(TimePoint now) {
-    if (released_ && !is_gone() && now >= deadline_) {
-        signal(std::exchange(next_signal_, SIGKILL));
-        deadline_ = now + before_sigkill_;
     }
 }
 

@@ -19,9 +19,6 @@ public:
     void add_to(base::PollSet& set) override;
     [[nodiscard]] std::optional<End> ended(pid_t pid, int wait_status) override;
     void signal(int signal_number) const override;
-    void release(TimePoint now, Patience patience) override;
-    [[nodiscard]] bool is_released() const override { return released_; }
-    void advance(TimePoint now) override;
     [[nodiscard]] bool is_gone() const override;
 
 private:
@@ -33,14 +30,8 @@ private:
     };
     [[nodiscard]] Status start_one(const LaunchPlan& plan, const StartContext& context,
                                    const std::vector<EnvironmentChange>& more, const HostPlan& host);
-    /// Reads once. Returns whether something was read.
-    bool read_errors(Process& process);
 
     std::vector<Process> processes_;
-    bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< the next signal that processes get if they do not exit
-    TimePoint deadline_;
-    std::chrono::milliseconds before_sigkill_{0};
 };
 
 }  // namespace rueda::launcher

@@ -2,12 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/start/mpirun.hpp"
 
-#include <fcntl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
+#include <csignal>
 
 #include "launcher/hosts/network.hpp"
 #include "launcher/processes/child_process.hpp"
@@ -49,35 +46,15 @@ Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const 
 }
 
 void Mpirun::add_to(base::PollSet& set) {
-    if (errors_.is_open()) {
-        set.add(errors_.value(), POLLIN, [this] { read_errors(); });
-    }
-    if (released_ && pid_ != 0) {
-        set.wake_at(deadline_);
-    }
-}
-
-void Mpirun::read_errors() {
-    std::array<char, 4096> buffer;
-    const ssize_t got = ::read(errors_.value(), buffer.data(), buffer.size());
-    if (got > 0) {
-        on_error_text({buffer.data(), static_cast<std::size_t>(got)});
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        errors_.reset();
-    }
+    add_errors(errors_, set);
+    add_deadline(set);
 }
 
 std::optional<RankStarter::End> Mpirun::ended(pid_t pid, int wait_status) {
     if (pid != pid_ || pid == 0) {
         return std::nullopt;
     }
-    while (errors_.is_open()) {  // prints mpirun's last lines, which must come before the line about mpirun's end
-        pollfd ready{errors_.value(), POLLIN, 0};
-        if (::poll(&ready, 1, 0) != 1) {
-            break;
-        }
-        read_errors();
-    }
+    read_last_errors(errors_);
     if (WIFSIGNALED(wait_status)) {
         remove_session_folder(temporary_folder_, host_name(), pid);
     }
@@ -90,19 +67,6 @@ std::optional<RankStarter::End> Mpirun::ended(pid_t pid, int wait_status) {
 void Mpirun::signal(int signal_number) const {
     if (pid_ != 0) {
         ::kill(pid_, signal_number);
-    }
-}
-
-void Mpirun::release(TimePoint now, Patience patience) {
-    released_ = true;
-    deadline_ = now + patience.before_sigterm;
-    before_sigkill_ = patience.before_sigkill;
-}
-
-void Mpirun::advance(TimePoint now) {
-    if (released_ && pid_ != 0 && now >= deadline_) {
-        ::kill(pid_, std::exchange(next_signal_, SIGKILL));
-        deadline_ = now + before_sigkill_;
     }
 }
 

@@ -2,9 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <chrono>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -22,21 +20,12 @@ public:
     /// If a signal ended mpirun, also removes the temporary folder that Open MPI's mpirun had no time to remove.
     [[nodiscard]] std::optional<End> ended(pid_t pid, int wait_status) override;
     void signal(int signal_number) const override;
-    void release(TimePoint now, Patience patience) override;
-    [[nodiscard]] bool is_released() const override { return released_; }
-    void advance(TimePoint now) override;
     [[nodiscard]] bool is_gone() const override { return pid_ == 0; }
 
 private:
-    void read_errors();
-
     base::UniqueFd errors_;
     std::string temporary_folder_;  ///< the folder in which mpirun makes its temporary files
     pid_t pid_ = 0;                 ///< 0: mpirun was not started, or its exit status was collected
-    bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< the next signal that mpirun gets if it does not exit
-    TimePoint deadline_;
-    std::chrono::milliseconds before_sigkill_{0};
 };
 
 }  // namespace rueda::launcher

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "base/network/poll_set.hpp"
 #include "base/status.hpp"
+#include "base/unique_fd.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/watch/rank_group.hpp"
 
@@ -61,10 +63,29 @@ public:
     virtual void signal(int signal_number) const = 0;
     /// Call this when all ranks have ended. If the processes do not exit within the times of `patience`, they get
     /// SIGTERM, and later SIGKILL.
-    virtual void release(TimePoint now, Patience patience) = 0;
-    [[nodiscard]] virtual bool is_released() const = 0;
-    virtual void advance(TimePoint now) = 0;
+    void release(TimePoint now, Patience patience);
+    [[nodiscard]] bool is_released() const { return released_; }
+    void advance(TimePoint now);
+    /// Whether all processes have exited.
     [[nodiscard]] virtual bool is_gone() const = 0;
+
+protected:
+    /// Adds the reading end of a pipe with error output, which is read when something has come.
+    void add_errors(base::UniqueFd& errors, base::PollSet& set);
+    /// Adds the time at which advance() must be called.
+    void add_deadline(base::PollSet& set) const;
+    /// Forwards everything that a process has written before it ended. These lines often say why it ended, so they must
+    /// come before the line about its end.
+    void read_last_errors(base::UniqueFd& errors);
+
+private:
+    /// Reads once, without blocking. Returns whether something was read.
+    bool read_errors(base::UniqueFd& errors);
+
+    bool released_ = false;
+    int next_signal_ = SIGTERM;  ///< the next signal that the processes get if they do not exit
+    TimePoint deadline_;
+    std::chrono::milliseconds before_sigkill_{0};
 };
 
 }  // namespace rueda::launcher
