@@ -32,7 +32,7 @@ constexpr double kAwaitedShare = 0.1;
 /// An awaited rank is in communication for at most this part of the other ranks' time.
 constexpr double kAwaitedRanksOwnShare = 0.25;
 
-/// What the ranks exchange. Doubles hold counts exactly up to 2^53.
+/// The numbers that the ranks exchange. Doubles hold counts exactly up to 2^53.
 constexpr std::size_t kNumbers = 5;
 constexpr std::size_t kHostBytes = 64;
 

@@ -38,7 +38,8 @@ void add_count(TermCounts& counts, std::string_view text, std::int64_t count);
 /// The texts are views into `counts`.
 [[nodiscard]] std::vector<TermCount> in_order(const TermCounts& counts);
 
-/// What a rank tells the other ranks before they agree on new terms. The texts are views into the message's bytes.
+/// A message from a rank to the other ranks, which they need to agree on new terms. The texts are views into the
+/// message's bytes.
 struct CountMessage {
     std::uint64_t fingerprint = 0;  ///< identifies the vocabulary on which the counts are based
     std::vector<TermCount> counts;

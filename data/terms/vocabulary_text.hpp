@@ -38,7 +38,7 @@ struct IdLayout {
     [[nodiscard]] bool operator==(const IdLayout&) const = default;
 };
 
-/// What a checkpoint holds of a vocabulary.
+/// The state of a vocabulary that is saved in a checkpoint.
 struct VocabularyState {
     explicit VocabularyState(std::uint64_t seed) : table(seed) {}
 

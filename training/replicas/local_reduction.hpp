@@ -50,7 +50,7 @@ public:
     void stop();
 
 private:
-    /// What has happened to a gradient in this pass.
+    /// The state of a gradient in this pass.
     struct Progress {
         std::vector<int> arrived;  ///< for each group, the replicas that have the gradient
         int groups = 0;            ///< the groups whose sum is complete

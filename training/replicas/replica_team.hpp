@@ -48,7 +48,7 @@ public:
     void skip();
 
 private:
-    /// What the replicas do on their threads.
+    /// The work that the replicas do on their threads.
     enum class Work : std::uint8_t {
         none,       ///< nothing
         other,      ///< work without gradients

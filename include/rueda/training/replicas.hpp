@@ -51,8 +51,8 @@ struct ReplicasOptions {
 
 class ReplicaTeam;  // the implementation
 
-/// What the function of a replica gets: the number of the replica, and the call that hands over gradients. Threads:
-/// only the thread of the replica may use the object, except for stopped().
+/// The argument of a replica's function. It has the number of the replica, and the call that hands over gradients.
+/// Threads: only the thread of the replica may use the object, except for stopped().
 class RUEDA_API Replica {
 public:
     Replica(const Replica&) = delete;
