@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /**
  * @file
- * Elastic jobs: ruedarun starts them with --min-np, --max-np or --host-discovery-script, and their ranks may change while
- * they run (docs/elastic.md). In such a job each rueda_init waits until ruedarun has chosen the ranks of the next
+ * Elastic jobs: ruedarun starts them with --min-np, --max-np or --host-discovery-script, and their ranks may change
+ * while they run (docs/elastic.md). In such a job each rueda_init waits until ruedarun has chosen the ranks of the next
  * generation. After an abort, a process may therefore call rueda_shutdown and rueda_init, and go on with the other
  * survivors. C++ and Python programs use rueda::training::Elastic and rueda.torch.elastic instead of these functions.
  *
