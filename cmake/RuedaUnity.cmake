@@ -16,8 +16,8 @@ set_source_files_properties(training/optimizers/kernels_simd.cpp DIRECTORY train
 # These files need core/. If they were in a unit with other files of data/, a program that links only data/ would need
 # core/, too.
 set_source_files_properties(
-  data/c_interface/data_functions.cpp data/c_interface/options_text.cpp data/c_interface/vocabulary_functions.cpp
-  data/c_interface/writer_functions.cpp DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  data/c_interface/connection_functions.cpp data/c_interface/data_functions.cpp data/c_interface/options_text.cpp
+  data/c_interface/pinned_functions.cpp data/c_interface/vocabulary_functions.cpp data/c_interface/writer_functions.cpp DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Each room is divided into units of equal size, with at most 24 sources. With more sources, g++ needs more than 1 GB of
 # memory.
