@@ -37,7 +37,7 @@ struct rueda_device_team {
 
 namespace {
 
-Status check_options(const rueda_device_team_options* options) {
+Status check_team_options(const rueda_device_team_options* options) {
     if (options == nullptr || options->struct_size != sizeof(rueda_device_team_options)) {
         return failure(ErrorCode::invalid_argument,
                        "device team: the options are NULL or have another size than this library expects ({} bytes); "
@@ -156,7 +156,7 @@ extern "C" {
 int rueda_device_team_create(const rueda_device_team_options* options, rueda_device_team** team) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(team, "team"));
-        RUEDA_RETURN_IF_FAILED(check_options(options));
+        RUEDA_RETURN_IF_FAILED(check_team_options(options));
         const Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         Result<DeviceTeamPlan> plan = plan_of(*options);
