@@ -191,16 +191,16 @@ std::vector<pid_t> children_of_this_process() {
 }
 
 void end_leftover_children() {
-    using Clock = std::chrono::steady_clock;
     constexpr std::chrono::seconds kPolite{2};
     constexpr std::chrono::seconds kLongest{4};
     constexpr std::chrono::milliseconds kPause{5};
-    const Clock::time_point begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
+    const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };
     std::set<pid_t> asked;
     // A pid that children_of_this_process() returns cannot belong to another process: the kernel does not reuse the pid
     // of a child before the child's exit status is collected.
-    while (reap_all() && Clock::now() < begin + kLongest) {
-        const bool polite = Clock::now() < begin + kPolite;
+    while (reap_all() && passed() < kLongest) {
+        const bool polite = passed() < kPolite;
         for (const pid_t pid : children_of_this_process()) {
             if (!polite) {
                 ::kill(pid, SIGKILL);

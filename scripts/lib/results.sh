@@ -24,13 +24,13 @@ count_failure() {
     ((failed > 0)) || failed_steps=$((failed_steps + 1))
 }
 
-# The number of tests that run at the same time. It is the number of cores, but at least two, because most tests wait
+# The number of tests that run at the same time. It is the number of cores, but at least three, because most tests wait
 # more than they compute. Tests that need several cores have the property PROCESSORS, and tests that must run alone have
 # RUN_SERIAL.
 test_jobs() {
     local cores
     cores=$(nproc)
-    echo $((cores > 2 ? cores : 2))
+    echo $((cores > 3 ? cores : 3))
 }
 
 # run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]: runs tests. If no test matches, this counts as a failure.
