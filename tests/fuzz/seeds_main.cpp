@@ -270,7 +270,8 @@ void write_handshake(const Folder& folder) {
 }
 
 void write_leader_messages(const Folder& folder) {
-    const Bytes card = collectives::encode(collectives::LeaderCard{"secret", {"10.0.0.1:4711", "[fd00::1]:4712"}});
+    const Bytes card =
+        collectives::encode(collectives::LeaderCard{"0123456789abcdef", {"10.0.0.1:4711", "[fd00::1]:4712"}});
     folder.write("card", Seed().bytes(0, kCut).append(std::span(card)));
     Seed messages;
     messages.bytes(1, kCut);
