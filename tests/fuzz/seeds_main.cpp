@@ -200,6 +200,13 @@ void write_start_messages(const Folder& folder) {
                  }));
     folder.write("hosts",
                  heard_in(7, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
+    for (const std::string cannot : {"", "no descriptors"}) {
+        folder.write(cannot.empty() ? "leaders" : "no_leaders", heard_in(8, [&](Recorder& plane) {
+                         collectives::MeetingOptions options;
+                         options.cannot = plane.rank() == 2 ? cannot : "";
+                         static_cast<void>(collectives::meet_leaders(plane, {}, options).is_ok());
+                     }));
+    }
     const auto meet = [](Recorder& plane, const std::vector<int>& members) {
         static_cast<void>(collectives::agree_on_members(plane, members).is_ok());
     };
