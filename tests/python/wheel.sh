@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$1 work=$2 python=$3
 export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-unset PYTHONPATH RUEDA_MPI_PLUGIN
+unset PYTHONPATH RUEDA_MPI_PLUGIN RUEDA_UCX_PLUGIN
 "$python" -c 'import scikit_build_core' 2>/dev/null || { echo "scikit-build-core is not installed: skipped"; exit 77; }
 mkdir -p "$work"
 rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the compiled objects stay
