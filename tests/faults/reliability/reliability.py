@@ -84,7 +84,9 @@ def why_not(fault, build):
         return "mpirun is not that of Open MPI"
     if fault.launch.has_hosts and (reason := test_hosts.why_not()):
         return reason
-    needs_ucx = fault.settings.get("RUEDA_TRANSPORT") == "ucx" or (fault.launch.has_hosts and not fault.launch.needs_mpi)
+    needs_ucx = fault.settings.get("RUEDA_TRANSPORT") == "ucx" or (
+        fault.launch.has_hosts and not fault.launch.needs_mpi
+    )
     if needs_ucx and not (build / "lib" / "librueda_ucx.so").exists():
         return "Rueda was built without UCX (Debian: libucx-dev)"
     return fault.injection.why_not()
