@@ -158,7 +158,8 @@ class Job:
         programs = self.folder / "programs"
         programs.mkdir()
         ssh = programs / "ssh"
-        ssh.write_text(f'#!/bin/sh\nsetsid {self.hosts.agent} "$@" <&0 &\nwait $!\n')
+        # The shell gives a command in the background an empty standard input, so this one gets a copy of the shell's.
+        ssh.write_text(f'#!/bin/sh\nexec 3<&0\nsetsid {self.hosts.agent} "$@" <&3 3<&- &\nwait $!\n')
         ssh.chmod(0o755)
         return programs
 
