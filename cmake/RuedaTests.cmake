@@ -4,7 +4,9 @@
 #  - what it needs: unit, threads, processes, mpi, hosts, packaging;
 #  - its folders under tests/, for example "core" and "core/negotiation" (`scripts/test --only core/negotiation`);
 #  - how long it takes: short (under 3 s), medium, long (over 20 s);
-#  - "full" if only `scripts/test --full` runs it. `scripts/test` runs the other tests, and builds only their programs.
+#  - "full" if only `scripts/test --full` runs it. `scripts/test` runs the other tests, and builds only their programs;
+#  - "extended" if only `scripts/test --long --stage extended` runs it. Such a test repeats another test with other
+#    numbers of ranks, with an older PyTorch, or with other hosts. It also has the label "full".
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 
@@ -35,13 +37,13 @@ function(rueda_environments_of_default_tests)
 endfunction()
 
 # rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [SECONDS seconds] [TIMEOUT seconds]
-#            [NEEDS targets…] [FULL|DEFAULT])
+#            [NEEDS targets…] [FULL|DEFAULT|EXTENDED])
 # SECONDS: the test's duration on two free cores, if it is more than two seconds. CTest starts the longest tests first.
 # NEEDS: targets that the command uses without naming them.
-# FULL: only `scripts/test --full` runs the test. In folders with RUEDA_TESTS_ARE_FULL, all tests except those with
+# FULL: only `scripts/test --full` runs the test. EXTENDED: only the long stage "extended" runs the test. In folders with RUEDA_TESTS_ARE_FULL, all tests except those with
 # DEFAULT are FULL.
 function(rueda_test name)
-  cmake_parse_arguments(TEST "FULL;DEFAULT" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
+  cmake_parse_arguments(TEST "FULL;DEFAULT;EXTENDED" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT ${RUEDA_TEST_TIMEOUT})
   endif()
@@ -60,7 +62,9 @@ function(rueda_test name)
   if(room)
     list(APPEND labels ${folder})
   endif()
-  if(TEST_FULL OR (RUEDA_TESTS_ARE_FULL AND NOT TEST_DEFAULT))
+  if(TEST_EXTENDED)
+    list(APPEND labels full extended)
+  elseif(TEST_FULL OR (RUEDA_TESTS_ARE_FULL AND NOT TEST_DEFAULT))
     list(APPEND labels full)
   else()
     rueda_default_test_needs(${TEST_COMMAND} ${TEST_NEEDS})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one source, to read the headers only once.
-# Releases (CMakePresets.json) and the wheel (pyproject.toml) are unity builds, so names in anonymous namespaces must be
-# unique within a room. The test packaging.unity finds violations.
+# Releases and builds with sanitizers (CMakePresets.json) and the wheel (pyproject.toml) are unity builds, so names in
+# anonymous namespaces must be unique within a room. The test packaging.unity finds violations.
 if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()
@@ -12,6 +12,13 @@ set_source_files_properties(
   ops/adasum_simd.cpp ops/compression.cpp ops/copy.cpp ops/reduce_floats.cpp ops/reduce_half_floats.cpp
   ops/reduce_integers.cpp DIRECTORY ops PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(training/optimizers/kernels_simd.cpp DIRECTORY training PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+# The plugins contain these files, too. A test links rooms and the parts of plugins. If these files were in units with
+# other files, such a test would contain their functions twice.
+set_source_files_properties(
+  base/text.cpp ops/neutral.cpp collectives/membership.cpp collectives/transport.cpp collectives/wire.cpp
+  DIRECTORY base ops collectives collectives/cuda collectives/mpi collectives/ucx
+  PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # These files need core/. If they were in a unit with other files of data/, a program that links only data/ would need
 # core/, too.

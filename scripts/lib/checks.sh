@@ -66,7 +66,7 @@ build_preset() {
 
 gcc_build_and_tests() {
     build_preset ci "g++" || return 0
-    run_tests ci "g++: all tests" build/ci
+    run_tests ci "g++: all tests" build/ci --label-exclude '^extended$'
 }
 
 # The checks for an ordinary change: all tests without the label "full", and only the programs that these tests need.
@@ -91,10 +91,12 @@ build_and_tests_of() {
     run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
 }
 
-# check_with_clang_tidy [OPTION]…: checks the sources of all rooms. The options are those of run_clang_tidy.py.
+# check_with_clang_tidy [OPTION]…: checks the sources of all rooms. The options are those of run_clang_tidy.py. Like
+# ccache's cache, the cache of clean sources is outside of the tree, so all clones share it.
 check_with_clang_tidy() {
+    local cache=${XDG_CACHE_HOME:-$HOME/.cache}/rueda/clang-tidy
     configure tidy &&
-        python3 scripts/lib/run_clang_tidy.py --build build/tidy --cache build/cache/tidy --jobs "$(build_jobs)" "$@" \
+        python3 scripts/lib/run_clang_tidy.py --build build/tidy --cache "$cache" --jobs "$(build_jobs)" "$@" \
             base ops collectives core training data launcher
 }
 
@@ -109,12 +111,12 @@ sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
     # Builds only the programs that are run, which takes half as long as building all programs.
-    # scripts/long.d/sanitizers builds everything with clang, and also runs the conformance suite and the tests over
-    # MPI, which take many minutes.
+    # scripts/long.d/sanitizers builds everything with clang, and also runs the conformance suite and the tests with
+    # processes as ranks and over MPI, which take many minutes.
     local rooms=(tests/{base,ops,collectives,core,data}/all rueda_config_doc)
     if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
-            --label-exclude '^(mpi|conformance)$'
+            --label-exclude '^(processes|mpi|conformance)$'
     fi
     if build_preset tsan "clang, threads" --target "${rooms[@]}"; then
         ctest_under=$(no_randomisation)

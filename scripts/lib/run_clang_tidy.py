@@ -6,8 +6,9 @@ not changed.
 clang-tidy spends most of its time on headers. So a run checks several sources at once: a unit that includes them all,
 like a unit of a unity build. If the sources of a unit cannot be compiled together, each of them is checked by itself.
 
-A unit's key is computed from its preprocessed text, its command, and .clang-tidy. For each clean unit, the cache folder
-has an empty file whose name is the key.
+A unit's key is computed from its preprocessed text, its command, and .clang-tidy, without the path of the source tree.
+So another clone of the same sources finds the same keys. For each clean unit, the cache folder has an empty file whose
+name is the key.
 """
 
 import argparse
@@ -117,8 +118,9 @@ def units_of(entries: list[dict], sources_per_run: int) -> list[Unit]:
 class Checker:
     """Threads: any."""
 
-    def __init__(self, cache: pathlib.Path, checks: str):
+    def __init__(self, cache: pathlib.Path, root: pathlib.Path, checks: str):
         self.cache = cache
+        self.root = root
         self.checks = checks
         self.configuration = pathlib.Path(".clang-tidy").read_bytes() + checks.encode()
 
@@ -157,7 +159,7 @@ class Checker:
         parts = [text, " ".join(unit.command).encode(), self.configuration]
         for each in unit.sources:
             parts += [each.encode(), suppressions(each)]
-        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+        return hashlib.sha256(b"\0".join(parts).replace(str(self.root).encode(), b".")).hexdigest()
 
 
 def main() -> int:
@@ -180,7 +182,7 @@ def main() -> int:
 
     begin = time.monotonic()
     counts = dict.fromkeys(OUTCOMES, 0)
-    checker = Checker(arguments.cache.resolve(), arguments.checks)
+    checker = Checker(arguments.cache.resolve(), root, arguments.checks)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         runs = [pool.submit(checker.check, unit) for unit in units_of(chosen, arguments.sources_per_run)]
         for run in concurrent.futures.as_completed(runs):

@@ -103,6 +103,12 @@ float* DeviceRank::put(std::span<const float> values) {
     return memory;
 }
 
+float* DeviceRank::put_for_ever(std::span<const float> values) {
+    float* const memory = put(values);
+    memory_.pop_back();
+    return memory;
+}
+
 float* DeviceRank::garbage(std::size_t count) { return put(std::vector<float>(count, -12345.0F)); }
 
 void DeviceRank::write(float* memory, std::span<const float> values) {

@@ -46,6 +46,9 @@ public:
 
     /// Allocates device memory, and lets the stream write `values` into it.
     [[nodiscard]] float* put(std::span<const float> values);
+    /// Does the same as put(), but the memory is never freed. After an abort, nothing ensures that an operation ends
+    /// before its memory is freed.
+    [[nodiscard]] float* put_for_ever(std::span<const float> values);
     /// Allocates device memory, and lets the stream fill it with bytes that cannot be mistaken for a result.
     [[nodiscard]] float* garbage(std::size_t count);
     /// Allocates device memory with Rueda, and lets the stream write `values` into it. The test must pass the

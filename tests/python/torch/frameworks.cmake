@@ -28,7 +28,11 @@ foreach(program IN LISTS programs)
   endif()
   foreach(launcher IN LISTS launchers)
     set(test snippet.frameworks.${name}.${launcher})
-    rueda_test(${test} COMMAND ${by_${launcher}} "${program}" LABELS processes examples SECONDS 6 TIMEOUT 240)
+    set(extended "")
+    if(NOT launcher STREQUAL ruedarun AND NOT name STREQUAL accelerate_loop)
+      set(extended EXTENDED)
+    endif()
+    rueda_test(${test} COMMAND ${by_${launcher}} "${program}" LABELS processes examples SECONDS 6 TIMEOUT 240 ${extended})
     set_tests_properties(
       ${test} PROPERTIES PROCESSORS 2 ENVIRONMENT
                          "PYTHONPATH=${PROJECT_BINARY_DIR}/python;OMP_NUM_THREADS=1;HF_HUB_OFFLINE=1;PYTHONDONTWRITEBYTECODE=1;${plugin}")
