@@ -116,14 +116,14 @@ sanitizer_runs() {
     local rooms=(tests/{base,ops,collectives,core,data}/all rueda_config_doc)
     if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
-            --label-exclude '^(processes|mpi|conformance)$'
+            --label-exclude '^(processes|mpi|conformance|extended)$'
     fi
     if build_preset tsan "clang, threads" --target "${rooms[@]}"; then
         ctest_under=$(no_randomisation)
         # Leaves out tests with processes as ranks, because ThreadSanitizer cannot see how two threads synchronise
         # through another process. The conformance suite runs in scripts/long.d/sanitizers.
         run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms" \
-            --label-exclude '^(processes|conformance)$'
+            --label-exclude '^(processes|conformance|extended)$'
         ctest_under=
     fi
 }
