@@ -6,7 +6,7 @@
 #  - how long it takes: short (under 3 s), medium, long (over 20 s);
 #  - "full" if only `scripts/test --full` runs it. `scripts/test` runs the other tests, and builds only their programs;
 #  - "extended" if only `scripts/test --long --stage extended` runs it. Such a test repeats another test with other
-#    numbers of ranks, with an older PyTorch, or with other hosts. It also has the label "full".
+#    numbers of ranks, an older PyTorch, other hosts, another launcher or another compiler. It also has the label "full".
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 
@@ -40,8 +40,8 @@ endfunction()
 #            [NEEDS targets…] [FULL|DEFAULT|EXTENDED])
 # SECONDS: the test's duration on two free cores, if it is more than two seconds. CTest starts the longest tests first.
 # NEEDS: targets that the command uses without naming them.
-# FULL: only `scripts/test --full` runs the test. EXTENDED: only the long stage "extended" runs the test. In folders with RUEDA_TESTS_ARE_FULL, all tests except those with
-# DEFAULT are FULL.
+# FULL: only `scripts/test --full` runs the test. EXTENDED: only the long stage "extended" runs the test. In folders with
+# RUEDA_TESTS_ARE_FULL, all tests except those with DEFAULT or EXTENDED are FULL.
 function(rueda_test name)
   cmake_parse_arguments(TEST "FULL;DEFAULT;EXTENDED" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks the launcher's sources in a unity build (cmake/RuedaUnity.cmake), in which two files of one unit must not
-define the same name in their anonymous namespaces. The compiler only parses each unit, which takes a quarter of the time
-of compiling it. The units of the other rooms (parts of the source tree) are compiled by the builds with sanitizers,
-which do not contain the launcher.
+"""Checks the sources of a unity build (cmake/RuedaUnity.cmake), in which two files of one unit must not define the same
+name in their anonymous namespaces. The compiler only parses each unit, which takes a quarter of the time of compiling
+it.
 
 Usage: unity_sources.py SOURCE WORK [arguments for cmake…]
 """
@@ -41,10 +40,12 @@ subprocess.run(
     stdout=subprocess.DEVNULL,
 )
 entries = json.loads(pathlib.Path(work, "compile_commands.json").read_text())
-units = [entry for entry in entries if "/rueda_launcher.dir/Unity/" in entry["file"]]
+units = [entry for entry in entries if "/Unity/" in entry["file"]]
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
     errors = {name: text for name, text in threads.map(parse, units) if text}
 for name, text in errors.items():
     print(f"{name}:\n{text}")
 print(f"{len(units)} units, {len(errors)} with errors")
-sys.exit(0 if not errors and units else 1)
+# Each of the rooms (parts of the source tree) base, ops, collectives, core, training, data and launcher has at least
+# one unit.
+sys.exit(0 if not errors and len(units) >= 7 else 1)

@@ -7,13 +7,13 @@ foreach(module IN ITEMS messages orders profiler training)
   rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
-rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers EXTENDED alone SECONDS 20 TIMEOUT 480)
+rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOUT 480)
 
 # These tests run over MPI with the first installed PyTorch, also between hosts (this machine under different names).
 list(GET rueda_pytorch_interpreters 0 entry)
 string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
 rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}
-           LABELS mpi SECONDS 70 TIMEOUT 600 EXTENDED)
+           LABELS mpi SECONDS 70 TIMEOUT 600)
 set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                                "${environment}")
 
