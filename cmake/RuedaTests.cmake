@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # Functions that register tests. Each test has these labels:
-#  - what it needs: unit, threads, processes, mpi, hosts, packaging;
+#  - what it needs: unit (one thread), threads, processes, mpi, hosts, packaging;
 #  - its folders under tests/, for example "core" and "core/negotiation" (`scripts/test --only core/negotiation`);
 #  - how long it takes: short (under 3 s), medium, long (over 20 s);
 #  - "full" if only `scripts/test --full` runs it. `scripts/test` runs the other tests, and builds only their programs;

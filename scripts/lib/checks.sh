@@ -120,10 +120,10 @@ sanitizer_runs() {
     fi
     if build_preset tsan "clang, threads" --target "${rooms[@]}"; then
         ctest_under=$(no_randomisation)
-        # Leaves out tests with processes as ranks, because ThreadSanitizer cannot see how two threads synchronise
-        # through another process. The conformance suite runs in scripts/long.d/sanitizers.
+        # Leaves out tests with one thread, and tests with processes as ranks, because ThreadSanitizer cannot see how two
+        # threads synchronise through another process. The conformance suite runs in scripts/long.d/sanitizers.
         run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms" \
-            --label-exclude '^(processes|conformance|extended)$'
+            --label-exclude '^(unit|processes|conformance|extended)$'
         ctest_under=
     fi
 }

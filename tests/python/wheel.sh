@@ -5,9 +5,7 @@
 # Then it uses the wheel from outside the source tree: alone, with two processes, under mpirun, with every other Python
 # of this machine, and with every PyTorch of this machine, although the wheel was built without PyTorch. If there is a
 # wheel of scripts/wheel that is as new as the sources, that wheel is checked, too. The variables CC, CXX, CXXFLAGS,
-# BUILD_TYPE, TYPE_FLAGS and STRICT have the values of the build that runs this test, so that ccache finds its objects. For
-# the same reason, this wheel is no unity build if ccache is there. The test packaging.unity checks the sources of a
-# unity build.
+# BUILD_TYPE, TYPE_FLAGS and STRICT have the values of the build that runs this test, so that ccache finds its objects.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$1 work=$2 python=$3
@@ -22,11 +20,9 @@ begin=$SECONDS
 # recognise the objects.
 flags=$CXXFLAGS
 unset CXXFLAGS
-unity=ON
-! command -v ccache >/dev/null || unity=OFF
 "$python" -m pip wheel "$source" --quiet --no-deps --no-build-isolation --no-index --wheel-dir "$work/wheels" \
     -C build-dir="$work" -C cmake.build-type="$BUILD_TYPE" -C cmake.define.CMAKE_CXX_FLAGS="$flags" \
-    -C cmake.define."CMAKE_CXX_FLAGS_${BUILD_TYPE^^}"="$TYPE_FLAGS" -C cmake.define.CMAKE_UNITY_BUILD=$unity \
+    -C cmake.define."CMAKE_CXX_FLAGS_${BUILD_TYPE^^}"="$TYPE_FLAGS" -C cmake.define.CMAKE_UNITY_BUILD=ON \
     -C cmake.define.RUEDA_WARNINGS_AS_ERRORS="$STRICT"
 echo "built in $((SECONDS - begin)) s"
 wheels=("$work"/wheels/rueda-*-cp310-abi3-linux_*.whl)

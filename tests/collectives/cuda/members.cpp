@@ -155,7 +155,7 @@ Status Member::make(std::unique_ptr<DeviceCommunicator>& communicator) {
 }
 
 void Member::wait_until_connected(DeviceCommunicator& communicator) {
-    const auto end = Clock::now() + std::chrono::seconds(20);
+    const auto end = Clock::now() + kPatience;
     for (;;) {
         const auto connected = communicator.is_connected();
         require(connected.status(), "is_connected");
@@ -239,7 +239,7 @@ std::vector<std::byte> Member::get(const std::byte* memory, std::size_t bytes) {
           "cuMemcpyAsync");
     // If another member has failed, this member's work may never end. A wait for the work would then never return, so
     // this loop asks again and again, and has a time limit.
-    const auto end = Clock::now() + std::chrono::seconds(5);
+    const auto end = Clock::now() + kPatience;
     cuda::CudaResult state = cuda().stream_query(stream_);
     for (; state == cuda::kCudaNotReady && Clock::now() < end; state = cuda().stream_query(stream_)) {
         std::this_thread::yield();

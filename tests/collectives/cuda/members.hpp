@@ -78,6 +78,8 @@ public:
     void keep_memory() { keeps_memory_ = true; }
     /// The setting RUEDA_GPU_PATH of the communicators that are made from here on.
     void set_path(DevicePath path) { path_ = path; }
+    /// How long a member waits for others before the test fails. ThreadSanitizer on a busy machine needs many seconds.
+    static constexpr std::chrono::seconds kPatience{100};
     /// A set without a launch order asks from time to time whether it needs one. In these tests it asks after this
     /// number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
@@ -117,7 +119,7 @@ public:
     [[nodiscard]] Status run(DeviceCommunicator& communicator, DeviceBatch batch);
     /// Steps the task until it is done or has failed. Returns a timeout after `limit`.
     [[nodiscard]] static Status drive(DeviceCommunicator& communicator, Task& task,
-                                      std::chrono::milliseconds limit = std::chrono::seconds(20));
+                                      std::chrono::milliseconds limit = kPatience);
 
     /// Makes a communicator of the given members, without offers.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> make_communicator(const std::vector<std::uint32_t>& set,
