@@ -3,7 +3,9 @@
 #include "rueda/training/elastic.hpp"
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "rueda/elastic.h"
@@ -24,9 +26,17 @@ void meet_again() {
     init();
 }
 
+/// Whether this process is in the first generation. The ranks of later generations join a training that runs.
+bool begins_training() {
+    const char* const generation =
+        std::getenv("RUEDARUN_GENERATION");  // NOLINT(concurrency-mt-unsafe): only init sets it
+    return generation == nullptr || std::string_view(generation) == "0";
+}
+
 }  // namespace
 
-Elastic::Elastic(std::vector<NamedTensor> tensors) : tensors_(std::move(tensors)), saved_(tensors_.size()) {
+Elastic::Elastic(std::vector<NamedTensor> tensors)
+    : tensors_(std::move(tensors)), saved_(tensors_.size()), has_values_(begins_training()) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
         const std::int64_t elements = tensors_[i].tensor.shape().elements();
         if (elements < 0) {
@@ -68,6 +78,17 @@ void Elastic::check_slots() const {
     }
 }
 
+/// The survivors have the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could
+/// send them. The training must not begin anew without notice.
+void Elastic::check_values() const {
+    if (rank() == 0 && !has_values_) {
+        throw Aborted(
+            "Elastic: all ranks that had the values of the training have died before this new rank got the values; "
+            "start "
+            "the job again, from a checkpoint if there is one");
+    }
+}
+
 /// Gives all ranks the values of rank 0, unless no rank needs them. All ranks must agree on this: a rank that has seen
 /// only that ranks leave may meet a rank that has restored a commit.
 void Elastic::share(bool skip) {
@@ -77,12 +98,23 @@ void Elastic::share(bool skip) {
         broadcast_parameters(tensors_);
         save();
     }
+    has_values_ = true;
 }
 
 void Elastic::run(const std::function<void()>& train) {
     bool skip = false;
+    bool is_reset = false;
     for (;;) {
+        if (is_reset) {
+            meet_again();
+        }
+        check_values();
         try {
+            if (std::exchange(is_reset, true)) {
+                for (const std::function<void()>& callback : callbacks_) {
+                    callback();
+                }
+            }
             share(skip);
             train();
             barrier();  // a rank may still fail in its last steps, and then the others must be here
@@ -95,10 +127,6 @@ void Elastic::run(const std::function<void()>& train) {
             skip = false;
         } catch (const SlotsChanged& change) {
             skip = change.only_removed();
-        }
-        meet_again();
-        for (const std::function<void()>& callback : callbacks_) {
-            callback();
         }
     }
 }

@@ -378,8 +378,8 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
 }
 
 /// Stores the variables of a place in the environment, where init and libraries for PyTorch look for them. Other
-/// threads may read the environment meanwhile. This is safe enough: the variables of a worker that has had a place
-/// exist already, so the C library replaces their values, and does not move the list.
+/// threads may read the environment meanwhile, which is safe with the GNU C library: ruedarun starts each worker with
+/// all these variables, so setenv() only replaces pointers to values. It never frees the old values.
 Status take_place(const base::LauncherPlace& place) {
     for (const base::PlaceVariable& variable : place.variables) {
         // NOLINTNEXTLINE(concurrency-mt-unsafe): see above

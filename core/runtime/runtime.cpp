@@ -664,6 +664,7 @@ void Runtime::release_after_abort() {
     // From here on no thread of this process can enter the engine, whose memory is released next.
     engine_.end_for_good(engine_.abort_reason());
     process_sets_.end();
+    heap_.end_quarantine();
     release_memory();
 }
 

@@ -124,10 +124,15 @@ Status ElasticRanks::start_worker(int number) {
     spec.words = plan_.program;
     spec.environment = changed_environment(context_.environment, plan_.environment);
     const bool is_first = membership_.generation() < 0 && number < plan_.ranks;
-    if (is_first) {  // a newcomer learns its rank in init(), because it is not known before
-        spec.environment = changed_environment(std::move(spec.environment), rank_environment(plan_, number));
-    }
-    spec.environment = changed_environment(std::move(spec.environment), {{kJobVariable, std::nullopt}});
+    // The rank of a newcomer is not known before init(). Its variables exist from the beginning nevertheless, with the
+    // values of a job of one rank: init() then only replaces values, and the list of variables, which other threads may
+    // read at the same time, stays at its place in memory.
+    LaunchPlan alone = plan_;
+    alone.ranks = 1;
+    spec.environment = changed_environment(std::move(spec.environment),
+                                           is_first ? rank_environment(plan_, number) : rank_environment(alone, 0));
+    spec.environment =
+        changed_environment(std::move(spec.environment), {{kJobVariable, std::nullopt}, {kGenerationVariable, "0"}});
     spec.stdin_fd = number == 0 && plan_.first_rank_reads_stdin ? kInherit : null_.value();
     spec.stdout_fd = descriptors.value().standard_output.value();
     spec.stderr_fd = descriptors.value().standard_error.value();
@@ -192,6 +197,14 @@ void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) 
     worker.kill_at = now + kDismissTime;
     worker.process.signal(SIGTERM);
     worker.process.signal(SIGCONT);
+}
+
+void ElasticRanks::carry_out(const Membership::Kill& kill, TimePoint /*now*/) {
+    const auto found = workers_.find(kill.worker);
+    if (found != workers_.end()) {  // otherwise it has ended at the same time
+        output_->say(fmt::format("worker {} is killed: {}", kill.worker, kill.reason));
+        found->second.process.signal(SIGKILL);
+    }
 }
 
 /// Returns the ends that decide how the job has ended. After a success, only the members of the last generation count.

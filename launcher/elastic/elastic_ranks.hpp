@@ -61,6 +61,7 @@ private:
     void carry_out(const Membership::Form& form, TimePoint now);
     void carry_out(const Membership::Tell& tell, TimePoint now);
     void carry_out(const Membership::Dismiss& dismiss, TimePoint now);
+    void carry_out(const Membership::Kill& kill, TimePoint now);
     void carry_out(const Membership::End& end, TimePoint now);
     [[nodiscard]] Status start_worker(int number);
     void settle_ends();

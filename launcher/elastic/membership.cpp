@@ -168,8 +168,9 @@ bool Membership::is_ready_to_form() const {
            count([&](const Worker& worker) { return (is_first || worker.rank >= 0) && !worker.waits; }) == 0;
 }
 
-void Membership::form_if_ready(bool is_late) {
-    if (!is_late && !is_ready_to_form()) {
+/// `is_first_late` forms the first generation although workers have not come that can still be started.
+void Membership::form_if_ready(bool is_first_late) {
+    if (!is_first_late && !is_ready_to_form()) {
         return;
     }
     if (!may_reset()) {
@@ -202,7 +203,8 @@ std::vector<int> Membership::candidates() const {
 }
 
 /// Leaves out the workers for which the hosts have no slots any more, and those above the largest number. But at least
-/// the smallest number of workers is kept, as long as they live.
+/// the smallest number of workers is kept, as long as they live, and at least one member of the previous generation:
+/// without it, the state of the training would be lost.
 std::vector<int> Membership::keep_within_slots(const std::vector<int>& pool) const {
     std::vector<int> kept;
     std::vector<int> others;
@@ -212,6 +214,12 @@ std::vector<int> Membership::keep_within_slots(const std::vector<int>& pool) con
         const bool fits = used[host] < slots_of(host) && static_cast<int>(kept.size()) < plan_.most;
         used[host] += fits ? 1 : 0;
         (fits ? kept : others).push_back(worker);
+    }
+    const auto is_member = [this](int worker) { return alive_.at(worker).rank >= 0; };
+    if (!others.empty() && is_member(others.front()) && std::none_of(kept.begin(), kept.end(), is_member)) {
+        kept.resize(std::min(kept.size(), static_cast<std::size_t>(plan_.most) - 1));
+        kept.push_back(others.front());
+        others.erase(others.begin());
     }
     for (const int worker : others) {
         if (static_cast<int>(kept.size()) < plan_.least) {
@@ -238,7 +246,7 @@ void Membership::form(const std::vector<int>& kept) {
     }
     for (std::size_t rank = 0; rank < kept.size(); ++rank) {
         Worker& facts = alive_.at(kept[rank]);
-        facts = {facts.host, static_cast<int>(rank), false, 0};
+        facts = {facts.host, static_cast<int>(rank)};
         formed.members.push_back({kept[rank], facts.rank, facts.host});
     }
     lost_members_ = 0;
@@ -246,25 +254,33 @@ void Membership::form(const std::vector<int>& kept) {
     actions_.emplace_back(std::move(formed));
 }
 
-/// The time for the next generation is over. Members that still run are given up. If there are enough others, they go
-/// on without them.
+/// The time for the next generation is over. Members that still run are killed, and the others get as much time again.
 void Membership::give_up_waiting(TimePoint now) {
-    std::vector<int> late;
-    for (const auto& [worker, facts] : alive_) {
-        if (facts.rank >= 0 && !facts.waits) {
-            late.push_back(worker);
-        }
+    if (kill_late_members()) {
+        pending_since_ = now;
+        return;
     }
-    for (const int worker : late) {
-        note_failure(alive_.at(worker).host, now);
-        dismiss(worker, fmt::format("it has not come to the next generation within {:g} s (--elastic-timeout)",
-                                    elastic_seconds(plan_.timeout)));
+    if (generation_ < 0) {
+        form_if_ready(true);
     }
-    form_if_ready(true);
     if (!over_ && is_pending()) {
         end(false, fmt::format("after {:g} s (--elastic-timeout) there are {} of at least {} ranks",
                                elastic_seconds(plan_.timeout), candidates().size(), plan_.least));
     }
+}
+
+/// Returns whether there are such members. A member that was killed before, and has not ended, is not killed again.
+bool Membership::kill_late_members() {
+    bool has_late = false;
+    for (auto& [worker, facts] : alive_) {
+        if (facts.rank >= 0 && !facts.waits && !std::exchange(facts.is_killed, true)) {
+            has_late = true;
+            actions_.emplace_back(
+                Kill{worker, fmt::format("it did not come to the next generation within {:g} s (--elastic-timeout)",
+                                         elastic_seconds(plan_.timeout))});
+        }
+    }
+    return has_late;
 }
 
 /// Tells the members of a running generation that there are newcomers to let in, or that slots were removed.

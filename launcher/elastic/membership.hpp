@@ -59,12 +59,19 @@ public:
         int worker = 0;
         std::string reason{};
     };
+    /// End a member that did not come to the next generation in time. The caller kills it, and reports its end like
+    /// that of any other worker. The next generation is formed only then, because the member may still use the memory
+    /// of the others.
+    struct Kill {
+        int worker = 0;
+        std::string reason{};
+    };
     /// The job is over. If it has failed, the caller ends the workers that still run.
     struct End {
         bool success = false;
         std::string reason{};  ///< why it has failed
     };
-    using Action = std::variant<Start, Form, Tell, Dismiss, End>;
+    using Action = std::variant<Start, Form, Tell, Dismiss, Kill, End>;
 
     Membership(const ElasticPlan& plan, TimePoint now) : plan_(plan), pending_since_(now) {}
 
@@ -93,6 +100,7 @@ private:
         int rank = -1;  ///< −1: a newcomer
         bool waits = false;
         int told = 0;  ///< the changes that this member was told in this generation
+        bool is_killed = false;
     };
     struct Failures {
         int count = 0;
@@ -106,11 +114,12 @@ private:
     void dismiss_newcomers_without_slots();
     void start_workers(TimePoint now);
     [[nodiscard]] bool is_ready_to_form() const;
-    void form_if_ready(bool is_late);
+    void form_if_ready(bool is_first_late);
     void form(const std::vector<int>& kept);
     [[nodiscard]] std::vector<int> candidates() const;
     [[nodiscard]] std::vector<int> keep_within_slots(const std::vector<int>& pool) const;
     void give_up_waiting(TimePoint now);
+    [[nodiscard]] bool kill_late_members();
     void tell_members();
     void note_failure(const std::string& host, TimePoint now);
 

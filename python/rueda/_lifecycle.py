@@ -62,8 +62,8 @@ def init(
 
     Without a launcher, the job is this process alone. A second call does nothing. After shutdown(), init() may be
     called again, unless the job was aborted. In an elastic job (``ruedarun --min-np``) it may be called again even then,
-    and waits until ruedarun has chosen the ranks of the next generation. The new job has none of the earlier job's process sets. When the
-    interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
+    and waits until ruedarun has chosen the ranks of the next generation. The new job has none of the earlier job's
+    process sets. When the interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
 
     Args:
         comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes
@@ -87,11 +87,12 @@ def init(
         rueda.init()
         print(f"rank {rueda.rank()} of {rueda.size()}")
     """
-    global _registered, _members
+    global _registered, _members, _jobs
     _refuse_data_workers()
     sets = _sets_to_make(process_sets)
     if not is_initialized():
         _members = None
+        _jobs += 1
         _group_names.forget_job()
         _process_sets.forget_job()
     _process_sets.note_numbers(sets, _join(comm, [one._asked for one in sets]))
@@ -101,6 +102,14 @@ def init(
         atexit.register(_leave)  # exit handlers run in reverse order: this one runs before the handler of _tracebacks
         _registered = True
     _watch_worker()
+
+
+_jobs = 0
+
+
+def job_number() -> int:
+    """How many jobs this process has joined, or tried to join."""
+    return _jobs
 
 
 #: The variables that ruedarun sets for each rank, and sets anew in each generation of an elastic job.

@@ -12,6 +12,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/elastic/discovery.hpp"
@@ -54,6 +55,9 @@ std::string text_of_action(const Membership::Action& action) {
     }
     if (const auto* const dismiss = std::get_if<Membership::Dismiss>(&action)) {
         return fmt::format("dismiss {}", dismiss->worker);
+    }
+    if (const auto* const kill = std::get_if<Membership::Kill>(&action)) {
+        return fmt::format("kill {}", kill->worker);
     }
     const auto& end = std::get<Membership::End>(action);
     return end.success ? "end well" : "end: " + end.reason;
@@ -146,9 +150,35 @@ TEST_CASE("a rank that does not come to the next generation is given up", "[unit
     membership.waits(2, kBegin);
     CHECK(actions_of(membership).empty());
     membership.advance(kBegin + seconds(100));
-    CHECK(actions_of(membership) == Texts{"dismiss 1", "form 1: 0=0 1=2"});
-    membership.ended(1, Ending::failed, kBegin + seconds(101));
+    // The next generation waits until the rank is dead, because it may still use the memory of the others.
+    CHECK(actions_of(membership) == Texts{"kill 1"});
+    membership.advance(kBegin + seconds(101));
     CHECK(actions_of(membership).empty());
+    SECTION("and the others go on when it is dead") {
+        membership.ended(1, Ending::failed, kBegin + seconds(102));
+        CHECK(actions_of(membership) == Texts{"form 1: 0=0 1=2"});
+    }
+    SECTION("and the job ends if not even that helps") {
+        membership.advance(kBegin + seconds(200));
+        CHECK(actions_of(membership) == Texts{"end: after 100 s (--elastic-timeout) there are 2 of at least 2 ranks"});
+    }
+}
+
+TEST_CASE("a survivor is kept when all slots move to another host", "[unit]") {
+    Membership full = running_job(plan_of(1, 1, 1), 1);
+    full.set_slots({{"i", 1, 0}}, kBegin);
+    CHECK(actions_of(full).empty());  // the job has as many ranks as it may have
+    Membership membership = running_job(plan_of(1, 1, 2), 1);
+    membership.set_slots({{"i", 1, 0}}, kBegin);
+    CHECK(actions_of(membership) == Texts{"start 1 on i"});
+    membership.waits(1, kBegin);
+    CHECK(actions_of(membership) == Texts{"tell 0 1"});
+    membership.waits(0, kBegin);
+    CHECK(actions_of(membership) == Texts{"form 1: 0=0 1=1", "tell 0 2", "tell 1 2"});
+    // Rank 1 has the state now, so the rank without a slot can go.
+    membership.waits(0, kBegin);
+    membership.waits(1, kBegin);
+    CHECK(actions_of(membership) == Texts{"dismiss 0", "form 2: 0=1"});
 }
 
 TEST_CASE("the cooldown of a host doubles with each failure, up to its limit", "[unit]") {
@@ -313,6 +343,10 @@ private:
     /// Lets one thing happen. After the kills are used up and the slots are fixed, every job must end by itself.
     void step() {
         carry_out();
+        for (const int number : std::exchange(dying_, {})) {
+            kill(number);
+            carry_out();
+        }
         if (membership_->is_over()) {
             return;
         }
@@ -409,6 +443,7 @@ private:
             // Survivors come first, so that rank 0 has the state of the training.
             had_newcomer = had_newcomer || worker.generation < 0;
             REQUIRE_FALSE((had_newcomer && worker.generation >= 0));
+            REQUIRE_FALSE((rank == 0 && current_ >= 0 && had_newcomer));
             worker = {State::training, form.generation, pick(1, 30), false, worker.host};
         }
         current_ = form.generation;
@@ -428,6 +463,11 @@ private:
         workers_.erase(dismiss.worker);
     }
 
+    void take(const Membership::Kill& kill) {
+        REQUIRE(workers_.at(kill.worker).generation == current_);
+        dying_.push_back(kill.worker);
+    }
+
     void take(const Membership::End& end) {
         has_ended_ = true;
         if (end.success) {
@@ -445,6 +485,7 @@ private:
     std::vector<Host> hosts_;
     std::map<int, Worker> workers_;
     std::set<int> started_;
+    std::vector<int> dying_;
     int kills_ = 0;
     int changes_ = 5;
     int current_ = -1;

@@ -16,6 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -64,12 +67,31 @@ int generation() {
     return text == nullptr ? 0 : std::atoi(text);
 }
 
+/// Returns how many arenas (the shared memory of a generation) this process has mapped.
+std::size_t mapped_arenas() {
+    std::ifstream maps("/proc/self/maps");
+    std::set<std::string> inodes;
+    for (std::string line; std::getline(maps, line);) {
+        std::string range;
+        std::string rights;
+        std::string offset;
+        std::string device;
+        std::string inode;
+        std::istringstream(line) >> range >> rights >> offset >> device >> inode;
+        if (line.find("memfd:rueda-arena") != std::string::npos) {
+            inodes.insert(inode);
+        }
+    }
+    return inodes.size();
+}
+
 void show(const char* what, std::int64_t step, std::int64_t sum) {
     const char* const rank = std::getenv("RANK");
     const char* const size = std::getenv("WORLD_SIZE");
-    std::printf("%s pid=%d generation=%d rank=%d size=%d RANK=%s WORLD_SIZE=%s step=%lld sum=%lld\n", what,
+    std::printf("%s pid=%d generation=%d rank=%d size=%d RANK=%s WORLD_SIZE=%s step=%lld sum=%lld arenas=%zu\n", what,
                 static_cast<int>(::getpid()), generation(), rueda::rank(), rueda::size(), rank == nullptr ? "" : rank,
-                size == nullptr ? "" : size, static_cast<long long>(step), static_cast<long long>(sum));
+                size == nullptr ? "" : size, static_cast<long long>(step), static_cast<long long>(sum),
+                mapped_arenas());
     std::fflush(stdout);
 }
 

@@ -97,6 +97,8 @@ class Elastic(unittest.TestCase):
         self.assertEqual([line.RANK for line in lines], list(range(size)))
         self.assertEqual({line.size for line in lines} | {line.WORLD_SIZE for line in lines}, {size})
         self.assertEqual(len({(line.step, line.sum) for line in lines}), 1)
+        # The memory of earlier generations was released.
+        self.assertEqual({line.arenas for line in lines}, {1}, job.err)
         return [line.pid for line in lines]
 
     def check_result(self, job: Job, steps: int, size: int) -> None:

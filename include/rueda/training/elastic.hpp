@@ -57,8 +57,8 @@ public:
     /// invalid after a change of the ranks. Memory of rueda::allocate() stays valid, but operations in it are no faster
     /// than in other memory.
     ///
-    /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, or if ruedarun gives
-    /// this process no place in the next generation.
+    /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, if ruedarun gives
+    /// this process no place in the next generation, or if all ranks that had the values have died.
     void run(const std::function<void()>& train);
 
     /// Saves the present values in memory, and then calls check_slots(). All ranks must call it together.
@@ -72,10 +72,12 @@ public:
 private:
     void save();
     void share(bool skip);
+    void check_values() const;
 
     std::vector<NamedTensor> tensors_;
     std::vector<std::vector<std::byte>> saved_;
     std::vector<std::function<void()>> callbacks_;
+    bool has_values_;  ///< whether this process has had the values of the training, or begins it
 };
 
 }  // namespace rueda::training

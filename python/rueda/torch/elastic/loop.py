@@ -14,7 +14,7 @@ from rueda import _native
 from rueda.errors import Aborted, HorovodInternalError
 from rueda.torch import _basics
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
-from rueda.torch.elastic.state import State
+from rueda.torch.elastic.state import State, begins_training
 from rueda.torch.operations.allreduce import allreduce
 from rueda.torch.operations.joining import barrier
 from rueda.types import Max
@@ -66,12 +66,20 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
 
     @functools.wraps(func)
     def attempts(state: State, *args: Any, **kwargs: Any) -> T:
-        skip_sync = False
+        skip_sync = is_reset = False
         failed_at = -1
+        has_values = begins_training()
         while True:
+            if is_reset:
+                reset()
+            _check_values(has_values)
             try:
+                if is_reset:
+                    state.on_reset()
+                is_reset = True
                 if not _all_skip(skip_sync):
                     state.sync()
+                has_values = True
                 result = func(state, *args, **kwargs)
                 if _basics.is_initialized():
                     # A rank may still fail in its last steps. The commit is removed only when all ranks have finished.
@@ -86,10 +94,19 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 skip_sync = False
             except HostsUpdatedInterrupt as interrupt:
                 skip_sync = interrupt.skip_sync
-            reset()
-            state.on_reset()
 
     return attempts
+
+
+def _check_values(has_values: bool) -> None:
+    """Raises an error if the training would begin anew without notice. The survivors have the lowest ranks. So if rank 0
+    has no values, all ranks that had them have died before they could send them.
+    """
+    if not has_values and _basics.rank() == 0:
+        raise Aborted(
+            "elastic.run: all ranks that had the values of the training have died before this new rank got the values; "
+            "start the job again: if RUEDA_ELASTIC_DIR is set, it continues from the last commit"
+        )
 
 
 def _may_go_on(failure: HorovodInternalError, has_committed: bool) -> bool:

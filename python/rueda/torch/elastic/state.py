@@ -190,7 +190,7 @@ class ObjectState(State):
         another rank may be new, or one commit ahead.
         """
         is_first, self._looked_for_commit = not self._looked_for_commit, True
-        if is_first and self._folder is not None and self._rank() == 0 and _is_first_generation():
+        if is_first and self._folder is not None and self._rank() == 0 and begins_training():
             found = commits.read(self._folder)
             if found is not None:
                 self._commits, content = found
@@ -200,9 +200,9 @@ class ObjectState(State):
         self._commits = self._bcast_object(self._commits)
 
 
-def _is_first_generation() -> bool:
-    """Whether the ranks of an elastic job may have been started from nothing. In later generations, rank 0 has newer
-    values in memory.
+def begins_training() -> bool:
+    """Whether this process is in the first generation of a job. The ranks of later generations join a training that runs,
+    and rank 0 has its values in memory.
     """
     return os.environ.get("RUEDARUN_GENERATION", "0") == "0"
 
