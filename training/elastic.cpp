@@ -3,6 +3,8 @@
 #include "rueda/training/elastic.hpp"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -28,26 +30,47 @@ void meet_again() {
 
 /// Whether this process is in the first generation. The ranks of later generations join a training that runs.
 bool begins_training() {
-    const char* const generation =
-        std::getenv("RUEDARUN_GENERATION");  // NOLINT(concurrency-mt-unsafe): only init sets it
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): only init() changes it
+    const char* const generation = std::getenv("RUEDARUN_GENERATION");
     return generation == nullptr || std::string_view(generation) == "0";
 }
 
 }  // namespace
 
-Elastic::Elastic(std::vector<NamedTensor> tensors)
+/// The values of the training and their last commit.
+class ElasticValues {
+public:
+    explicit ElasticValues(std::vector<NamedTensor> tensors);
+
+    void save();
+    void restore();
+    /// Gives all ranks the values of rank 0, unless all ranks want to skip this.
+    void share(bool skip);
+    /// Throws Aborted if rank 0 has no values.
+    void check() const;
+
+    std::vector<std::function<void()>> callbacks;
+
+private:
+    std::vector<NamedTensor> tensors_;
+    std::vector<std::vector<std::byte>> saved_;
+    bool has_values_;  ///< whether this process has had the values of the training, or begins it
+};
+
+ElasticValues::ElasticValues(std::vector<NamedTensor> tensors)
     : tensors_(std::move(tensors)), saved_(tensors_.size()), has_values_(begins_training()) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
         const std::int64_t elements = tensors_[i].tensor.shape().elements();
         if (elements < 0) {
-            throw InvalidArgument("Elastic: tensor '" + tensors_[i].name + "' has a shape of negative extents");
+            throw InvalidArgument("Elastic: tensor '" + tensors_[i].name +
+                                  "' has a shape with a negative extent; expected extents of at least 0");
         }
         saved_[i].resize(static_cast<std::size_t>(elements) * size_of(tensors_[i].tensor.dtype()));
     }
     save();
 }
 
-void Elastic::save() {
+void ElasticValues::save() {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
         if (!saved_[i].empty()) {
             std::memcpy(saved_[i].data(), tensors_[i].tensor.data(), saved_[i].size());
@@ -55,7 +78,7 @@ void Elastic::save() {
     }
 }
 
-void Elastic::restore() {
+void ElasticValues::restore() {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
         if (!saved_[i].empty()) {
             std::memcpy(tensors_[i].tensor.data(), saved_[i].data(), saved_[i].size());
@@ -63,8 +86,38 @@ void Elastic::restore() {
     }
 }
 
+/// The survivors have the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could
+/// send them. The training must not begin anew without notice.
+void ElasticValues::check() const {
+    if (rank() == 0 && !has_values_) {
+        throw Aborted(
+            "Elastic: all ranks that had the values of the training have died before this new rank got the values; "
+            "start the job again, from a checkpoint if there is one");
+    }
+}
+
+/// All ranks must agree whether they skip it: a rank that has seen only that ranks leave may meet a rank that has
+/// restored a commit.
+void ElasticValues::share(bool skip) {
+    std::array<std::int32_t, 1> asks = {skip ? 0 : 1};
+    allreduce("rueda.elastic.asks_for_values", asks, {.op = ReduceOp::max});
+    if (asks[0] != 0) {
+        broadcast_parameters(tensors_);
+        save();
+    }
+    has_values_ = true;
+}
+
+Elastic::Elastic(std::vector<NamedTensor> tensors) : values_(std::make_unique<ElasticValues>(std::move(tensors))) {}
+
+Elastic::~Elastic() = default;
+
+void Elastic::on_reset(std::function<void()> callback) { values_->callbacks.push_back(std::move(callback)); }
+
+void Elastic::restore() { values_->restore(); }
+
 void Elastic::commit() {
-    save();
+    values_->save();
     check_slots();
 }
 
@@ -78,29 +131,6 @@ void Elastic::check_slots() const {
     }
 }
 
-/// The survivors have the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could
-/// send them. The training must not begin anew without notice.
-void Elastic::check_values() const {
-    if (rank() == 0 && !has_values_) {
-        throw Aborted(
-            "Elastic: all ranks that had the values of the training have died before this new rank got the values; "
-            "start "
-            "the job again, from a checkpoint if there is one");
-    }
-}
-
-/// Gives all ranks the values of rank 0, unless no rank needs them. All ranks must agree on this: a rank that has seen
-/// only that ranks leave may meet a rank that has restored a commit.
-void Elastic::share(bool skip) {
-    std::array<std::int32_t, 1> asks = {skip ? 0 : 1};
-    allreduce("rueda.elastic.asks_for_values", asks, {.op = ReduceOp::max});
-    if (asks[0] != 0) {
-        broadcast_parameters(tensors_);
-        save();
-    }
-    has_values_ = true;
-}
-
 void Elastic::run(const std::function<void()>& train) {
     bool skip = false;
     bool is_reset = false;
@@ -108,14 +138,14 @@ void Elastic::run(const std::function<void()>& train) {
         if (is_reset) {
             meet_again();
         }
-        check_values();
+        values_->check();
         try {
             if (std::exchange(is_reset, true)) {
-                for (const std::function<void()>& callback : callbacks_) {
+                for (const std::function<void()>& callback : values_->callbacks) {
                     callback();
                 }
             }
-            share(skip);
+            values_->share(skip);
             train();
             barrier();  // a rank may still fail in its last steps, and then the others must be here
             return;
@@ -123,7 +153,7 @@ void Elastic::run(const std::function<void()>& train) {
             if (rueda_is_elastic() == 0) {
                 throw;
             }
-            restore();
+            values_->restore();
             skip = false;
         } catch (const SlotsChanged& change) {
             skip = change.only_removed();

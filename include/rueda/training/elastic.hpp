@@ -9,15 +9,16 @@
 ///     });
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
 #include "rueda/training/parameters.hpp"
 
 namespace rueda::training {
+
+class ElasticValues;
 
 /// commit() and check_slots() throw this on all ranks when ranks will join or leave the job. Elastic::run() catches it.
 /// It is no rueda::Error, so that a program's handler of errors does not stop it.
@@ -44,10 +45,13 @@ public:
     /// ranks, and must live as long as the object. Their present values are the first commit. Must be called after
     /// rueda::init().
     explicit Elastic(std::vector<NamedTensor> tensors);
+    ~Elastic();
+    Elastic(const Elastic&) = delete;
+    Elastic& operator=(const Elastic&) = delete;
 
     /// Adds a function that run() calls on all ranks when they have met again, for example to adapt the learning rate
     /// to the new number of ranks.
-    void on_reset(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
+    void on_reset(std::function<void()> callback);
 
     /// Calls `train` until it returns on all ranks. Before each call, all ranks get the values of rank 0. If the job is
     /// aborted, the survivors restore their last commit and meet without the rank that has died. If slots have changed,
@@ -70,14 +74,7 @@ public:
     void restore();
 
 private:
-    void save();
-    void share(bool skip);
-    void check_values() const;
-
-    std::vector<NamedTensor> tensors_;
-    std::vector<std::vector<std::byte>> saved_;
-    std::vector<std::function<void()>> callbacks_;
-    bool has_values_;  ///< whether this process has had the values of the training, or begins it
+    std::unique_ptr<ElasticValues> values_;
 };
 
 }  // namespace rueda::training
