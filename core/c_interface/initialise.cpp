@@ -392,8 +392,8 @@ Status take_place(const base::LauncherPlace& place) {
 
 /// Joins the next generation of an elastic job. If a rank of this generation ends before all have met, waits for the
 /// generation after it.
-Status join_generations(Process& state, LauncherLine& launcher, const base::EnvironmentLookup& environment,
-                        const collectives::Membership& membership, const SetsToMake& sets, bool is_first_time) {
+Status join_generations(Process& state, LauncherLine& launcher, const collectives::Membership& membership,
+                        const SetsToMake& sets, bool is_first_time) {
     if (!membership.is_everybody()) {
         return failure(ErrorCode::unsupported,
                        "init: in an elastic job the launcher chooses the ranks; call init without a list of ranks and "
@@ -408,7 +408,8 @@ Status join_generations(Process& state, LauncherLine& launcher, const base::Envi
             // only when it knows this. So nobody uses the memory of that generation any more.
             state.runtimes.back()->release_after_abort();
         }
-        const Status joined = join_ranks(state, launcher, environment, membership, sets, is_first_time);
+        // The copy of the environment is made here, because take_place() has changed the environment.
+        const Status joined = join_ranks(state, launcher, base::process_environment(), membership, sets, is_first_time);
         if (joined.code() != ErrorCode::aborted || !launcher.is_elastic()) {
             return joined;
         }
@@ -436,7 +437,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     const bool is_first_time = state.launcher.load(std::memory_order_relaxed) == nullptr;
     LauncherLine& launcher = launcher_of(state, environment);
     if (launcher.is_elastic()) {
-        return join_generations(state, launcher, environment, membership, sets, is_first_time);
+        return join_generations(state, launcher, membership, sets, is_first_time);
     }
     if (!state.runtimes.empty() && state.runtimes.back()->aborted()) {
         return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};

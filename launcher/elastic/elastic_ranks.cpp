@@ -67,6 +67,9 @@ void ElasticRanks::add_to(base::PollSet& set) {
         set.wake_at(worker.kill_at);
     }
     discovery_.add_to(set);
+    if (!ends_.empty()) {
+        set.wake_at(ElasticClock::now());  // take_ends() has not returned them yet
+    }
     set.wake_at(is_ending() ? std::nullopt : membership_.deadline());
 }
 

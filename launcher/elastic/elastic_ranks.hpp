@@ -39,7 +39,7 @@ public:
     void watch_closely() override {}  // nothing to do: all ranks are on this host
     [[nodiscard]] std::vector<RankEnd> take_ends() override;
     [[nodiscard]] std::vector<std::int32_t> running() const override;
-    [[nodiscard]] bool may_start_ranks() const override { return !is_ending(); }
+    [[nodiscard]] bool may_start_ranks() const override { return !is_ending() || !ends_.empty(); }
     [[nodiscard]] bool has_started() const override { return has_started_; }
     void release(TimePoint /*now*/) override { workers_.clear(); }
     void advance(TimePoint now) override;

@@ -168,6 +168,16 @@ class Elastic(unittest.TestCase):
         self.assertIn("after 0.5 s (--elastic-timeout) there are 1 of at least 2 ranks", job.err)
         self.assertIn("failed: init: ruedarun gives this process no place in the elastic job", job.err)
 
+    def test_the_job_fails_without_slots(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script"
+            script.write_text("#!/bin/sh\necho other-host:4\n")
+            script.chmod(0o755)
+            job = Job("--min-np", 2, "--host-discovery-script", script, "--elastic-timeout", 0.3, "true")
+            self.assertNotEqual(job.wait(), 0, job.err)
+            self.assertIn("names 'other-host', which is not this host", job.err)
+            self.assertIn("after 0.3 s (--elastic-timeout) there are 0 of at least 2 ranks", job.err)
+
     def test_the_limit_of_resets(self):
         job = Job(
             *("-np", 3, "--min-np", 1, "--reset-limit", 1),
