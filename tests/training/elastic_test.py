@@ -118,7 +118,7 @@ class Elastic(unittest.TestCase):
 
     def test_a_replacement_joins_at_a_commit(self):
         job = Job(
-            *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 0.1, 1),
+            *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 1, 1),
             *(JOB, 20, "kill=0,5,0", "size=2", "pause=1"),
         )
         self.check_result(job, 20, 2)
