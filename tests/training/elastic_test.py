@@ -228,6 +228,7 @@ class Elastic(unittest.TestCase):
         self.assertEqual(done, kills, f"the job was over too early\n{job.err}")
         for line in job.ended():
             self.assertEqual((line.step, line.sum), (steps, expected_sum(steps)))
+        self.assertEqual({line.arenas for line in job.lines}, {1})
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 import rueda.torch as hvd
 import torch
 
-hvd.init()
 torch.manual_seed(0)
 data = torch.randn(64, 8)
 model = torch.nn.Linear(8, 1)
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), model.named_parameters())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+hvd.init()  # so late, because the other ranks wait for a new rank from here on
+optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 sampler = hvd.elastic.ElasticSampler(data)
 
 
