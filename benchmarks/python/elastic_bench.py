@@ -115,11 +115,10 @@ def measure(command: list[str]) -> float:
     finally:
         job.send_signal(signal.SIGINT)
         try:
-            job.wait(30)
+            job.communicate(timeout=30)  # reads the rest of the output; otherwise the launcher would wait for a reader
         except subprocess.TimeoutExpired:
             job.kill()
-            job.wait()
-        job.stdout.close()
+            job.communicate()
 
 
 def main() -> None:
