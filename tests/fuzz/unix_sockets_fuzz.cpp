@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the parser of /proc/net/unix, in which other users choose the names of sockets. A name that is found must be
 // the rest of a line after seven words, of which the sixth says that the socket is not connected.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <sstream>

@@ -271,6 +271,7 @@ private:
     const int rank_;
     const int size_;
     const bool reaches_other_hosts_;
+    const std::string secret_;  ///< the secret of the job; empty within a host
     std::chrono::milliseconds timeout_;
     Interruption interruption_;
     /// On rank 0: one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. On other ranks:

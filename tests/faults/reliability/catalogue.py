@@ -47,10 +47,10 @@ STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SEC
 STALL_STATUS = 79
 OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
 KILLED = 128 + signal.SIGKILL
-# Files that Open MPI can leave behind if mpirun's message to a daemon is late. Open MPI chooses their names.
 # The agent that starts the ranks of another host reads its order from standard input, which comes through ssh.
 AGENT_OF_ANOTHER_HOST = r"^\S*ruedarun --host-agent 0$"
 SSH = r"/ssh -x -T "
+# Files that Open MPI can leave behind if mpirun's message to a daemon is late. Open MPI chooses their names.
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
 
@@ -617,7 +617,8 @@ FAULTS = (
         "The agent of another host is killed (SIGKILL)",
         HOSTS_WITHOUT_MPI,
         KillProcess(AGENT_OF_ANOTHER_HOST),
-        (128 + signal.SIGTERM,),
+        # The ranks of the agent's host end by SIGTERM. If ruedarun sees the end of another rank first, the status is 1.
+        (1, 128 + signal.SIGTERM),
         r"^ruedarun: .*rank [23] on \S+ \(pid \d+\)",
         "rank [23]",
         (0, 1),
