@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests with which secret the leaders of a job and of a process set connect. The ranks are threads, each of which
 // counts as a host.
-#include "core/hosts/leader_connections.hpp"
-
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/hosts/leader_connections.hpp"
 #include "tests/support/ranks/thread_control_plane.hpp"
 
 namespace rueda::core::test {
