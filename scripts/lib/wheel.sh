@@ -177,12 +177,14 @@ build_wheel_libraries() {
     touch "$kWheelPrefix/built"
 }
 
-# Builds build/wheel/linux/rueda-*-linux_x86_64.whl.
+# Builds build/wheel/linux/rueda-*-linux_x86_64.whl. nvcc would use the wheel's compiler for the host code, and nvcc does not
+# accept this compiler's C++ standard library, so clang compiles the device kernels.
 build_plain_wheel() {
     rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
         --no-build-isolation --no-index --wheel-dir "$kWheel/linux" -C build-dir="$kWheel/objects" \
         -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_WITH_PROMETHEUS=OFF \
+        -C cmake.define.RUEDA_WITH_NVCC=OFF \
         -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
