@@ -44,8 +44,11 @@ typedef struct rueda_data_column {
  * - "format": {"type": "examples", "features": [{"name": "…", "dtype": "float32", "length": 1, "missing": 0}, …],
  *   "check_data": true}, {"type": "libsvm", "one_based": …, "fields": …, "query_ids": …}, {"type": "csv", "columns":
  *   [{"name": "…", "dtype": "…", "missing": "nan"}, …], "separator": ",", "header": …, "quotes": …}, {"type":
- *   "tfrecords", "check_data": …} or {"type": "lines"}. The texts "nan", "inf" and "-inf" of "missing" stand for
- * numbers that JSON does not have.
+ *   "tfrecords", "check_data": …}, {"type": "lines"}, {"type": "safetensors", "tensors": [{"name": "…", "dtype": "…",
+ *   "width": 1}, …], "check_data": …} or {"type": "whole_files"}, which has no decode function. The texts "nan", "inf"
+ *   and "-inf" of "missing" stand for numbers that JSON does not have.
+ * - "memory": "ordinary", or "resident" for memory that all ranks of the host share; then rueda_init must have been
+ *   called.
  * - "start": the text "position" of rueda_data_describe.
  *
  * The caller must pass `pipeline` to rueda_data_close.

@@ -15,6 +15,7 @@
 #include "python/native/in_flight.hpp"
 #include "python/native/integers.hpp"
 #include "python/native/memory.hpp"
+#include "python/native/metric_files.hpp"
 #include "python/native/operations.hpp"
 #include "python/native/slot.hpp"
 #include "python/native/tensor_view.hpp"
@@ -360,6 +361,7 @@ bool fill(PyObject* module) {
     return PyModule_AddFunctions(module, operation_functions()) == 0 &&
            PyModule_AddFunctions(module, checkpoint_functions()) == 0 &&
            PyModule_AddFunctions(module, data_functions()) == 0 &&
+           PyModule_AddFunctions(module, metric_functions()) == 0 &&
            PyModule_AddFunctions(module, vocabulary_functions()) == 0 &&
            add_type(module, "Handle", make_handle_type()) && add_type(module, "Memory", make_memory_type()) &&
            add_type(module, "TensorSlot", make_slot_type()) &&

@@ -7,6 +7,7 @@
  */
 #include "rueda/checkpoints.h"
 #include "rueda/data.h"
+#include "rueda/metric_files.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -174,3 +175,8 @@ int rueda_data_writer_close(rueda_data_writer* writer);
 void rueda_data_writer_release(rueda_data_writer* writer);
 int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 void rueda_checkpoint_release(rueda_checkpoint_claim* claim);
+int rueda_metric_files_open(const char* folder, const char* formats, int64_t first_step, rueda_metric_files** files);
+int rueda_metric_files_write(rueda_metric_files* files, int64_t step, const char* const* names, const double* values,
+                             size_t count);
+int rueda_metric_files_close(rueda_metric_files* files);
+void rueda_metric_files_release(rueda_metric_files* files);

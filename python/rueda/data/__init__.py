@@ -17,16 +17,20 @@ See docs/data.md.
 from __future__ import annotations
 
 from rueda.data._batches import Ragged
-from rueda.data._errors import MapFailed, WorkerDied, WorkerFailed
+from rueda.data._decode import Decode
+from rueda.data._errors import DecodeFailed, MapFailed, WorkerDied, WorkerFailed
 from rueda.data._formats import (
+    ArrayColumn,
     Csv,
     CsvColumn,
     Examples,
     Feature,
     Libsvm,
     Lines,
+    Safetensors,
     Source,
     Tfrecords,
+    WholeFiles,
     fifo,
     files,
     sagemaker_channel,
@@ -38,8 +42,11 @@ from rueda.data._workers import Workers, WorkersStatistics, workers
 from rueda.data._writer import TfrecordWriter
 
 __all__ = [
+    "ArrayColumn",
     "Csv",
     "CsvColumn",
+    "Decode",
+    "DecodeFailed",
     "Examples",
     "Feature",
     "Hash",
@@ -49,10 +56,12 @@ __all__ = [
     "MapFailed",
     "Pipeline",
     "Ragged",
+    "Safetensors",
     "Source",
     "TfrecordWriter",
     "Tfrecords",
     "Vocabulary",
+    "WholeFiles",
     "WorkerDied",
     "WorkerFailed",
     "WorkerInfo",
