@@ -308,9 +308,9 @@ TEST_CASE("Without a decode function, a batch has the names and the bytes of fil
 
 TEST_CASE("Sources and columns that whole files cannot have are refused", "[threads]") {
     const Folder folder;
-    make_fifo(folder.file("fifo"));
+    make_fifo(folder.file("stream"));
     Batch batch;
-    PipelineOptions options{.sources = fifo(folder.file("fifo")), .format = WholeFiles(), .batch = 1, .epochs = 1};
+    PipelineOptions options{.sources = fifo(folder.file("stream")), .format = WholeFiles(), .batch = 1, .epochs = 1};
     CHECK_THAT(message_of([&] { Pipeline pipeline(options); }), Contains("WholeFiles reads files in any order"));
     options.sources = text_files(folder, 1);
     options.format = WholeFiles{.columns = {{"x"}}};

@@ -276,7 +276,7 @@ class Errors(WithFiles):
         path = self.write("a.txt", "line\n")
         for arguments, text in (
             ({"source": self.folder / "no*"}, "no\\*"),
-            ({"format": "csv"}, "format is 'csv'; expected Examples"),
+            ({"format": "csv"}, "format is 'csv'; expected one of Examples, Libsvm"),
             ({"batch": 0}, "batch"),
             ({"batch": 2.5}, "batch is 2.5; expected a whole number"),
             ({"seed": -1}, "'seed' is not a number"),
