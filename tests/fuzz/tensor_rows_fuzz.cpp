@@ -14,7 +14,7 @@ namespace {
 
 using namespace rueda;
 using namespace rueda::data;
-using fuzz::expect;
+using rueda::fuzz::expect;
 
 Safetensors wanted(std::uint8_t choice) {
     const std::int64_t width = 1 + (choice & 3);
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
         expect(block.records.front().number == rows);
         rows += block.records.size();
         for (const Column& column : batch.columns()) {
-            fuzz::check_column(column, block.records.size());
+            rueda::data::fuzz::check_column(column, block.records.size());
         }
     }
     return 0;

@@ -62,8 +62,8 @@ class Decode:
             )
         self._function = function
         self._limit = malformed_limit
-        count = threads or max(1, min(len(os.sched_getaffinity(0)), 8))
-        self._pool = concurrent.futures.ThreadPoolExecutor(count, "rueda-decode")
+        self._threads = threads or max(1, min(len(os.sched_getaffinity(0)), 8))
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._threads, "rueda-decode")
         self._forms: Arrays = {}  # for each column, an array like the first file's
         self.left_out = 0
 
@@ -72,7 +72,11 @@ class Decode:
         if not isinstance(names, Ragged) or not isinstance(contents, Ragged):
             raise InvalidArgument("Decode: the batch has no columns 'name' and 'bytes'; set the format to WholeFiles()")
         paths = names.texts()
-        made = list(self._pool.map(self._decode, paths, (contents[row].tobytes() for row in range(len(contents)))))
+        # A task has several files, because handing a task to a thread takes longer than decoding a small file.
+        step = max(1, len(paths) // (4 * self._threads))
+        parts = (range(len(paths))[begin : begin + step] for begin in range(0, len(paths), step))
+        tasks = [self._pool.submit(self._decode_rows, rows, paths, contents) for rows in parts]
+        made = [each for task in tasks for each in task.result()]
         failures = [each for each in made if isinstance(each, DecodeFailed)]
         if self.left_out + len(failures) > self._limit:
             raise failures[min(self._limit - self.left_out, len(failures) - 1)]
@@ -88,6 +92,9 @@ class Decode:
             decoded[name] = column
         return decoded
 
+    def _decode_rows(self, rows: range, paths: list[bytes], contents: Ragged) -> list[Arrays | DecodeFailed]:
+        return [self._decode(paths[row], contents[row].tobytes()) for row in rows]
+
     def _decode(self, path: bytes, content: bytes) -> Arrays | DecodeFailed:
         name = os.fsdecode(path)
         try:
@@ -102,13 +109,19 @@ class Decode:
         if not self._forms:
             self._forms = arrays
         for column in self._forms.keys() | arrays.keys():
-            found, expected = (_form_of(each.get(column)) for each in (arrays, self._forms))
-            if found != expected:
-                raise DecodeFailed(
-                    f"decoding '{name}': column '{column}' is {found}, expected {expected} as for the first file; "
-                    "return arrays of the same shape and dtype for all files",
-                    name,
-                )
+            found, expected = arrays.get(column), self._forms.get(column)
+            if (
+                found is not None
+                and expected is not None
+                and found.shape == expected.shape
+                and found.dtype == expected.dtype
+            ):
+                continue
+            raise DecodeFailed(
+                f"decoding '{name}': column '{column}' is {_form_of(found)}, expected {_form_of(expected)} as for the "
+                "first file; return arrays of the same shape and dtype for all files",
+                name,
+            )
 
 
 def _form_of(array: npt.NDArray[Any] | None) -> str:
