@@ -182,6 +182,8 @@ class WholeFiles(WithFolder):
         self.assertEqual(decode.left_out, 2)
         with self.assertRaisesRegex(data.MapFailed, r"5\.txt"):
             self.decoded(data.Decode(numbers, malformed_limit=1))
+        first, _ = self.decoded(data.Decode(lambda name, content: {"row": 1 / max(0, int(content) - 4)}, 0, 7), 5)
+        self.assertEqual((list(first), len(first["name"])), (["name"], 0))  # no file of the first batch was decoded
 
     def test_a_batch_without_files(self):
         (batch,) = self.decoded(data.Decode(numbers), 9, size=9, rank=3)

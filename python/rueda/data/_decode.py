@@ -34,7 +34,7 @@ class Decode:
             All files must give the same columns, with the same shapes and dtypes.
         threads: the number of threads. 0: as many as there are usable cores, at most 8.
         malformed_limit: this number of files for which the function raises an exception is left out. The next such
-            file is an error.
+            file is an error. As long as every file so far was left out, a batch has only the column "name".
 
     Attributes:
         left_out: the number of files that were left out.
