@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 
 #include "rueda/training/checkpoint.hpp"
 #include "tests/data/support.hpp"
@@ -31,9 +32,8 @@ std::string with_length(std::string header) {
 
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {
-    std::string bytes(values.size() * sizeof(T), '\0');
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    return bytes;
+    const auto bytes = std::as_bytes(std::span(values));
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 /// A file with the tensors x (float32, 2 × 3 values in each row) and y (int32). Row i has the numbers from 10 × i on.
