@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from unittest import mock
 
 import numpy as np
 import rueda.data
+from rueda.data import _workers
 from rueda.data._remote import messages
 from rueda.data._slots import Packer
 from test_data_workers import failing, kill_self, kinds, numbers, numbers_of
@@ -49,6 +51,13 @@ def dying_once(worker, marker):
             pathlib.Path(marker).touch()
             kill_self()
         yield {"number": np.full(4, 100 * worker.index + number)}
+
+
+def sleepy(worker, seconds):
+    """Makes two batches, and sleeps before the second one."""
+    yield {"number": np.zeros(3)}
+    time.sleep(seconds)
+    yield {"number": np.ones(3)}
 
 
 def many_names(worker):
@@ -84,6 +93,14 @@ class ProducerProcess:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    @contextlib.contextmanager
+    def stopped(self):
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
 
 def entered(test, context):
@@ -232,6 +249,60 @@ class Failures(unittest.TestCase):
             with serve(numbers, address):
                 self.assertEqual(numbers_of(batches), [0, 1, 2])
 
+    def test_a_producer_that_is_stopped_is_named(self):
+        entered(self, mock.patch.object(messages, "SILENCE_SECONDS", 0.5))
+        with ProducerProcess() as producer, remote([producer.address], args=[1_000_000, 10, 0.01]) as batches:
+            taken = iter(batches)
+            next(taken)
+            with (
+                producer.stopped(),
+                self.assertRaisesRegex(
+                    rueda.data.WorkerDied,
+                    rf"the producer at {re.escape(producer.address)} was lost: it sent nothing for 0.5 s",
+                ),
+            ):
+                numbers_of(taken)
+
+    def test_another_producer_takes_over_for_one_that_is_stopped(self):
+        entered(self, mock.patch.object(messages, "SILENCE_SECONDS", 0.5))
+        entered(self, mock.patch.object(messages, "FIRST_SECONDS", 0.5))
+        first, second = (entered(self, ProducerProcess()) for _ in range(2))
+        with remote([first.address, second.address], count=1, args=[30, 10, 0.01], on_death="replace") as batches:
+            taken = iter(batches)
+            found = numbers_of(itertools.islice(taken, 6))
+            with first.stopped(), self.assertLogs("rueda.data", "WARNING"):
+                found += numbers_of(taken)
+        self.assertEqual(found, list(range(30)))
+
+    def test_a_slow_generator_is_not_a_lost_producer(self):
+        entered(self, mock.patch.object(messages, "SILENCE_SECONDS", 0.4))
+        entered(self, mock.patch.object(messages, "ALIVE_SECONDS", 0.05))
+        entered(self, mock.patch.object(_workers, "_LONG_WAIT", 0.5))
+        with served(sleepy, args=[1.2]) as (_, batches), self.assertLogs("rueda.data", "WARNING") as logged:
+            self.assertEqual([batch["number"][0] for batch in batches], [0, 1])
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("has waited 0.5 s for a batch of data worker 0 of 1 (at its producer)", logged.output[0])
+
+    def test_a_producer_waits_for_a_trainer_that_is_stopped_and_can_be_closed(self):
+        folder = entered(self, tempfile.TemporaryDirectory())
+        with served(large, args=[1000, folder]) as (producer, batches):
+            taken = iter(batches)
+            self.assertEqual(next(taken)["x"][0], 0)
+            (receiver,) = (process.pid for process in batches._processes)
+            os.kill(receiver, signal.SIGSTOP)
+            made = 0
+            while made != (made := len(os.listdir(folder))):  # until TCP's buffers are full, and the producer waits
+                time.sleep(0.3)
+            os.kill(receiver, signal.SIGCONT)
+            self.assertEqual([int(next(taken)["x"][0]) for _ in range(12)], list(range(1, 13)))
+            os.kill(receiver, signal.SIGSTOP)
+            producer.close()
+            self.assertFalse([thread for thread in threading.enumerate() if "producer" in thread.name])
+            os.kill(receiver, signal.SIGCONT)
+            with self.assertRaisesRegex(rueda.data.WorkerDied, "was lost"):
+                for _ in taken:
+                    pass
+
     def test_workers_end_with_the_trainer(self):
         with ProducerProcess() as producer:
             with remote([producer.address], args=[1000, 10]) as batches:
@@ -297,6 +368,7 @@ class Limits(unittest.TestCase):
             ({"addresses": ["::1:70"]}, "expected 'host:port'"),
             ({"addresses": ["host:70000"]}, "expected 'host:port'"),
             ({"secret": "short"}, "at least 16 characters"),
+            ({"secret": "a secret with \0 in the middle"}, "without NUL"),
             ({"count": 0}, "count is 0"),
             ({"args": [object()]}, "cannot be sent"),
             ({"args": ["x" * 2_000_000]}, "from a file"),

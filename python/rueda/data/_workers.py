@@ -35,6 +35,8 @@ _MEMORY = ("shared", "pinned")
 #: If a worker and this number of replacements die in a row without handing over a batch, the worker is not replaced
 #: again.
 _REPLACEMENTS = 3
+#: In seconds: if the trainer waits longer for a batch, a warning names the worker.
+_LONG_WAIT = 60.0
 
 
 @dataclasses.dataclass
@@ -120,7 +122,7 @@ class Workers:
                 self._count_time(asked)
                 self._begin_epoch()
                 return None
-            self._wait()
+            self._wait(asked)
             self._receive()
         index, arrived = found
         try:
@@ -209,13 +211,30 @@ class Workers:
     def _finished(self) -> bool:
         return 0 < self._task.epochs <= self._epoch
 
-    def _wait(self) -> None:
-        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again."""
+    def _wait(self, asked: float) -> None:
+        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again. A generator
+        may need any time, so this wait has no limit. But a long one is logged once. `asked` is when the trainer asked for the batch.
+        """
         poll = select.poll()
         for process in self._processes:
             for descriptor, events in process.descriptors():
                 poll.register(descriptor, events)
-        poll.poll()
+        left = asked + _LONG_WAIT - time.perf_counter()
+        if left < 0:
+            poll.poll()
+        elif not poll.poll(1000 * left):
+            self._warn_of_long_wait()
+
+    def _warn_of_long_wait(self) -> None:
+        where = "at its producer" if self._task.receives else f"pid {self._processes[self._turn].pid}"
+        _logger.warning(
+            "the trainer has waited %g s for a batch of data worker %d of %d (%s), which has not failed; the trainer waits on. "
+            "Check whether the generator is slow, waits for something, or was stopped",
+            _LONG_WAIT,
+            self._turn,
+            self._task.count,
+            where,
+        )
 
     def _receive(self) -> None:
         for index, process in enumerate(self._processes):

@@ -36,6 +36,11 @@ FIRST_SECONDS = 10.0
 #: then asks at this interval, and ends the connection after this number of questions. The kernel of the other host
 #: answers, so a generator that needs much time for a batch does no harm.
 KEEP_ALIVE = (5, 2, 5)
+#: In seconds: if a producer has nothing to send for this time, it sends a sign of life. The kernel cannot do this for a
+#: process that is stopped.
+ALIVE_SECONDS = 5.0
+#: In seconds: a receiver gives a producer up if it needs bytes and gets none for this time.
+SILENCE_SECONDS = 30.0
 #: In bytes: the maximum size of a payload.
 LONGEST_PAYLOAD = 1 << 20
 _MOST_DIMENSIONS = 32  # the limit of NumPy 1
@@ -59,6 +64,7 @@ class Kind(enum.IntEnum):
     FAILED = 5  # the generator raised an exception; the payload is its traceback
     DIED = 6  # the process of the generator has died; the payload says how
     REFUSED = 7  # the producer has too many workers; the payload says how many
+    ALIVE = 8  # the producer lives, and the worker has not made the next batch yet
 
 
 class BadMessage(Exception):
@@ -177,19 +183,15 @@ class Connection:
 
     def __init__(self, connected: socket.socket, accepted: bool, secret: str) -> None:
         """Runs the handshake. `accepted`: this side has accepted the connection. Raises an error of Rueda if the other side does
-        not prove that it knows the secret. The connection then ends.
+        not prove that it knows the secret. The caller then closes the socket.
         """
         self._socket = connected
-        try:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _set_keep_alive(connected)
-            self._sending, self._receiving = _native.data_prove(
-                connected.fileno(), accepted, secret, _PURPOSE, FIRST_SECONDS
-            )
-            connected.settimeout(None)
-        except BaseException:
-            connected.close()
-            raise
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _set_keep_alive(connected)
+        self._sending, self._receiving = _native.data_prove(
+            connected.fileno(), accepted, secret, _PURPOSE, FIRST_SECONDS
+        )
+        connected.settimeout(None)
         self._sent = self._received = 0  # the numbers of messages
 
     def fileno(self) -> int:
@@ -237,14 +239,29 @@ class Connection:
         """Limits the time of each wait for bytes. None: no limit."""
         self._socket.settimeout(seconds)
 
+    def limit_silence(self) -> None:
+        """Limits the time in which the other side may send nothing while this side waits for bytes. Unlike limit_wait(), the
+        socket stays blocking, so that one system call can receive a whole array.
+        """
+        limit = struct.pack("@ll", int(SILENCE_SECONDS), int(SILENCE_SECONDS % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
     def _receive_bytes(self, size: int) -> bytes:
         data = bytearray(size)
         self._receive_into(memoryview(data))
         return bytes(data)
 
     def _receive_into(self, view: memoryview) -> None:
+        """The other side wakes this thread with its bytes, the system with the end of the connection, and otherwise the
+        limits of limit_wait() and limit_silence() end the wait.
+        """
         while len(view) > 0:
-            received = self._socket.recv_into(view, flags=socket.MSG_WAITALL)
+            try:
+                received = self._socket.recv_into(view, flags=socket.MSG_WAITALL)
+            except BlockingIOError as error:
+                raise TimeoutError(
+                    f"it sent nothing for {SILENCE_SECONDS:g} s; check whether its process is stopped or its host overloaded"
+                ) from error
             if received == 0:
                 raise ConnectionResetError("the other side closed the connection")
             view = view[received:]
@@ -295,8 +312,9 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def check_secret(secret: str) -> None:
-    if not isinstance(secret, str) or len(secret) < 16:
+    is_text = isinstance(secret, str) and "\0" not in secret and not any("\ud800" <= one <= "\udfff" for one in secret)
+    if not is_text or len(secret) < 16:
         raise InvalidArgument(
-            "the secret of producers must be a text of at least 16 characters, the same for producers and trainers; make one with "
-            "secrets.token_hex(16)"
+            "the secret of producers must be a text of at least 16 characters without NUL, the same for producers and trainers; "
+            "make one with secrets.token_hex(16)"
         )

@@ -17,6 +17,7 @@ from types import TracebackType
 
 from rueda.data import _channel
 from rueda.data._process import Arrived, Task, WorkerProcess, end_all
+from rueda.data._remote import messages
 from rueda.data._remote.messages import (
     FIRST_SECONDS,
     BadMessage,
@@ -114,8 +115,21 @@ class Producer:
             thread = threading.Thread(
                 target=self._serve, args=(connected, f"{peer[0]}:{peer[1]}"), name="rueda-producer-stream", daemon=True
             )
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has no room for a thread
+                _logger.warning("producer at %s: serving a connection failed: %s", self.address, error)
+                self._drop(connected)
+                self._end.wait(_PAUSE)
+                continue
             self._threads.append(thread)
-            thread.start()
+
+    def _drop(self, connected: socket.socket) -> None:
+        """Closes a connection. The lock ensures that nobody shuts the descriptor when it already belongs to another file."""
+        with self._lock:
+            self._unproven.pop(connected, None)
+            self._open.discard(connected)
+            connected.close()
 
     def _serve(self, connected: socket.socket, peer: str) -> None:
         """Serves one receiver. Runs in a thread of its own."""
@@ -150,10 +164,7 @@ class Producer:
             if not self._end.is_set():
                 _logger.info("producer at %s: the connection of %s has ended: %s", self.address, peer, error)
         finally:
-            with self._lock:
-                self._unproven.pop(connected, None)
-                self._open.discard(connected)
-            connected.close()
+            self._drop(connected)
 
     def _stream(self, connection: Connection, task: Task, index: int, epoch: int, first_batch: int) -> None:
         try:
@@ -236,7 +247,10 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
         poll.register(connection.fileno(), select.POLLIN)
         for descriptor, events in process.descriptors():
             poll.register(descriptor, events)
-        if any(descriptor == connection.fileno() for descriptor, _ in poll.poll()):
+        ready = poll.poll(1000 * messages.ALIVE_SECONDS)
+        if not ready:
+            connection.send(Kind.ALIVE)
+        if any(descriptor == connection.fileno() for descriptor, _ in ready):
             raise ConnectionResetError("the receiver closed the connection")  # it sends nothing after its task
 
 

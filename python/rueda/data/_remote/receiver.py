@@ -62,7 +62,7 @@ class Receiver:
                     yield self._receive_batch(self._connection, payload, worker)
                 elif kind is Kind.END_OF_EPOCH:
                     return
-                else:
+                elif kind is not Kind.ALIVE:
                     self._report(kind, payload.decode(errors="replace"))
         except (OSError, BadMessage) as error:
             raise self._lost(str(error)) from error
@@ -110,16 +110,17 @@ class Receiver:
     def _ask(self, task: Task) -> Connection:
         """Connects to the current address, and sends the task. Raises OSError or BadMessage if this fails."""
         connected = socket.create_connection(split_address(self._address), timeout=FIRST_SECONDS)
-        connection = Connection(connected, False, self.secret)
         try:
+            connection = Connection(connected, False, self.secret)
             connection.limit_wait(FIRST_SECONDS)
             connection.send(Kind.TASK, task.to_payload())
             kind, payload = connection.receive()
             if kind is not Kind.ACCEPTED:
                 raise BadMessage(f"it refused: {payload.decode(errors='replace')}")
             connection.limit_wait(None)
+            connection.limit_silence()
         except BaseException:
-            connection.close()
+            connected.close()
             raise
         return connection
 
