@@ -14,14 +14,16 @@ The producers fill worker.empty() and do nothing else. Each round has three meas
 - full queue: the trainer needs 1.5 times as long for a step as a batch needs at the measured rate. The table has the
   median and the longest time that it waited for a batch.
 
-The last row has the rate of local worker processes (rueda.data.workers), which share memory with the trainer. The table
-has the medians of the rounds.
+The last rows have the rates of worker processes on the trainer's host: rueda.data.workers, and PyTorch's DataLoader if
+PyTorch is installed. The table has the medians of the rounds. --make is the time in seconds that a producer waits for each
+batch, as if it waited for a disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -33,7 +35,7 @@ import time
 
 import numpy as np
 import rueda.data
-from workers_bench import MEGABYTES, SHAPE, batches_in_place, take
+from workers_bench import MEGABYTES, SHAPE, batches_in_place, take, torch_loader
 
 SECRET = "the same text in both programs"
 HERE = pathlib.Path(__file__).parent
@@ -88,9 +90,11 @@ def train(batches, workers: int, step: float) -> dict[str, float]:
 def trainer(arguments) -> dict[str, float]:
     if arguments.role == "receive":
         return receive(arguments.address, arguments.batches)
-    args = [arguments.batches, 0.0]
+    args = [arguments.batches, arguments.make]
     if arguments.role == "local":
         return train(rueda.data.workers(batches_in_place, arguments.workers, args=args), arguments.workers, 0.0)
+    if arguments.role == "torch":
+        return train(torch_loader(arguments), arguments.workers, 0.0)
     batches = rueda.data.remote([arguments.address], secret=SECRET, count=arguments.workers, args=args)
     return train(batches, arguments.workers, arguments.step)
 
@@ -99,7 +103,7 @@ def run(arguments, hosts, producer: str, consumer: str, step: float = 0.0) -> di
     """Runs a producing program and a trainer, each on its host, and returns what the trainer measured."""
     listen = "127.0.0.1:0" if hosts is None else "0.0.0.0:0"
     command = [sys.executable, str(HERE / "remote_bench.py"), "--batches", str(arguments.batches)]
-    command += ["--workers", str(arguments.workers)]
+    command += ["--workers", str(arguments.workers), "--make", str(arguments.make)]
     producing = [*command, "--role", producer, "--address", listen]
     with contextlib.ExitStack() as stack:
         address = ""
@@ -120,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rate", help="of each host's link, as tc writes it: 1gbit")
     parser.add_argument("--batches", type=int, default=24)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--make", type=float, default=0.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--role", default="", help=argparse.SUPPRESS)
     parser.add_argument("--address", default="", help=argparse.SUPPRESS)
@@ -147,6 +152,8 @@ def main() -> None:
             step = 1.5 * MEGABYTES / results["remote"][-1]["rate"]
             results.setdefault("full", []).append(run(arguments, hosts, "produce", "remote", step))
             results.setdefault("local", []).append(run(arguments, hosts, "", "local"))
+            if importlib.util.find_spec("torch"):
+                results.setdefault("torch", []).append(run(arguments, hosts, "", "torch"))
     middle = {
         name: {key: statistics.median(one[key] for one in found) for key in found[0]} for name, found in results.items()
     }
@@ -161,6 +168,10 @@ def main() -> None:
         f"{1e3 * middle['full']['wait']:.1f} | {1e3 * middle['full']['longest']:.1f} |"
     )
     print(f"| `rueda.data.workers` (no network) | {middle['local']['rate']:.0f} | | | |")
+    if "torch" in middle:
+        print(f"| torch DataLoader, tensors (no network) | {middle['torch']['rate']:.0f} | | | |")
+    else:
+        print("PyTorch is not installed, so the row of its DataLoader is missing.")
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ class Connection:
         code = _code(self._sending, self._sent, header, payload)
         self._sent += 1
         buffers = [memoryview(header + payload + code)]
-        buffers += [memoryview(_bytes_of(array)) for array in arrays if array.nbytes > 0]
+        buffers += [_bytes_of(array) for array in arrays if array.nbytes > 0]
         while buffers:
             sent = self._socket.sendmsg(buffers[:_MOST_BUFFERS])
             while buffers and sent >= len(buffers[0]):
@@ -233,7 +233,7 @@ class Connection:
         """Waits for the bytes of the arrays. Raises OSError."""
         for array in arrays:
             if array.nbytes > 0:
-                self._receive_into(memoryview(_bytes_of(array)))
+                self._receive_into(_bytes_of(array))
 
     def limit_wait(self, seconds: float | None) -> None:
         """Limits the time of each wait for bytes. None: no limit."""
@@ -280,8 +280,9 @@ def shut(connected: socket.socket) -> None:
         connected.shutdown(socket.SHUT_RDWR)
 
 
-def _bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    return array.reshape(-1).view(np.uint8)
+def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
+    """Returns the memory of an array that has elements and lies in one piece."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _code(key: bytes, number: int, header: bytes, payload: bytes) -> bytes:
