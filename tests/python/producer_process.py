@@ -33,4 +33,6 @@ def numbered(worker, total, size, seconds=0.0, dies_before=None):
 if __name__ == "__main__":
     with rueda.data.serve(numbered, sys.argv[1], secret=sys.argv[2], start_method="fork") as producer:
         print(producer.address, flush=True)
-        sys.stdin.read()
+        # sys.stdin.read() would hold a lock, for which a forked worker would wait without end.
+        while os.read(0, 1):
+            pass

@@ -342,9 +342,10 @@ class Limits(unittest.TestCase):
             made = 0
             while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
-            # Each side holds 2 batches that were not taken, the trainer has one, one is on the way, and the generator
-            # works on one. The buffers of the system hold less than one.
-            self.assertLessEqual(made, 9)
+            # Each side holds 2 batches that were not taken, and one that waits for its turn. The trainer has one, and one is
+            # on the way. The rest is in the buffers of the system.
+            buffers = sum(int(pathlib.Path(f"/proc/sys/net/ipv4/tcp_{one}mem").read_text().split()[2]) for one in "rw")
+            self.assertLessEqual(made, 8 + -(-buffers // (1 << 23)))
 
     def test_more_workers_than_allowed_are_refused(self):
         _, batches = entered(self, served(numbers, most_workers=1, count=2, args=[1_000_000], patience=0.1))
@@ -479,6 +480,7 @@ class Bytes(unittest.TestCase):
             [[3, "<f4", [1]]],
             [["x", "|O", [1]]],
             [["x", "O8", [1]]],
+            [["x", "|S0", [1]]],
             [["x", "f4", [1]]],
             [["x", "<f4,<i4", [1]]],
             [["x", "<f3", [1]]],
@@ -527,7 +529,7 @@ class Bytes(unittest.TestCase):
         chance = random.Random(7)
         seeds = [
             b'[["image", "<f4", [16, 3, 8, 8]], ["label", "<i8", [16]], ["text", "<U12", [2, 2]]]',
-            b'[["a", "|b1", []], ["b", "<M8[ns]", [0, 4]], ["c", "|S0", [5]], ["d", "|V3", [1]]]',
+            b'[["a", "|b1", []], ["b", "<M8[ns]", [0, 4]], ["c", "|S2", [5]], ["d", "|V3", [1]]]',
         ]
         characters = b'0123456789[]",-.<>|bifcSUVmMOe\\ u\x00\xff'
         accepted = 0

@@ -50,7 +50,7 @@ _CODE_BYTES = 16
 _MOST_BUFFERS = 64
 #: The dtypes of batches, as in the attribute `str` of NumPy: numbers, booleans, dates and texts of fixed size.
 _DTYPE = re.compile(
-    r"[<>|](b1|[iu][1248]|f(2|4|8|16)|c(8|16|32)|[SUV][0-9]{1,10}|[mM]8(\[[0-9]{0,10}[a-zA-Z]{1,2}\])?)"
+    r"[<>|](b1|[iu][1248]|f(2|4|8|16)|c(8|16|32)|[SUV][1-9][0-9]{0,9}|[mM]8(\[[0-9]{0,10}[a-zA-Z]{1,2}\])?)"
 )
 
 
@@ -126,6 +126,11 @@ class Described(NamedTuple):
 
 
 def describe_batch(batch: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    for name, array in batch.items():
+        if array.dtype.itemsize == 0:  # the receiver's NumPy would make elements of another size
+            raise InvalidArgument(
+                f"sending the array '{name}' of a batch: its dtype is {array.dtype.str}; expected elements of at least one byte"
+            )
     payload = json.dumps([[name, array.dtype.str, array.shape] for name, array in batch.items()]).encode()
     if len(payload) > LONGEST_PAYLOAD:
         raise InvalidArgument(

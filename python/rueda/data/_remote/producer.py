@@ -293,7 +293,8 @@ def serve(
             not send it. Anyone who knows it can make this process work, but not run other code in it.
         most_workers: the maximum number of worker processes at the same time. More are refused.
         start_method: "spawn", "fork" or "forkserver", as in the module multiprocessing. With "spawn" the script must protect
-            its main part with ``if __name__ == "__main__":``.
+            its main part with ``if __name__ == "__main__":``. With "fork" a worker can wait without end for a lock that another
+            thread of this process held at the fork, for example in ``sys.stdin.read()``.
 
     Raises:
         InvalidArgument: an argument cannot be used, or the address is not one of this host, or it is in use.
