@@ -53,13 +53,9 @@ class Hosts(unittest.TestCase):
         self.addCleanup(process.wait)
         return process.stdout
 
-    def test_batches_of_two_hosts(self):
-        self.assertRegex(self.addresses[0], r"^rueda-h1:\d+$")
-        printed = self.trainer("raise", 20, 300_000).read().split()
-        self.assertEqual(printed, [str(number) for number in range(20)])
-
     def test_another_host_takes_over_for_one_that_does_not_answer(self):
-        printed = self.trainer("replace", 60, 1000, 0.02)
+        self.assertRegex(self.addresses[0], r"^rueda-h1:\d+$")
+        printed = self.trainer("replace", 60, 100_000, 0.02)
         before = [printed.readline().strip() for _ in range(10)]
         self.hosts.unplug(1)
         self.assertEqual(before + printed.read().split(), [str(number) for number in range(60)])
