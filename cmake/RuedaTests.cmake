@@ -6,7 +6,8 @@
 #  - how long it takes: short (under 3 s), medium, long (over 20 s);
 #  - "full" if only `scripts/test --full` runs it. `scripts/test` runs the other tests, and builds only their programs;
 #  - "extended" if only `scripts/test --long --stage extended` runs it. Such a test repeats another test with other
-#    numbers of ranks, an older PyTorch, other hosts, another launcher or another compiler. It also has the label "full".
+#    numbers of ranks, an older PyTorch, other hosts, another launcher or another compiler, or it explores the largest
+#    state spaces. It also has the label "full".
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 

@@ -226,7 +226,7 @@ TEST_CASE("a slot is taken back under a direct announcement: completed by all, o
     CHECK(withdrawn);
 }
 
-TEST_CASE("one of three ranks reads the retirement before it announces", "[unit]") {
+TEST_CASE("one of three ranks reads the retirement before it announces", "[unit][long]") {
     bool completed = false;
     bool withdrawn = false;
     const auto first_directly = [](Rank& rank) {
@@ -290,7 +290,7 @@ struct Leaving : Bound<3> {
 };
 
 TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdown of who cannot announce any more",
-          "[unit]") {
+          "[unit][long]") {
     check_passed(explore<Leaving>([](Leaving&) {},
                                   {[](Leaving& s) {
                                        s.ranks[0].announce_directly(a);

@@ -513,7 +513,7 @@ TEST_CASE("a rank with nothing pending reads what others wait for", "[unit]") {
     }
 }
 
-TEST_CASE("a caller in join(), a change and a message are attended to by the thread that drives", "[unit]") {
+TEST_CASE("a caller in join(), a change and a message are attended to by the thread that drives", "[unit][long]") {
     for (const Scenario& scenario : {joining(), changing(), sending()}) {
         check_passed(run(scenario, {.preemptions = 2}));
     }
