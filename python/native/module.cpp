@@ -21,6 +21,7 @@
 #include "python/native/tensor_view.hpp"
 #include "python/native/torch_tensor.hpp"
 #include "python/native/vocabulary.hpp"
+#include "python/native/worker_data.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::python {
@@ -363,6 +364,7 @@ bool fill(PyObject* module) {
            PyModule_AddFunctions(module, data_functions()) == 0 &&
            PyModule_AddFunctions(module, metric_functions()) == 0 &&
            PyModule_AddFunctions(module, vocabulary_functions()) == 0 &&
+           PyModule_AddFunctions(module, worker_data_functions()) == 0 &&
            add_type(module, "Handle", make_handle_type()) && add_type(module, "Memory", make_memory_type()) &&
            add_type(module, "TensorSlot", make_slot_type()) &&
            add_type(module, "TensorView", make_tensor_view_type()) &&

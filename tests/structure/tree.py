@@ -21,7 +21,7 @@ ROOMS = {
 }
 
 # Folders that may include more rooms than the rest of their room.
-ALSO = {"data/c_interface": {"core"}, "data/formats": {"training"}}
+ALSO = {"data/c_interface": {"core", "collectives"}, "data/formats": {"training"}}
 
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Input data: batches from files, and batches from generators in worker processes. Both work with any number of
-ranks, and also in a program that does not call rueda.init().
+"""Input data: batches from files, and batches from generators in worker processes, also on other hosts. All of them work
+with any number of ranks, and also in a program that does not call rueda.init().
 
 Example::
 
@@ -36,6 +36,8 @@ from rueda.data._formats import (
     sagemaker_channel,
 )
 from rueda.data._pipeline import Pipeline
+from rueda.data._remote.producer import Producer, serve
+from rueda.data._remote.receiver import remote
 from rueda.data._terms import Hash, LookUp, Vocabulary, hash_texts
 from rueda.data._worker import WorkerInfo
 from rueda.data._workers import Workers, WorkersStatistics, workers
@@ -55,6 +57,7 @@ __all__ = [
     "LookUp",
     "MapFailed",
     "Pipeline",
+    "Producer",
     "Ragged",
     "Safetensors",
     "Source",
@@ -70,6 +73,8 @@ __all__ = [
     "fifo",
     "files",
     "hash_texts",
+    "remote",
     "sagemaker_channel",
+    "serve",
     "workers",
 ]
