@@ -112,7 +112,7 @@ class Workers:
 
     def _take(self) -> dict[str, npt.NDArray[Any]] | None:
         """Returns the next batch, or None at the end of the epoch."""
-        asked = time.perf_counter()
+        asked, warn_at = time.perf_counter(), time.monotonic() + _LONG_WAIT
         if self._failure is not None:
             raise self._failure
         self._check_usable("taking a batch")
@@ -122,7 +122,7 @@ class Workers:
                 self._count_time(asked)
                 self._begin_epoch()
                 return None
-            self._wait(asked)
+            self._wait(warn_at)
             self._receive()
         index, arrived = found
         try:
@@ -211,15 +211,15 @@ class Workers:
     def _finished(self) -> bool:
         return 0 < self._task.epochs <= self._epoch
 
-    def _wait(self, asked: float) -> None:
+    def _wait(self, warn_at: float) -> None:
         """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again. A generator
-        may need any time, so this wait has no limit. But a long one is logged once. `asked` is when the trainer asked for the batch.
+        may need any time, so this wait has no limit. But the wait is logged once, at the time `warn_at` of time.monotonic().
         """
         poll = select.poll()
         for process in self._processes:
             for descriptor, events in process.descriptors():
                 poll.register(descriptor, events)
-        left = asked + _LONG_WAIT - time.perf_counter()
+        left = warn_at - time.monotonic()
         if left < 0:
             poll.poll()
         elif not poll.poll(1000 * left):
