@@ -7,6 +7,7 @@
  */
 #include "rueda/checkpoints.h"
 #include "rueda/data.h"
+#include "rueda/replicas.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -174,3 +175,10 @@ int rueda_data_writer_close(rueda_data_writer* writer);
 void rueda_data_writer_release(rueda_data_writer* writer);
 int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 void rueda_checkpoint_release(rueda_checkpoint_claim* claim);
+int rueda_device_team_create(const rueda_device_team_options* options, rueda_device_team** team);
+void rueda_device_team_free(rueda_device_team* team);
+int rueda_device_team_stream(const rueda_device_team* team, rueda_device_stream* stream);
+int rueda_device_team_ready(rueda_device_team* team, size_t replica, size_t tensor, int* is_summed);
+int rueda_device_team_follow(rueda_device_team* team);
+int rueda_device_team_distribute(rueda_device_team* team, size_t tensor);
+int rueda_device_team_join(rueda_device_team* team);
