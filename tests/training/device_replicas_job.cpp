@@ -167,7 +167,7 @@ void check_out(Gpus& gpus, const std::string& what, rueda::ReduceOp op, int step
         for (std::size_t p = 0; p < kSizes.size(); ++p) {
             std::size_t wrong = 0;
             for (std::size_t i = 0; i < kSizes[p]; ++i) {
-                wrong += is_near(gpus[k]->out[p][i], factor * reduced(workers, op, step, p, i)) ? 0 : 1;
+                wrong += is_near(gpus[k]->out[p][i], factor * reduced(workers, op, step, p, i)) ? 0U : 1U;
             }
             check(wrong == 0, what + ": " + std::to_string(wrong) + " wrong elements of parameter " +
                                   std::to_string(p) + " of replica " + std::to_string(k));

@@ -96,7 +96,7 @@ DeviceReplicaTeam::DeviceReplicaTeam(std::vector<DeviceReplica> replicas, const 
       options_(options),
       parameters_(replicas[0].parameters),
       team_(make_team(replicas, options)),
-      progress_(parameters(), Progress()) {
+      progress_(parameters()) {
     detail::check(rueda_device_team_stream(team_.get(), &stream_));
     for (Progress& each : progress_) {
         each.arrived.resize(replicas.size());

@@ -127,6 +127,8 @@ public:
     }
     [[nodiscard]] DeviceTeam& team() { return *team_; }
     [[nodiscard]] CudaStream stream(std::size_t replica) const { return streams_[replica]; }
+    [[nodiscard]] CudaContext context(std::size_t replica) const { return contexts_[replica]; }
+    [[nodiscard]] const CudaApi& api() const { return api_; }
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
     /// Lets a replica write values into one of its tensors, and returns the values.
@@ -378,11 +380,12 @@ TEST_CASE("replicas without memory, or without access to each other's memory", "
         return kCudaSuccess;
     };
     Program program({.devices = {0, 1}}, api);
+    const std::size_t enabled_before = gpu::calls("cuCtxEnablePeerAccess");
     REQUIRE(program.make_team().is_ok());
     CHECK(std::count_if(program.notes().begin(), program.notes().end(), [](const std::string& note) {
               return note.find("cannot reach the memory of GPU") != std::string::npos;
           }) == 2);
-    CHECK(gpu::calls("cuCtxEnablePeerAccess") == 0);
+    CHECK(gpu::calls("cuCtxEnablePeerAccess") == enabled_before);
     CHECK(program.run(2).is_ok());
     CHECK(program.finish());
     CHECK(gpu::violations() == std::vector<std::string>{});
@@ -412,9 +415,12 @@ TEST_CASE("a replica's stream that captures a graph is refused", "[gpu]") {
     begin_devices(9);
     Program program({.devices = {0, 1}});
     REQUIRE(program.make_team().is_ok());
-    REQUIRE(gpu::begin_capture(program.stream(1), kCaptureModeThreadLocal) == kCudaSuccess);
-    CHECK(program.team().ready(1, 2).status().code() == ErrorCode::unsupported);
-    REQUIRE(gpu::end_capture(program.stream(1)) == kCudaSuccess);
+    {
+        const ContextScope scope(program.api(), program.context(1));
+        REQUIRE(gpu::begin_capture(program.stream(1), kCaptureModeThreadLocal) == kCudaSuccess);
+        CHECK(program.team().ready(1, 2).status().code() == ErrorCode::unsupported);
+        REQUIRE(gpu::end_capture(program.stream(1)) == kCudaSuccess);
+    }
     CHECK(program.run(1).is_ok());
     CHECK(program.finish());
 }
