@@ -29,7 +29,11 @@ static_assert(sizeof(Header) == kLauncherHeaderBytes && std::is_trivially_copyab
 
 bool is_known(std::uint32_t kind) {
     return kind >= static_cast<std::uint32_t>(LauncherNotification::Kind::ended_well) &&
-           kind <= static_cast<std::uint32_t>(LauncherNotification::Kind::steps);
+           kind <= static_cast<std::uint32_t>(LauncherNotification::Kind::dismissed);
+}
+
+bool is_variable_letter(char letter) {
+    return (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') || letter == '_';
 }
 
 }  // namespace
@@ -60,6 +64,46 @@ Result<LauncherNotification> parse_launcher_notification(std::string_view bytes)
             header.magic, header.kind, header.rank, text.size(), header.bytes);
     }
     return LauncherNotification{static_cast<LauncherNotification::Kind>(header.kind), header.rank, std::string(text)};
+}
+
+Result<std::string> encode_place(const std::vector<PlaceVariable>& variables) {
+    std::string text;
+    for (const PlaceVariable& variable : variables) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", variable.name, variable.value);
+    }
+    if (text.size() > kMostLauncherText) {
+        return failure(ErrorCode::resource_exhausted,
+                       "the variables of a place have {} bytes, expected at most {}: give the host fewer addresses",
+                       text.size(), kMostLauncherText);
+    }
+    return text;
+}
+
+Result<LauncherPlace> parse_place(const LauncherNotification& notification) {
+    LauncherPlace place;
+    std::optional<std::int32_t> rank;
+    std::optional<std::int32_t> ranks;
+    std::string_view rest = notification.text;
+    while (!rest.empty()) {
+        const std::string_view word = rest.substr(0, std::min(rest.find(' '), rest.size()));
+        rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+        const std::string_view name = word.substr(0, std::min(word.find('='), word.size()));
+        if (name.empty() || name.size() == word.size() || !std::all_of(name.begin(), name.end(), is_variable_letter)) {
+            return failure(ErrorCode::internal, "a place of the launcher has {}; expected NAME=VALUE", quote(word));
+        }
+        const std::string_view value = word.substr(name.size() + 1);
+        rank = name == "RUEDA_RANK" ? parse_integer<std::int32_t>(value) : rank;
+        ranks = name == "RUEDA_SIZE" ? parse_integer<std::int32_t>(value) : ranks;
+        place.variables.push_back({std::string(name), std::string(value)});
+    }
+    if (!rank || !ranks || *rank != notification.rank || *rank >= *ranks) {
+        return failure(ErrorCode::internal,
+                       "a place of the launcher is damaged: it is for rank {}, and its variables are {}",
+                       notification.rank, quote(notification.text));
+    }
+    place.rank = *rank;
+    place.ranks = *ranks;
+    return place;
 }
 
 std::string format_launcher_address(const LauncherAddress& address) {

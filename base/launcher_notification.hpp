@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 
@@ -21,7 +22,15 @@ struct LauncherNotification {
                          ///< this reason
         steps = 4,       ///< to a rank: carries the descriptor of the file for the rank's current training step
                          ///< (base/shared_memory/step_page.hpp)
+        elastic = 5,     ///< to a worker of an elastic job: init() must wait for a place (docs/design/0028)
+        waits = 6,       ///< from a worker of an elastic job: it has no job, and waits for a place in the next one
+        place = 7,       ///< to a worker that waits: its rank in the next generation; the text has its variables
+        slots_changed = 8,  ///< to a worker: the slots of the job have changed; `rank` has bits of SlotChange
+        dismissed = 9,      ///< to a worker that waits: there will be no place; the text says why
     };
+
+    /// The bits of a notification about slots. Horovod's State.on_hosts_updated() uses the same numbers.
+    enum SlotChange : std::int32_t { kSlotsAdded = 1, kSlotsRemoved = 2 };
 
     Kind kind = Kind::failed;
     std::int32_t rank = 0;  ///< the rank that the notification is about
@@ -38,6 +47,26 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 [[nodiscard]] std::string encode(const LauncherNotification& notification);
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
+
+/// A variable of a place, for example RUEDA_RANK=3.
+struct PlaceVariable {
+    std::string name;
+    std::string value;
+};
+
+/// The place of a worker in a generation of an elastic job: everything that init() needs to join it.
+struct LauncherPlace {
+    std::int32_t rank = 0;
+    std::int32_t ranks = 0;
+    std::vector<PlaceVariable> variables;  ///< for the environment; RUEDA_RANK and RUEDA_SIZE are among them
+};
+
+/// Writes the variables as the text of a notification of the kind `place`: NAME=VALUE, separated by blanks. Fails with
+/// ResourceExhausted if the text is too long for a notification.
+[[nodiscard]] Result<std::string> encode_place(const std::vector<PlaceVariable>& variables);
+/// Parses a notification of the kind `place`. Fails with Internal if it is damaged, or if its variables RUEDA_RANK and
+/// RUEDA_SIZE do not give the notification's rank and a number of ranks.
+[[nodiscard]] Result<LauncherPlace> parse_place(const LauncherNotification& notification);
 
 /// If a stall caused an abort, the reason of the abort contains this text. ruedarun searches for the text in the
 /// reasons that ranks report. A separate flag is not possible, because the reason of an abort is sent to other hosts

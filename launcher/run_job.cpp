@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "launcher/elastic/elastic_ranks.hpp"
 #include "launcher/output/job_output.hpp"
 #include "launcher/processes/child_process.hpp"
 #include "launcher/processes/signal_inbox.hpp"
@@ -39,6 +40,9 @@ constexpr int kWrongUse = 2;
 constexpr int kInternalFailure = 1;
 
 std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext context) {
+    if (plan.elastic) {
+        return std::make_unique<ElasticRanks>(plan, std::move(context));
+    }
     if (plan.way != LaunchWay::direct) {
         return std::make_unique<SupervisedRanks>(plan, std::move(context));
     }
@@ -112,7 +116,7 @@ private:
         note_ends(group_->take_ends());
         escalate();
         group_->advance(Clock::now());
-        const bool is_over = group_->running().empty() && !outcome_.is_unsettled();
+        const bool is_over = group_->running().empty() && !group_->may_start_ranks() && !outcome_.is_unsettled();
         if (!released_ && (is_over || ending_.gave_up())) {
             settle();
             released_ = true;

@@ -305,29 +305,13 @@ Status SetsToMake::find(Runtime& runtime) const {
     return for_each([&](const std::vector<int>& ranks) { return runtime.process_sets().id_of(ranks); });
 }
 
-Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets) {
-    if (Runtime* const joined = state.current.load(std::memory_order_relaxed)) {
-        if (joined->is_leaving()) {
-            return {ErrorCode::invalid_argument,
-                    "init: this process has begun to leave its job, and its shutdown, which had a time limit or "
-                    "was interrupted, is not complete; call shutdown again before init"};
-        }
-        RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
-        return sets.find(*joined);
-    }
-    state.knows_of_abort.store(false, std::memory_order_relaxed);  // the flag was set in an earlier job
-    if (state.forked.load(std::memory_order_relaxed)) {
-        return not_initialized();
-    }
-    if (!state.runtimes.empty() && state.runtimes.back()->aborted()) {
-        return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};
-    }
-    watch_forks();
-    const base::EnvironmentLookup environment = base::process_environment();
-    const bool first_time = state.launcher.load(std::memory_order_relaxed) == nullptr;
+namespace {
+
+/// Joins the other ranks, and begins the job. This process must be in no job.
+Status join_ranks(Process& state, LauncherLine& launcher, const base::EnvironmentLookup& environment,
+                  const collectives::Membership& membership, SetsToMake sets, bool is_first_time) {
     Result<base::Config> config = base::read_config(environment);
     RUEDA_RETURN_IF_FAILED(config.status());
-    LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
     // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
     // From that time `question` does nothing, because the engine watches the other ranks. `starting` is also false
@@ -375,7 +359,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         if (const std::string notice = notice_of_world_size(environment, launch_size); !notice.empty()) {
             runtime.value()->logger().warning("{}", notice);
         }
-        if (first_time && !launcher.notice().empty()) {
+        if (is_first_time && !launcher.notice().empty()) {
             runtime.value()->logger().warning("{}", launcher.notice());
         }
     }
@@ -391,6 +375,74 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     }
     state.launch_ranks = std::move(ranks_of_job);
     return begin_in(state, *state.runtimes.back(), sets);
+}
+
+/// Stores the variables of a place in the environment, where init and libraries for PyTorch look for them. Other
+/// threads may read the environment meanwhile, which is safe with the GNU C library: ruedarun starts each worker with
+/// all these variables, so setenv() only replaces pointers to values. It never frees the old values.
+Status take_place(const base::LauncherPlace& place) {
+    for (const base::PlaceVariable& variable : place.variables) {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): see above
+        if (::setenv(variable.name.c_str(), variable.value.c_str(), 1) != 0) {
+            return system_failure(ErrorCode::resource_exhausted, "setenv");
+        }
+    }
+    return {};
+}
+
+/// Joins the next generation of an elastic job. If a rank of this generation ends before all have met, waits for the
+/// generation after it.
+Status join_generations(Process& state, LauncherLine& launcher, const collectives::Membership& membership,
+                        const SetsToMake& sets, bool is_first_time) {
+    if (!membership.is_everybody()) {
+        return failure(ErrorCode::unsupported,
+                       "init: in an elastic job the launcher chooses the ranks; call init without a list of ranks and "
+                       "without a communicator");
+    }
+    for (;;) {
+        const Result<base::LauncherPlace> place = launcher.wait_for_place();
+        RUEDA_RETURN_IF_FAILED(place.status());
+        RUEDA_RETURN_IF_FAILED(take_place(place.value()));
+        if (!state.runtimes.empty()) {
+            // All ranks of this process's last generation have left it or are dead, because the launcher gives places
+            // only when it knows this. So nobody uses the memory of that generation any more.
+            state.runtimes.back()->release_after_abort();
+        }
+        // The copy of the environment is made here, because take_place() has changed the environment.
+        const Status joined = join_ranks(state, launcher, base::process_environment(), membership, sets, is_first_time);
+        if (joined.code() != ErrorCode::aborted || !launcher.is_elastic()) {
+            return joined;
+        }
+    }
+}
+
+}  // namespace
+
+Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets) {
+    if (Runtime* const joined = state.current.load(std::memory_order_relaxed)) {
+        if (joined->is_leaving()) {
+            return {ErrorCode::invalid_argument,
+                    "init: this process has begun to leave its job, and its shutdown, which had a time limit or "
+                    "was interrupted, is not complete; call shutdown again before init"};
+        }
+        RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
+        return sets.find(*joined);
+    }
+    state.knows_of_abort.store(false, std::memory_order_relaxed);  // the flag was set in an earlier job
+    if (state.forked.load(std::memory_order_relaxed)) {
+        return not_initialized();
+    }
+    watch_forks();
+    const base::EnvironmentLookup environment = base::process_environment();
+    const bool is_first_time = state.launcher.load(std::memory_order_relaxed) == nullptr;
+    LauncherLine& launcher = launcher_of(state, environment);
+    if (launcher.is_elastic()) {
+        return join_generations(state, launcher, membership, sets, is_first_time);
+    }
+    if (!state.runtimes.empty() && state.runtimes.back()->aborted()) {
+        return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};
+    }
+    return join_ranks(state, launcher, environment, membership, std::move(sets), is_first_time);
 }
 
 }  // namespace rueda::core::c_interface

@@ -22,6 +22,7 @@
 #include "core/runtime/runtime.hpp"
 #include "core/termination/memory_guard.hpp"
 #include "core/termination/termination.hpp"
+#include "rueda/elastic.h"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;
@@ -263,6 +264,20 @@ int rueda_begin_step(int64_t step) {
         }
         runtime.value()->begin_step(step);
         process().launcher.load(std::memory_order_acquire)->begin_step(step);
+        return {};
+    });
+}
+
+int rueda_is_elastic(void) {
+    auto* const launcher = process().launcher.load(std::memory_order_acquire);
+    return launcher != nullptr && launcher->is_elastic() ? 1 : 0;
+}
+
+int rueda_take_slot_changes(int32_t* changes) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_place(changes, "changes"));
+        auto* const launcher = process().launcher.load(std::memory_order_acquire);
+        *changes = launcher != nullptr ? launcher->take_slot_changes() : 0;
         return {};
     });
 }

@@ -174,15 +174,108 @@ void LauncherLine::read(std::int64_t now_ns) {
         const Result<base::LauncherNotification> notification =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
         // The launcher has ended, or is not ruedarun. Its earlier notifications stay valid.
-        if (got <= 0 || !notification.is_ok() || notification.value().kind == NotificationKind::aborted ||
-            notification.value().rank >= ranks_ || heard_.size() == kMostWords) {
+        if (got <= 0 || !notification.is_ok() || !take(notification.value(), now_ns).is_ok()) {
             socket_.reset();
             return;
         }
-        if (notification.value().kind != NotificationKind::steps && notification.value().rank != rank_) {
-            heard_.push_back({notification.value(), now_ns});
-        }
     }
+}
+
+/// Fails if the notification is not one that ruedarun would send to this rank.
+Status LauncherLine::take(const base::LauncherNotification& notification, std::int64_t now_ns) {
+    const Status wrong = failure(ErrorCode::internal, "a notification that ruedarun does not send");
+    switch (notification.kind) {
+        case NotificationKind::ended_well:
+        case NotificationKind::failed:
+            if (notification.rank >= ranks_ || heard_.size() == kMostWords) {
+                return wrong;
+            }
+            if (notification.rank != rank_) {
+                heard_.push_back({notification, now_ns});
+            }
+            return {};
+        case NotificationKind::steps:
+            return notification.rank < ranks_ ? Status() : wrong;
+        case NotificationKind::elastic:
+            is_elastic_ = true;
+            return {};
+        case NotificationKind::place: {
+            Result<base::LauncherPlace> place = base::parse_place(notification);
+            RUEDA_RETURN_IF_FAILED(place.status());
+            begin_generation(std::move(place).value());
+            return {};
+        }
+        case NotificationKind::slots_changed:
+            slot_changes_ |= notification.rank;
+            return {};
+        case NotificationKind::dismissed:
+            dismissal_ = notification.text;
+            return {};
+        case NotificationKind::aborted:
+        case NotificationKind::waits:
+            break;  // only a rank sends these
+    }
+    return wrong;
+}
+
+/// The launcher sends a place only to a process that waits for one. All notifications before it are about an earlier
+/// generation, because the socket keeps the order of messages.
+void LauncherLine::begin_generation(base::LauncherPlace place) {
+    rank_ = place.rank;
+    ranks_ = place.ranks;
+    heard_.clear();
+    reported_.clear();
+    is_the_cause_ = false;
+    slot_changes_ = 0;
+    place_ = std::move(place);
+}
+
+std::optional<Result<base::LauncherPlace>> LauncherLine::take_place() {
+    if (place_) {
+        return Result<base::LauncherPlace>(*std::exchange(place_, std::nullopt));
+    }
+    if (dismissal_) {
+        return failure(ErrorCode::aborted, "init: ruedarun gives this process no place in the elastic job: {}",
+                       *dismissal_);
+    }
+    if (!socket_.is_open()) {
+        return failure(ErrorCode::aborted,
+                       "init: ruedarun has ended, or has closed its socket to this process, so "
+                       "there is no elastic job any more");
+    }
+    return std::nullopt;
+}
+
+Result<base::LauncherPlace> LauncherLine::wait_for_place() {
+    bool has_told = false;
+    for (;;) {
+        int fd = -1;
+        {
+            const std::lock_guard lock(mutex_);
+            if (!has_told && socket_.is_open()) {
+                place_.reset();
+                const std::string waits = base::encode({NotificationKind::waits, rank_, ""});
+                // The launcher reads this socket all the time, so the send blocks only for a moment.
+                has_told = ::send(socket_.value(), waits.data(), waits.size(), MSG_NOSIGNAL) >= 0;
+            }
+            read(base::monotonic_ns());
+            if (std::optional<Result<base::LauncherPlace>> place = take_place()) {
+                return std::move(*place);
+            }
+            fd = socket_.value();
+        }
+        // The launcher wakes this thread by a message. If the launcher dies, the kernel closes its end of the socket,
+        // which also ends the poll. The time only bounds how long a failed send is delayed.
+        constexpr int kLookAgainMs = 1000;
+        pollfd entry{fd, POLLIN, 0};
+        ::poll(&entry, 1, kLookAgainMs);
+    }
+}
+
+std::int32_t LauncherLine::take_slot_changes() {
+    const std::lock_guard lock(mutex_);
+    read(base::monotonic_ns());
+    return std::exchange(slot_changes_, 0);
 }
 
 std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) {

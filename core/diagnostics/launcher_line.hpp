@@ -18,6 +18,7 @@
 #include "base/launcher_notification.hpp"
 #include "base/settings/environment.hpp"
 #include "base/shared_memory/step_page.hpp"
+#include "base/status.hpp"
 #include "base/unique_fd.hpp"
 
 namespace rueda::core {
@@ -78,7 +79,24 @@ public:
     }
     /// Whether the launcher gave this process the same rank and number of ranks. If it did, the launcher's
     /// notifications are about this process's job.
-    [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
+    [[nodiscard]] bool is_about(int rank, int size) {
+        const std::lock_guard lock(mutex_);
+        return rank_ == rank && ranks_ == size;
+    }
+
+    /// Whether the launcher runs an elastic job (docs/design/0028-elastic-jobs.md): it gives this process a place in a
+    /// new generation whenever the process has left the previous one.
+    [[nodiscard]] bool is_elastic() {
+        const std::lock_guard lock(mutex_);
+        return is_elastic_ && socket_.is_open();
+    }
+    /// Tells the launcher that this process has no job, and waits until the launcher gives it a place in the next
+    /// generation. From then on all notifications are about this generation, and earlier ones are forgotten. There is
+    /// no time limit here: the launcher has one. Fails with Aborted if the launcher ends the job, or has itself ended.
+    [[nodiscard]] Result<base::LauncherPlace> wait_for_place();
+    /// Returns how the slots of the elastic job have changed since the last call in this generation, as bits of
+    /// LauncherNotification::SlotChange.
+    [[nodiscard]] std::int32_t take_slot_changes();
 
     /// Call this if the job consists of only some of the launched ranks. `launch_ranks[r]` is the launch's number of
     /// the job's rank r, or −1 if the launcher does not know this rank. Empty means: all launched ranks in their order.
@@ -120,6 +138,9 @@ public:
 
 private:
     void read(std::int64_t now_ns);
+    [[nodiscard]] Status take(const base::LauncherNotification& notification, std::int64_t now_ns);
+    void begin_generation(base::LauncherPlace place);
+    [[nodiscard]] std::optional<Result<base::LauncherPlace>> take_place();
     [[nodiscard]] ssize_t receive(std::span<char> buffer);
     [[nodiscard]] bool is_member(int launch_rank) const;
     [[nodiscard]] std::span<const HeardNotification> heard_of_members();
@@ -139,6 +160,10 @@ private:
     std::vector<std::string> reported_;
     bool is_the_cause_ = false;
     base::StepPage steps_;
+    bool is_elastic_ = false;
+    std::int32_t slot_changes_ = 0;
+    std::optional<base::LauncherPlace> place_;  ///< a place that wait_for_place() has not returned yet
+    std::optional<std::string> dismissal_;      ///< why the launcher gives this process no place any more
 };
 
 }  // namespace rueda::core

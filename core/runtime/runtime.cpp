@@ -630,16 +630,11 @@ Status Runtime::leave_job() {
         const std::lock_guard lock(metrics_mutex_);
         has_metrics_ = false;
     }
+    // After an abort the memory is not released here, because another rank may still use this rank's memory in a batch.
+    // The same holds for memory that MPI or UCX may still use.
+    keeps_or_has_released_ = !has_timeline_ended || bulk_ != nullptr || has_ended_cleanly;
     if (has_ended_cleanly && has_timeline_ended) {
-        // After an abort the memory is not released, because another rank may still use this rank's memory in a batch.
-        // The same holds for memory that MPI or UCX may still use.
-        engine_.release_memory();
-        {
-            const std::lock_guard lock(recorder_mutex_);
-            recorder_ = base::RecorderWriter();  // the recorder's memory is in the arena, which is released next
-        }
-        scopes_.end();
-        heap_.release();
+        release_memory();
     }
     // The last steps may take long: callbacks of the program, and on rank 0 the merge of a timeline. The other ranks
     // need not wait for them.
@@ -648,6 +643,29 @@ Status Runtime::leave_job() {
         timeline_.merge_hosts(after_failure);
     }
     return after_failure ? std::move(reason) : Status();
+}
+
+void Runtime::release_memory() {
+    engine_.release_memory();
+    {
+        const std::lock_guard lock(recorder_mutex_);
+        recorder_ = base::RecorderWriter();  // the recorder's memory is in the arena, which is released next
+    }
+    scopes_.end();
+    heap_.release();
+}
+
+void Runtime::release_after_abort() {
+    const std::lock_guard lock(shutdown_mutex_);
+    if (!shut_down_ || std::exchange(keeps_or_has_released_, true)) {
+        return;
+    }
+    const std::lock_guard no_new_sets(process_sets_.changing());
+    // From here on no thread of this process can enter the engine, whose memory is released next.
+    engine_.end_for_good(engine_.abort_reason());
+    process_sets_.end();
+    heap_.end_quarantine();
+    release_memory();
 }
 
 }  // namespace rueda::core

@@ -174,6 +174,10 @@ public:
     /// ranks have not called shutdown by then. After a Timeout, this rank starts no more operations, but still serves
     /// the other ranks. A later call continues the wait.
     Status shutdown_within(double timeout_seconds);
+    /// Releases the memory of a job that was aborted. Call this after shutdown(), when all other ranks have left the
+    /// job or are dead. (shutdown() itself releases the memory only if the job was not aborted.) Otherwise it does
+    /// nothing.
+    void release_after_abort();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Whether shutdown_within() has begun and is not complete. Relaxed: the caller reads it after the shutdown has
     /// released its lock.
@@ -202,6 +206,7 @@ private:
     void abandon();
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
     Status leave_job();
+    void release_memory();
     void say_if_bound_to_one_core() const;
     void begin_timeline();
     void publish_busy();
@@ -254,6 +259,8 @@ private:
     std::mutex shutdown_mutex_;
     bool messages_ended_ = false;  // under shutdown_mutex_
     bool shut_down_ = false;       // under shutdown_mutex_
+    /// Whether memory is kept that the timeline, MPI or UCX may still use, or was released; under shutdown_mutex_
+    bool keeps_or_has_released_ = false;
 };
 
 }  // namespace rueda::core

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training that continues after a failure. With this command, a rank kills itself in step 40 of the first attempt:
+"""A training that continues after a failure. With these commands, the last rank kills itself in step 40. In the first
+command the other ranks go on in their processes; in the second, ruedarun starts all ranks again:
 
+ruedarun --no-mpi -np 3 --min-np 2 python elastic.py --fail-at 40
 RUEDA_ELASTIC_DIR=commits ruedarun -np 2 --max-restarts 3 python elastic.py --fail-at 40
 """
 
@@ -41,6 +43,7 @@ def main() -> None:
                     state.step == given.fail_at
                     and hvd.rank() == hvd.size() - 1
                     and os.environ.get("RUEDARUN_RESTART") == "0"
+                    and os.environ.get("RUEDARUN_GENERATION", "0") == "0"
                 ):
                     os.kill(os.getpid(), signal.SIGKILL)
                 optimizer.step()

@@ -4,13 +4,14 @@
 # completes the command rueda.
 _ruedarun_values="-n -np --np -H --hosts --host --hostfile --machinefile --processes-per-host --ppn --mpi-args \
     --custom-mpi-options --network-interfaces --ssh-port --ssh-identity-file -x --env-file --config --output-dir --grace \
-    --max-restarts --gpus-per-rank"
+    --max-restarts --gpus-per-rank --min-np --min-num-proc --max-np --max-num-proc --host-discovery-script --slots-per-host \
+    --elastic-timeout --reset-limit --blacklist-cooldown-range"
 _ruedarun_switches="--no-mpi --share-gpu --no-torch-variables --no-thread-variables --dry-run --explain --verbose --doctor --version --help"
 
 _ruedarun_complete_value() { # option word
     case "$1" in
         --output-dir) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
-        --hostfile | --machinefile | --env-file | --config | --ssh-identity-file)
+        --hostfile | --machinefile | --env-file | --config | --ssh-identity-file | --host-discovery-script)
             mapfile -t COMPREPLY < <(compgen -f -- "$2")
             ;;
         -x) mapfile -t COMPREPLY < <(compgen -e -- "$2") ;;

@@ -52,8 +52,6 @@ constexpr HorovodFlag refused(std::string_view reason) {
 
 constexpr std::string_view kHosts = "Rueda looks at the hosts itself";
 constexpr std::string_view kNoTuner = "this version has no autotuner, and no cycle that needs one";
-constexpr std::string_view kElastic =
-    "a job of Rueda keeps its number of processes; write checkpoints and use --max-restarts N";
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
 
 // The flags are in the order of `horovodrun --help`. Flags that have the same name in ruedarun are not in this table.
@@ -85,15 +83,6 @@ constexpr std::array kRows = {
     Row{"--autotune-steps-per-sample", ignored(kNoTuner, true)},
     Row{"--autotune-bayes-opt-max-samples", ignored(kNoTuner, true)},
     Row{"--autotune-gaussian-process-noise", ignored(kNoTuner, true)},
-    Row{"--min-np", refused(kElastic)},
-    Row{"--min-num-proc", refused(kElastic)},
-    Row{"--max-np", refused(kElastic)},
-    Row{"--max-num-proc", refused(kElastic)},
-    Row{"--slots-per-host", refused("--processes-per-host K gives each host K processes")},
-    Row{"--elastic-timeout", refused(kElastic)},
-    Row{"--reset-limit", refused(kElastic)},
-    Row{"--blacklist-cooldown-range", refused(kElastic)},
-    Row{"--host-discovery-script", refused(kElastic)},
     Row{"--timeline-filename", variable("HOROVOD_TIMELINE")},
     Row{"--timeline-mark-cycles", switch_to("HOROVOD_TIMELINE_MARK_CYCLES", "1")},
     Row{"--no-timeline-mark-cycles", switch_to("HOROVOD_TIMELINE_MARK_CYCLES", "0")},

@@ -73,11 +73,20 @@ struct RawOptions {
     std::string config;
     std::string grace;
     std::string max_restarts;
+    std::string least;
+    std::string most;
+    std::string slots_per_host;
+    std::string elastic_timeout;
+    std::string resets;
+    std::string cooldown;
 };
 
 /// ruedarun accepts -np, which users of MPI expect. CLI11 needs two hyphens before a long name, so -np is rewritten.
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
+
+/// The only option with two values, as horovodrun has it. It may also be written as MIN,MAX.
+constexpr std::string_view kCooldownName = "--blacklist-cooldown-range";
 
 /// Other long names that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
@@ -105,6 +114,7 @@ public:
         add_mpi();
         add_environment();
         add_running();
+        add_elastic();
     }
 
     Result<CommandLine> parse(std::span<const std::string> arguments) {
@@ -194,6 +204,30 @@ private:
                       "Look for things that make jobs slow or make them fail here, like rueda doctor");
     }
 
+    void add_elastic() {
+        take_last(app_.add_option("--min-np,--min-num-proc", raw_.least,
+                                  "Elastic job: the survivors of a failure go on if there are at least N ranks"),
+                  "N");
+        take_last(app_.add_option("--max-np,--max-num-proc", raw_.most, "Elastic job: it grows to at most N ranks"),
+                  "N");
+        take_last(app_.add_option("--host-discovery-script", options_.elastic.discovery_script,
+                                  "Elastic job: a program that prints the hosts with their slots, each second"),
+                  "FILE");
+        take_last(app_.add_option("--slots-per-host", raw_.slots_per_host,
+                                  "Elastic job: the slots of a host for which no number is given"),
+                  "N");
+        take_last(app_.add_option("--elastic-timeout", raw_.elastic_timeout,
+                                  "Elastic job: seconds in which enough ranks must come together (default: 600)"),
+                  "SECONDS");
+        take_last(app_.add_option("--reset-limit", raw_.resets,
+                                  "Elastic job: end it instead of changing its ranks more than N times"),
+                  "N");
+        take_last(app_.add_option(std::string(kCooldownName), raw_.cooldown,
+                                  "Elastic job: seconds without new ranks on a host after a failure there; they double "
+                                  "from MIN up to MAX (default: 10 600)"),
+                  "MIN MAX");
+    }
+
     static void take_last(CLI::Option* option, const char* value_name) {
         option->type_name(value_name)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
@@ -273,6 +307,10 @@ private:
             }
             taken.push_back(arguments[1]);
             used = 2;
+            if (name == kCooldownName && arguments[1].find(',') == std::string::npos && arguments.size() > 2) {
+                taken.back() += "," + arguments[2];
+                used = 3;
+            }
         }
         return {};
     }
@@ -420,6 +458,7 @@ private:
     Status read_texts() {
         RUEDA_RETURN_IF_FAILED(read_numbers());
         RUEDA_RETURN_IF_FAILED(read_grace());
+        RUEDA_RETURN_IF_FAILED(read_elastic());
         RUEDA_RETURN_IF_FAILED(read_env_files());
         RUEDA_RETURN_IF_FAILED(read_mpi_args());
         RUEDA_RETURN_IF_FAILED(read_exported());
@@ -541,6 +580,53 @@ private:
                            base::quote(raw_.grace), kLongestSeconds);
         }
         options_.grace = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
+        return {};
+    }
+
+    Status read_elastic() {
+        ElasticOptions& elastic = options_.elastic;
+        RUEDA_RETURN_IF_FAILED(
+            read_number("--min-np", "--min-np", raw_.least, 1, kMostRanks, "a number of processes", elastic.least));
+        RUEDA_RETURN_IF_FAILED(
+            read_number("--max-np", "--max-np", raw_.most, 1, kMostRanks, "a number of processes", elastic.most));
+        RUEDA_RETURN_IF_FAILED(read_number("--slots-per-host", "--slots-per-host", raw_.slots_per_host, 1,
+                                           kMostRanksOfAHost, "a number of processes", elastic.slots_per_host));
+        RUEDA_RETURN_IF_FAILED(
+            read_number("--reset-limit", "--reset-limit", raw_.resets, 0, 1000000, "a number", elastic.resets));
+        if (app_.count("--elastic-timeout") > 0) {
+            RUEDA_RETURN_IF_FAILED(read_seconds("--elastic-timeout", raw_.elastic_timeout, elastic.timeout));
+        }
+        if (app_.count(std::string(kCooldownName)) > 0) {
+            std::string_view rest = raw_.cooldown;
+            const std::string least(take_until(rest, ','));
+            RUEDA_RETURN_IF_FAILED(read_seconds(kCooldownName, least, elastic.cooldown_least));
+            RUEDA_RETURN_IF_FAILED(read_seconds(kCooldownName, std::string(rest), elastic.cooldown_most));
+            if (*elastic.cooldown_least > *elastic.cooldown_most) {
+                return failure(ErrorCode::invalid_argument, "{} is {}; expected two numbers, the smaller one first",
+                               kCooldownName, base::quote(raw_.cooldown));
+            }
+        }
+        for (const char* const name :
+             {"--slots-per-host", "--elastic-timeout", "--reset-limit", "--blacklist-cooldown-range"}) {
+            if (app_.count(name) > 0 && !elastic.make_elastic()) {
+                return failure(ErrorCode::invalid_argument,
+                               "{} is for elastic jobs; make the job elastic with --min-np, --max-np or "
+                               "--host-discovery-script, or leave {} out",
+                               name, name);
+            }
+        }
+        return {};
+    }
+
+    static Status read_seconds(std::string_view option, const std::string& text,
+                               std::optional<std::chrono::milliseconds>& time) {
+        constexpr double kLongestSeconds = 1e6;
+        const std::optional<double> seconds = base::parse_real(text);
+        if (!seconds || *seconds < 0 || *seconds > kLongestSeconds) {
+            return failure(ErrorCode::invalid_argument, "{}: found {}; expected seconds from 0 to {:.0f}", option,
+                           base::quote(text), kLongestSeconds);
+        }
+        time = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
         return {};
     }
 

@@ -31,6 +31,21 @@ inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
 /// has already notified every rank that it can reach.
 inline constexpr std::chrono::milliseconds kDefaultGraceAfterAbort{3000};
 
+/// The options of an elastic job (docs/design/0028-elastic-jobs.md). Empty: not given.
+struct ElasticOptions {
+    std::optional<int> least;      ///< value of --min-np
+    std::optional<int> most;       ///< value of --max-np
+    std::string discovery_script;  ///< prints the hosts and their slots
+    std::optional<int> slots_per_host;
+    std::optional<std::chrono::milliseconds> timeout;
+    std::optional<int> resets;
+    std::optional<std::chrono::milliseconds> cooldown_least;
+    std::optional<std::chrono::milliseconds> cooldown_most;
+
+    /// Whether the options make the job elastic. The others of these options only change an elastic job.
+    [[nodiscard]] bool make_elastic() const { return least || most || !discovery_script.empty(); }
+};
+
 /// The options on the command line and in the files that it names. Their values are checked as far as possible without
 /// facts about the machine.
 struct Options {
@@ -51,6 +66,7 @@ struct Options {
     std::string output_dir;  ///< folder for the ranks' output; if empty, ruedarun prints the output
     std::optional<std::chrono::milliseconds> grace;
     int max_restarts = 0;
+    ElasticOptions elastic;
     bool dry_run = false;
     bool explain = false;
     bool verbose = false;

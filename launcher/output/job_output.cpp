@@ -209,11 +209,16 @@ Status JobOutput::prepare() {
                        base::quote(plan_.output_dir), error.message());
     }
     for (int rank = 0; rank < plan_.ranks; ++rank) {
-        Result<base::UniqueFd> out = open_file(rank, "out");
-        Result<base::UniqueFd> err = out.is_ok() ? open_file(rank, "err") : out.status();
-        RUEDA_RETURN_IF_FAILED(err.status());
-        files_.push_back({std::move(out).value(), std::move(err).value()});
+        RUEDA_RETURN_IF_FAILED(open_files(rank));
     }
+    return {};
+}
+
+Status JobOutput::open_files(int rank) {
+    Result<base::UniqueFd> out = open_file(rank, "out");
+    Result<base::UniqueFd> err = out.is_ok() ? open_file(rank, "err") : out.status();
+    RUEDA_RETURN_IF_FAILED(err.status());
+    files_.push_back({std::move(out).value(), std::move(err).value()});
     return {};
 }
 
@@ -238,6 +243,11 @@ Result<base::UniqueFd> JobOutput::open_pipe(int rank, OutputSink& sink) {
 }
 
 Result<RankDescriptors> JobOutput::open_rank(int rank) {
+    // An elastic job starts more workers than the plan has ranks. It numbers them in ascending order.
+    streams_.resize(std::max(streams_.size(), static_cast<std::size_t>(rank) + 1));
+    while (plan_.output == OutputMode::files && files_.size() <= static_cast<std::size_t>(rank)) {
+        RUEDA_RETURN_IF_FAILED(open_files(static_cast<int>(files_.size())));
+    }
     if (plan_.output == OutputMode::files) {
         return std::move(files_[static_cast<std::size_t>(rank)]);
     }
@@ -309,7 +319,7 @@ void JobOutput::add_to(base::PollSet& set) {
 }
 
 void JobOutput::drain_rank(int rank) {
-    if (rank >= 0) {
+    if (rank >= 0 && static_cast<std::size_t>(rank) < streams_.size()) {
         for (auto& stream : streams_[static_cast<std::size_t>(rank)]) {
             stream->drain();
         }

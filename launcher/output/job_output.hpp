@@ -138,6 +138,7 @@ public:
 private:
     void tell_failure(int fd, const char* stream, int error_number);
     [[nodiscard]] Result<base::UniqueFd> open_pipe(int rank, OutputSink& sink);
+    [[nodiscard]] Status open_files(int rank);
     [[nodiscard]] Result<base::UniqueFd> open_file(int rank, const char* ending) const;
 
     const LaunchPlan& plan_;

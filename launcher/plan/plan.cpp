@@ -30,7 +30,7 @@ constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment, because
 /// they may come from another job. If they stayed, every rank of this job would read the same rank number from them.
-constexpr std::array<std::string_view, 12> kIdentityVariables = {
+constexpr std::array<std::string_view, 13> kIdentityVariables = {
     "RUEDA_RANK",
     "RUEDA_SIZE",
     "RUEDA_LOCAL_RANK",
@@ -43,6 +43,7 @@ constexpr std::array<std::string_view, 12> kIdentityVariables = {
     "HOROVOD_LOCAL_SIZE",
     base::kLauncherVariable,
     kGpusPerRankVariable,
+    kGenerationVariable,
 };
 
 /// Other hosts get the variables whose names begin with one of these texts. They also get the variables in
@@ -110,6 +111,7 @@ public:
 
     Result<LaunchPlan> make() {
         note_shell_of_srun();
+        RUEDA_RETURN_IF_FAILED(choose_elastic());
         RUEDA_RETURN_IF_FAILED(place());
         RUEDA_RETURN_IF_FAILED(choose_way());
         choose_output();
@@ -169,10 +171,88 @@ private:
         }
     }
 
+    /// Decides how many ranks an elastic job has at first, at least and at most.
+    Status choose_elastic() {
+        const ElasticOptions& options = options_.elastic;
+        if (!options.make_elastic()) {
+            return {};
+        }
+        const bool has_script = !options.discovery_script.empty();
+        ElasticPlan elastic;
+        elastic.most = options.most.value_or(
+            has_script ? kMostRanksOfAHost : std::max(options_.ranks.value_or(1), options.least.value_or(1)));
+        elastic.first = options_.ranks.value_or(elastic.most);
+        elastic.least = options.least.value_or(options_.ranks.value_or(1));
+        if (elastic.least > elastic.first || elastic.first > elastic.most) {
+            return failure(ErrorCode::invalid_argument,
+                           "an elastic job cannot have {} ranks at first, {} at least (--min-np) and {} at most "
+                           "(--max-np); expected --min-np <= -np <= --max-np",
+                           elastic.first, elastic.least, elastic.most);
+        }
+        elastic.resets = options.resets;
+        elastic.timeout = options.timeout.value_or(elastic.timeout);
+        elastic.cooldown_least = options.cooldown_least.value_or(elastic.cooldown_least);
+        elastic.cooldown_most = options.cooldown_most.value_or(elastic.cooldown_most);
+        elastic.discovery_script = options.discovery_script;
+        elastic.slots_per_host = options.slots_per_host.value_or(0);
+        elastic.slots = options.slots_per_host.value_or(elastic.first);
+        elastic.own_names = around_.host_names;
+        plan_.elastic = std::move(elastic);
+        return check_elastic();
+    }
+
+    [[nodiscard]] Status check_elastic() const {
+        if (!options_.no_mpi && around_.mpi) {
+            return failure(ErrorCode::invalid_argument,
+                           "an elastic job (--min-np, --max-np, --host-discovery-script) needs --no-mpi: MPI does not "
+                           "survive the loss of a rank; without --no-mpi, --max-restarts starts the whole job again");
+        }
+        if (options_.gpus_per_rank) {
+            return failure(ErrorCode::invalid_argument,
+                           "--gpus-per-rank divides the GPUs among a fixed number of ranks, and an elastic job has "
+                           "none; leave it out, and let each rank choose its GPU by its local rank");
+        }
+        if (!plan_.elastic->discovery_script.empty() && !(options_.hosts.empty() && options_.hostfile.empty())) {
+            return failure(ErrorCode::invalid_argument,
+                           "--host-discovery-script and -H or --hostfile both name hosts; leave one of them out");
+        }
+        return {};
+    }
+
+    /// Places the first ranks of an elastic job. Such a job runs on this host only.
+    Status place_elastic(const std::optional<HostList>& list) {
+        ElasticPlan& elastic = *plan_.elastic;
+        int slots = 0;
+        for (const Host& host : list&& elastic.discovery_script.empty() ? list->hosts : std::vector<Host>()) {
+            if (!is_this_host(host.name, *list)) {
+                return failure(ErrorCode::invalid_argument,
+                               "an elastic job runs on one host, and {} is another one; leave out --min-np and the "
+                               "other options of elastic jobs, and use --max-restarts",
+                               host.name);
+            }
+            slots += host.slots;
+        }
+        elastic.slots = slots > 0 ? slots : elastic.slots;
+        if (elastic.discovery_script.empty() && elastic.slots < elastic.least) {
+            return failure(ErrorCode::invalid_argument,
+                           "this host has {} slots, and --min-np asks for {}; give it more", elastic.slots,
+                           elastic.least);
+        }
+        say("elastic: {} ranks at first if there are slots, {} at least, {} at most; {}", elastic.first, elastic.least,
+            elastic.most,
+            elastic.discovery_script.empty() ? fmt::format("{} slots", elastic.slots)
+                                             : fmt::format("{} prints the slots", elastic.discovery_script));
+        return place_here(elastic.discovery_script.empty() ? std::min(elastic.first, elastic.slots)
+                                                           : options_.ranks.value_or(elastic.least));
+    }
+
     /// Decides which ranks run on which hosts.
     Status place() {
         const Result<std::optional<HostList>> list = choose_hosts(options_, around_.environment, around_.read);
         RUEDA_RETURN_IF_FAILED(list.status());
+        if (plan_.elastic) {
+            return place_elastic(list.value());
+        }
         if (!list.value()) {
             if (options_.ranks && options_.per_host && *options_.ranks > *options_.per_host) {
                 return failure(ErrorCode::invalid_argument,
@@ -308,14 +388,15 @@ private:
         if (!options_.output_dir.empty()) {
             plan_.output = OutputMode::files;
         } else {
-            plan_.output = plan_.ranks == 1 && plan_.shares.empty() ? OutputMode::plain : OutputMode::prefixed;
+            plan_.output =
+                plan_.ranks == 1 && plan_.shares.empty() && !plan_.elastic ? OutputMode::plain : OutputMode::prefixed;
         }
     }
 
     /// Decides which ranks get their own process group. A program that reads from the terminal must be in the
     /// terminal's foreground group. Several ranks cannot share a keyboard, so this matters only for a single rank.
     void choose_groups() {
-        plan_.own_groups = !(plan_.ranks == 1 && around_.stdin_is_terminal);
+        plan_.own_groups = plan_.elastic || !(plan_.ranks == 1 && around_.stdin_is_terminal);
         plan_.first_rank_reads_stdin = !(plan_.ranks > 1 && around_.stdin_is_terminal);
     }
 

@@ -64,6 +64,21 @@ enum class OutputMode {
     files,     ///< two files for each rank
 };
 
+/// The limits of an elastic job, whose ranks may change while it runs (docs/design/0028-elastic-jobs.md).
+struct ElasticPlan {
+    int first = 1;  ///< the number of ranks with which the job starts, if there are enough slots
+    int least = 1;
+    int most = 1;
+    std::optional<int> resets;  ///< how often the ranks may change; empty: without limit
+    std::chrono::milliseconds timeout{600000};
+    std::chrono::milliseconds cooldown_least{10000};
+    std::chrono::milliseconds cooldown_most{600000};
+    std::string discovery_script;     ///< empty: the slots do not change
+    int slots = 0;                    ///< the slots of this host, if there is no script
+    int slots_per_host = 0;           ///< the slots of hosts for which the script gives no number; 0: none
+    std::set<std::string> own_names;  ///< the names that stand for this host in the script's output
+};
+
 /// All decisions about a job, as pure data. A plan can be executed or only printed.
 struct LaunchPlan {
     LaunchWay way = LaunchWay::direct;
@@ -98,6 +113,7 @@ struct LaunchPlan {
     std::chrono::milliseconds grace = kDefaultGrace;
     std::chrono::milliseconds grace_after_abort = kDefaultGraceAfterAbort;
     int max_restarts = 0;
+    std::optional<ElasticPlan> elastic;
     int attempt = 0;                              ///< number of this attempt; if it is not 0, output is appended to
                                                   ///< existing files
     std::chrono::milliseconds start_time{60000};  ///< how long all supervisors (parents of ranks) may take to report
@@ -138,6 +154,9 @@ inline constexpr const char* kJobVariable = "RUEDARUN_JOB";
 
 /// The variable with the number of the attempt, counted from 0. Programs can find out from it that they were restarted.
 inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
+
+/// The variable with the number of the generation of an elastic job, counted from 0.
+inline constexpr const char* kGenerationVariable = "RUEDARUN_GENERATION";
 
 [[nodiscard]] Result<LaunchPlan> make_plan(const Options& options, const Surroundings& surroundings);
 

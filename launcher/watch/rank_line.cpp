@@ -57,8 +57,8 @@ void RankLine::notify(std::string_view notification) const {
     }
 }
 
-std::string RankLine::take_abort_reason() const {
-    std::string reason;
+void RankLine::receive() {
+    using Kind = base::LauncherNotification::Kind;
     std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (own_end_.is_open()) {
         const ssize_t got = ::recv(own_end_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -67,16 +67,31 @@ std::string RankLine::take_abort_reason() const {
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
+        if (got == 0) {
+            has_ended_ = true;
+        }
         if (got <= 0) {
             break;
         }
         const Result<base::LauncherNotification> notification =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(got)});
-        if (notification.is_ok() && notification.value().kind == base::LauncherNotification::Kind::aborted) {
-            reason = notification.value().text;
+        if (notification.is_ok() && notification.value().kind == Kind::aborted) {
+            abort_reason_ = notification.value().text;
+        } else if (notification.is_ok() && notification.value().kind == Kind::waits) {
+            abort_reason_.clear();
+            waits_ = true;
         }
     }
-    return reason;
+}
+
+std::string RankLine::take_abort_reason() {
+    receive();
+    return std::exchange(abort_reason_, "");
+}
+
+bool RankLine::take_wait() {
+    receive();
+    return std::exchange(waits_, false);
 }
 
 }  // namespace rueda::launcher

@@ -30,9 +30,20 @@ public:
     [[nodiscard]] base::StepSpan steps() const { return base::read_step_file(steps_.value()); }
     /// Returns the last reason for an abort that the program reported. The text is empty if the program reported no
     /// reason.
-    [[nodiscard]] std::string take_abort_reason() const;
+    [[nodiscard]] std::string take_abort_reason();
+    /// For an elastic job: the descriptor that becomes readable when the program sends something; −1 if the program has
+    /// closed its end.
+    [[nodiscard]] int fd() const { return has_ended_ ? -1 : own_end_.value(); }
+    /// For an elastic job: reads what the program has sent. Returns whether the program waits for a place in the next
+    /// generation. If it does, the reason for an abort that it reported is forgotten, because the program goes on.
+    [[nodiscard]] bool take_wait();
 
 private:
+    void receive();
+
+    std::string abort_reason_;
+    bool waits_ = false;
+    bool has_ended_ = false;
     base::UniqueFd own_end_;
     base::UniqueFd child_end_;
     base::UniqueFd steps_;

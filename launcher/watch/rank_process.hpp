@@ -30,6 +30,8 @@ public:
     /// The program's pid; 0 before the start and after end().
     [[nodiscard]] pid_t pid() const { return pid_; }
     void notify(std::string_view notification) const { line_.notify(notification); }
+    [[nodiscard]] int line_fd() const { return line_.fd(); }
+    [[nodiscard]] bool take_wait() { return line_.take_wait(); }
     /// Sends a signal to the program. If the program has its own process group, the whole group gets the signal,
     /// because the program may be a script that runs the training program.
     void signal(int signal_number);

@@ -20,6 +20,7 @@
 #include "python/native/tensor_view.hpp"
 #include "python/native/torch_tensor.hpp"
 #include "python/native/vocabulary.hpp"
+#include "rueda/elastic.h"
 #include "rueda/rueda.h"
 
 namespace rueda::python {
@@ -192,6 +193,28 @@ PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
 /// and wait for it in another.
 PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
     return may_wait() ? Ref::to(Py_None).release() : nullptr;
+}
+
+PyObject* is_elastic(PyObject* /*module*/, PyObject* /*unused*/) { return PyBool_FromLong(rueda_is_elastic()); }
+
+/// Argument: the name of a variable. Returns its value in the environment of the C library, or None. os.environ does
+/// not show what init() has changed there.
+PyObject* environment_value(PyObject* /*module*/, PyObject* name) {
+    const char* const text = PyUnicode_AsUTF8AndSize(name, nullptr);
+    if (text == nullptr) {
+        return nullptr;
+    }
+    const char* const value = std::getenv(text);  // NOLINT(concurrency-mt-unsafe): this thread holds the GIL
+    if (value == nullptr) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_DecodeFSDefault(value);
+}
+
+PyObject* take_slot_changes(PyObject* /*module*/, PyObject* /*unused*/) {
+    std::int32_t changes = 0;
+    const int status = rueda_take_slot_changes(&changes);
+    return status == RUEDA_OK ? PyLong_FromLong(changes) : none_or_error(status);
 }
 
 PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
@@ -432,6 +455,9 @@ PyMethodDef functions[] = {
     {"check_writable", check_writable, METH_O, nullptr},
     {"check_may_wait", check_may_wait, METH_NOARGS, nullptr},
     {"begin_step", begin_step, METH_O, nullptr},
+    {"environment_value", environment_value, METH_O, nullptr},
+    {"is_elastic", is_elastic, METH_NOARGS, nullptr},
+    {"take_slot_changes", take_slot_changes, METH_NOARGS, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
     {"metrics", metrics, METH_NOARGS, nullptr},

@@ -61,8 +61,9 @@ def init(
     """Joins the other processes of the job. All of them must call this function. It blocks until all have called it.
 
     Without a launcher, the job is this process alone. A second call does nothing. After shutdown(), init() may be
-    called again, unless the job was aborted. The new job has none of the earlier job's process sets. When the
-    interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
+    called again, unless the job was aborted. In an elastic job (``ruedarun --min-np``) it may be called again even then,
+    and waits until ruedarun has chosen the ranks of the next generation. The new job has none of the earlier job's
+    process sets. When the interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
 
     Args:
         comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes
@@ -86,19 +87,58 @@ def init(
         rueda.init()
         print(f"rank {rueda.rank()} of {rueda.size()}")
     """
-    global _registered, _members
+    global _registered, _members, _jobs
     _refuse_data_workers()
     sets = _sets_to_make(process_sets)
     if not is_initialized():
         _members = None
+        _jobs += 1
         _group_names.forget_job()
         _process_sets.forget_job()
     _process_sets.note_numbers(sets, _join(comm, [one._asked for one in sets]))
+    _show_place()
     _tracebacks.offer()
     if not _registered:
         atexit.register(_leave)  # exit handlers run in reverse order: this one runs before the handler of _tracebacks
         _registered = True
     _watch_worker()
+
+
+_jobs = 0
+
+
+def job_number() -> int:
+    """How many jobs this process has joined, or tried to join."""
+    return _jobs
+
+
+#: The variables that ruedarun sets for each rank, and sets anew in each generation of an elastic job.
+_PLACE = (
+    "RUEDA_RANK",
+    "RUEDA_SIZE",
+    "RUEDA_LOCAL_RANK",
+    "RUEDA_LOCAL_SIZE",
+    "RUEDA_RENDEZVOUS",
+    "RUEDARUN_GENERATION",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "NODE_RANK",
+    "GROUP_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+
+
+def _show_place() -> None:
+    """Copies the variables of this rank's place in an elastic job to os.environ, which Python filled when it started."""
+    if _native.is_elastic():
+        for name in _PLACE:
+            value = _native.environment_value(name)
+            if value is not None and os.environ.get(name) != value:
+                os.environ[name] = value
 
 
 def _refuse_data_workers() -> None:

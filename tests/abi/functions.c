@@ -7,6 +7,7 @@
  */
 #include "rueda/checkpoints.h"
 #include "rueda/data.h"
+#include "rueda/elastic.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -174,3 +175,5 @@ int rueda_data_writer_close(rueda_data_writer* writer);
 void rueda_data_writer_release(rueda_data_writer* writer);
 int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 void rueda_checkpoint_release(rueda_checkpoint_claim* claim);
+int rueda_is_elastic(void);
+int rueda_take_slot_changes(int32_t* changes);

@@ -11,6 +11,7 @@
 
 #include "rueda/checkpoints.h"
 #include "rueda/data.h"
+#include "rueda/elastic.h"
 #include "rueda/rueda.h"
 
 #define MEMBER(type, member, offset, size)                                              \
@@ -149,6 +150,8 @@ NUMBER(RUEDA_COMPRESSION_BF16, 2);
 NUMBER(RUEDA_ANY_PEER, -1);
 NUMBER(RUEDA_JOIN_AVERAGE_ALL, 0);
 NUMBER(RUEDA_JOIN_AVERAGE_ACTIVE, 1);
+NUMBER(RUEDA_SLOTS_ADDED, 1);
+NUMBER(RUEDA_SLOTS_REMOVED, 2);
 
 static int fail(const char* what) {
     fprintf(stderr, "%s: programs that begin with the defaults rely on it\n", what);

@@ -46,7 +46,7 @@ TEST_CASE("a text is cut, and harms no terminal", "[unit]") {
 TEST_CASE("bytes that are no notification are refused", "[unit]") {
     for (const std::string& bytes :
          {std::string(), std::string("hello"), bytes_of({kMagic, 2, 3}, ""), bytes_of({kMagic + 1, 2, 3, 5}, "hello"),
-          bytes_of({kMagic, 0, 3, 5}, "hello"), bytes_of({kMagic, 5, 3, 5}, "hello"),
+          bytes_of({kMagic, 0, 3, 5}, "hello"), bytes_of({kMagic, 10, 3, 5}, "hello"),
           bytes_of({kMagic, 2, 0xFFFFFFFF, 5}, "hello"), bytes_of({kMagic, 2, 3, 4}, "hello"),
           bytes_of({kMagic, 2, 3, 0xFFFFFFFF}, "hello"), bytes_of({kMagic, 2, 3, 5}, "hel\no"),
           bytes_of({kMagic, 2, 3, 705}, std::string(705, 'x'))}) {
@@ -54,6 +54,33 @@ TEST_CASE("bytes that are no notification are refused", "[unit]") {
         const Result<LauncherNotification> word = parse_launcher_notification(bytes);
         REQUIRE_FALSE(word.is_ok());
         CHECK(word.status().code() == ErrorCode::internal);
+    }
+}
+
+TEST_CASE("a place in an elastic job and its text", "[unit]") {
+    const Result<std::string> text = encode_place({{"RUEDA_RANK", "1"}, {"RUEDA_SIZE", "3"}, {"EMPTY", ""}});
+    REQUIRE(text.is_ok());
+    CHECK(text.value() == "RUEDA_RANK=1 RUEDA_SIZE=3 EMPTY=");
+    const Result<LauncherPlace> place = parse_place({Kind::place, 1, text.value()});
+    REQUIRE(place.is_ok());
+    CHECK(place.value().rank == 1);
+    CHECK(place.value().ranks == 3);
+    REQUIRE(place.value().variables.size() == 3);
+    CHECK(place.value().variables[1].name == "RUEDA_SIZE");
+    CHECK(place.value().variables[1].value == "3");
+    CHECK(place.value().variables[2].value.empty());
+    CHECK_FALSE(encode_place({{"LONG", std::string(700, 'x')}}).is_ok());
+}
+
+TEST_CASE("a damaged place is refused", "[unit]") {
+    for (const char* text :
+         {"", "RUEDA_RANK=1", "RUEDA_SIZE=3", "RUEDA_RANK=2 RUEDA_SIZE=3", "RUEDA_RANK=1 RUEDA_SIZE=1",
+          "RUEDA_RANK=x RUEDA_SIZE=3", "RUEDA_RANK=1 RUEDA_SIZE=3 =x", "RUEDA_RANK=1 RUEDA_SIZE=3 x",
+          "RUEDA_RANK=1  RUEDA_SIZE=3", "RUEDA_RANK=1 RUEDA_SIZE=3 LD-PRELOAD=x"}) {
+        CAPTURE(text);
+        const Result<LauncherPlace> place = parse_place({Kind::place, 1, text});
+        REQUIRE_FALSE(place.is_ok());
+        CHECK(place.status().code() == ErrorCode::internal);
     }
 }
 

@@ -21,6 +21,7 @@ LINES: dict[str, Callable[[int, int], str]] = {
     "05": lambda rank, ranks: r"loss 0\.\d+: learned",
     "06": lambda rank, ranks: f"rank {rank}: learned",
     "08": lambda rank, ranks: f"rank {rank} of {ranks}: local rank {rank} of {ranks} on host 0 of 1",
+    "09": lambda rank, ranks: rf"rank {rank} of {ranks}, process \d+: 60 steps, slope \d+\.\d+",
     "08_two_hosts": lambda rank, ranks: f"rank {rank} of {ranks}: local rank 0 of 1 on host {rank} of 2",
 }
 

@@ -36,6 +36,27 @@ void take_word(std::string_view bytes) {
     expect(core::cause_among(heard, core::Standing::closed, 0) == nullptr);
 }
 
+/// An accepted place has the notification's rank, and encoding its variables again must give the same place.
+void take_place(std::string_view bytes) {
+    const Result<base::LauncherNotification> notification = base::parse_launcher_notification(bytes);
+    if (!notification.is_ok()) {
+        return;
+    }
+    const Result<base::LauncherPlace> place = base::parse_place(notification.value());
+    if (!place.is_ok()) {
+        expect(place.status().code() == ErrorCode::internal);
+        return;
+    }
+    expect(place.value().rank == notification.value().rank && place.value().rank < place.value().ranks);
+    const Result<std::string> text = base::encode_place(place.value().variables);
+    expect(text.is_ok());
+    base::LauncherNotification again = notification.value();
+    again.text = text.value();
+    const Result<base::LauncherPlace> same = base::parse_place(again);
+    expect(same.is_ok() && same.value().variables.size() == place.value().variables.size() &&
+           same.value().ranks == place.value().ranks);
+}
+
 void take_address(std::string_view text) {
     const Result<base::LauncherAddress> address = base::parse_launcher_address(text);
     if (!address.is_ok()) {
@@ -54,6 +75,7 @@ void take_address(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view bytes(reinterpret_cast<const char*>(data), size);
     take_word(bytes);
+    take_place(bytes);
     take_address(bytes);
     return 0;
 }

@@ -212,11 +212,34 @@ TEST_CASE("a flag of horovodrun becomes an option, a variable, or a note", "[uni
     CHECK(options.notes[3] == "--output-filename logs is horovodrun's; taken as --output-dir logs");
     CHECK(options.notes[10] == "--timeline-filename t.json is horovodrun's; taken as -x HOROVOD_TIMELINE=t.json");
     CHECK(options.notes[11] == "--timeline-mark-cycles is horovodrun's; taken as -x HOROVOD_TIMELINE_MARK_CYCLES=1");
-    CHECK(contains(refused({"--host-discovery-script", "s", "p"}), "--max-restarts"));
-    CHECK(contains(refused({"--min-np", "2", "p"}), "keeps its number of processes"));
     CHECK(contains(refused({"--check-build"}), "rueda doctor"));
     CHECK(contains(refused({"--fusion-threshold-mb"}), "needs a value"));
     CHECK(parse_command_line(Words{"-v"}).value().text.value_or("").starts_with("ruedarun "));
+}
+
+TEST_CASE("the options of elastic jobs", "[unit]") {
+    const Options options = accepted({"-np", "4", "--min-num-proc", "2", "--max-np", "6", "--host-discovery-script",
+                                      "./s", "--slots-per-host", "3", "--elastic-timeout", "1.5", "--reset-limit", "7",
+                                      "--blacklist-cooldown-range", "2", "60", "p", "1"});
+    const ElasticOptions& elastic = options.elastic;
+    CHECK(elastic.make_elastic());
+    CHECK(elastic.least == 2);
+    CHECK(elastic.most == 6);
+    CHECK(elastic.discovery_script == "./s");
+    CHECK(elastic.slots_per_host == 3);
+    CHECK(elastic.timeout == std::chrono::milliseconds(1500));
+    CHECK(elastic.resets == 7);
+    CHECK(elastic.cooldown_least == std::chrono::seconds(2));
+    CHECK(elastic.cooldown_most == std::chrono::seconds(60));
+    CHECK(options.program == Words{"p", "1"});
+    CHECK(accepted({"--min-np", "1", "--blacklist-cooldown-range=0.5,1", "p"}).elastic.cooldown_least ==
+          std::chrono::milliseconds(500));
+    CHECK_FALSE(accepted({"-np", "2", "p"}).elastic.make_elastic());
+    CHECK(contains(refused({"--reset-limit", "3", "p"}), "is for elastic jobs"));
+    CHECK(contains(refused({"--min-np", "0", "p"}), "a number of processes from 1"));
+    CHECK(contains(refused({"--min-np", "1", "--elastic-timeout", "soon", "p"}), "expected seconds"));
+    CHECK(contains(refused({"--min-np", "1", "--blacklist-cooldown-range", "9", "3", "p"}), "the smaller one first"));
+    CHECK(contains(refused({"--min-np", "1", "--blacklist-cooldown-range", "9", "p"}), "expected seconds"));
 }
 
 /// Returns the example commands in the help text, without the remarks after them (separated by two blanks).

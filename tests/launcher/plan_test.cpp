@@ -380,6 +380,49 @@ TEST_CASE("more ranks than --processes-per-host, and no other host", "[unit]") {
     CHECK(planned(options, machine_with_mpi()).ranks == 2);
 }
 
+TEST_CASE("the numbers of ranks of an elastic job", "[unit]") {
+    Options options = two_ranks();
+    options.no_mpi = true;
+    CHECK_FALSE(planned(options, machine_with_mpi()).elastic);
+    options.elastic.most = 4;
+    LaunchPlan plan = planned(options, machine_with_mpi());
+    REQUIRE(plan.elastic);
+    CHECK(plan.ranks == 2);
+    CHECK(plan.elastic->first == 2);
+    CHECK(plan.elastic->least == 2);
+    CHECK(plan.elastic->most == 4);
+    CHECK(plan.elastic->slots == 2);
+    CHECK(plan.output == OutputMode::prefixed);
+    options.ranks.reset();
+    options.elastic.least = 1;
+    plan = planned(options, machine_with_mpi());
+    CHECK(plan.elastic->first == 4);  // without -np the job uses all slots that it may use
+    CHECK(plan.elastic->slots == 4);
+    options.elastic.discovery_script = "./slots";
+    plan = planned(options, machine_with_mpi());
+    CHECK(plan.ranks == 1);  // so many ranks are certain
+    CHECK(plan.elastic->slots_per_host == 0);
+}
+
+TEST_CASE("elastic jobs that are not possible", "[unit]") {
+    Options options = two_ranks();
+    options.elastic.least = 2;
+    const auto message = [&] { return make_plan(options, machine_with_mpi()).status().message(); };
+    CHECK(message().find("needs --no-mpi") != std::string::npos);
+    options.no_mpi = true;
+    CHECK(make_plan(options, machine_with_mpi()).is_ok());
+    options.elastic.least = 3;
+    CHECK(message().find("--min-np <= -np <= --max-np") != std::string::npos);
+    options.elastic.least = 1;
+    options.gpus_per_rank = 1;
+    CHECK(message().find("--gpus-per-rank") != std::string::npos);
+    options.gpus_per_rank.reset();
+    options.hosts = "other:2";
+    CHECK(message().find("runs on one host, and other is another one") != std::string::npos);
+    options.elastic.discovery_script = "./slots";
+    CHECK(message().find("both name hosts") != std::string::npos);
+}
+
 TEST_CASE("a wrong setting is found before anything starts", "[unit]") {
     Options options = two_ranks();
     options.exported = {{"RUEDA_SLOTS", "9"}};

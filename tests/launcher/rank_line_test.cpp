@@ -152,6 +152,25 @@ TEST_CASE("the last reason of an abort counts, and other messages do not", "[uni
     CHECK(line.take_abort_reason() == "its last reason");
 }
 
+TEST_CASE("a worker of an elastic job that waits is no longer the echo of an abort", "[unit]") {
+    RankLine line;
+    REQUIRE(line.open().is_ok());
+    CHECK(line.fd() >= 0);
+    CHECK_FALSE(line.take_wait());
+    say(line.child_fd(), base::encode({Kind::aborted, 1, "rank 0 was killed"}));
+    CHECK_FALSE(line.take_wait());
+    say(line.child_fd(), base::encode({Kind::waits, 1, ""}));
+    CHECK(line.take_wait());
+    CHECK_FALSE(line.take_wait());
+    CHECK(line.take_abort_reason().empty());
+    say(line.child_fd(), base::encode({Kind::aborted, 1, "rank 2 was killed"}));
+    CHECK_FALSE(line.take_wait());
+    line.close_child_end();
+    CHECK_FALSE(line.take_wait());
+    CHECK(line.fd() == -1);  // a closed socket would wake ruedarun all the time
+    CHECK(line.take_abort_reason() == "rank 2 was killed");
+}
+
 TEST_CASE("a program that does not read, or has ended, does not block its parent", "[unit]") {
     RankLine line;
     REQUIRE(line.open().is_ok());

@@ -69,6 +69,7 @@ class Tree(unittest.TestCase):
             "gpu.md",
             "training.md",
             "data.md",
+            "elastic.md",
             "training-in-python.md",
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):

@@ -104,6 +104,7 @@ LAYERS = {
         "timeline",
         "evaluate",
         "start",
+        "elastic",
         "",
     ],
 }

@@ -105,6 +105,11 @@ void ResidentHeap::quarantine() {
     quarantined_ = true;
 }
 
+void ResidentHeap::end_quarantine() {
+    const std::lock_guard lock(mutex_);
+    quarantined_ = false;
+}
+
 void ResidentHeap::end() {
     const std::lock_guard lock(mutex_);
     ended_ = true;

@@ -34,11 +34,14 @@ public:
     /// Call this function after an abort. Other ranks may still write to this rank's memory, so the heap no longer
     /// reuses memory or returns it to the system.
     void quarantine();
+    /// Call this function after end(), when no other rank can write to this rank's memory any more. release() then
+    /// works also after an abort.
+    void end_quarantine();
     /// Call this function at the end of the job. Afterwards allocate() fails with NotInitialized. The function closes
     /// the descriptor of the shared memory, which only the heap uses. Blocks in use stay valid and may be freed later.
     void end();
-    /// Call this function after end(), if the job was not aborted. It calls Arena::release() for everything except the
-    /// blocks in use. When such a block is freed, its memory is released too.
+    /// Call this function after end(). In quarantine it does nothing. Otherwise it calls Arena::release() for
+    /// everything except the blocks in use. When such a block is freed, its memory is released too.
     void release();
 
     /// Whether `memory` must be freed by this heap's deallocate(). Before release(), this is true for every address in

@@ -13,6 +13,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from rueda._lifecycle import job_number
 from rueda.torch import _basics
 from rueda.torch.operations.allgather import allgather_row
 from rueda.torch.operations.allreduce import allreduce
@@ -23,8 +24,16 @@ __all__ = ["SyncBatchNorm"]
 # The operations of each layer need names, because several layers may communicate at the same time. The names contain
 # the number of the layer. Layers are numbered in the order of their first use in training, because this order is the
 # same on all ranks. The order of construction may differ: for example, one rank may construct an additional model for
-# evaluation.
+# evaluation. Each job begins with number 0, because a rank that joins an elastic job has used no layer yet.
 _numbers = itertools.count()
+_numbered_job = -1
+
+
+def _next_number(job: int) -> int:
+    global _numbers, _numbered_job
+    if job != _numbered_job:
+        _numbers, _numbered_job = itertools.count(), job
+    return next(_numbers)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -52,11 +61,12 @@ class SyncBatchNorm(_BatchNorm):
         track_running_stats: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self._name: str | None = None  # None until the layer is used
+        self._name = ""
+        self._named_in = -1  # the job in which the layer got its name; -1 until the layer is used
 
     def __getstate__(self) -> dict[str, Any]:
         # A layer that was copied, or loaded from a file, gets its own number.
-        return {**self.__dict__, "_name": None}
+        return {**self.__dict__, "_named_in": -1}
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -69,8 +79,8 @@ class SyncBatchNorm(_BatchNorm):
         by_batch = self.training or self.running_mean is None
         if not by_batch or _basics.size() == 1:
             return super().forward(input)
-        if self._name is None:
-            self._name = f"sync_batch_norm.{next(_numbers)}"
+        if self._named_in != (job := job_number()):
+            self._name, self._named_in = f"sync_batch_norm.{_next_number(job)}", job
         weight, bias = self.weight, self.bias
         output, mean, variance, count = _Normalized.apply(input, weight, bias, self.eps, self._name)
         if self.training and self.track_running_stats and self.running_mean is not None:

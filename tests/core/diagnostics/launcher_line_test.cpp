@@ -167,6 +167,59 @@ TEST_CASE("notifications that a launcher sent before it ended without reading ar
     CHECK(cause_of(line) == "rank 1 was killed");
 }
 
+TEST_CASE("a worker of an elastic job waits for its place, and forgets the previous generation") {
+    Ends ends;
+    ends.say(Kind::elastic, 0, "");
+    LauncherLine line(std::move(ends.rank), 1, 3);
+    REQUIRE(line.is_elastic());
+    CHECK(line.is_about(1, 3));
+    ends.say(Kind::failed, 2, "rank 2 was killed");
+    ends.say(Kind::slots_changed, LauncherNotification::kSlotsAdded, "");
+    CHECK(cause_of(line) == "rank 2 was killed");
+    line.report_abort("rank 2 was killed");
+    CHECK(ends.hear() == base::encode({Kind::aborted, 1, "rank 2 was killed"}));
+    bool sent = false;
+    std::thread launcher([&] {
+        std::string heard;
+        while (heard.empty()) {
+            heard = ends.hear();
+        }
+        sent = heard == base::encode({Kind::waits, 1, ""}) &&
+               ends.send(base::encode({Kind::place, 0, "RUEDA_RANK=0 RUEDA_SIZE=2 RANK=0"})) &&
+               ends.send(base::encode({Kind::slots_changed, LauncherNotification::kSlotsRemoved, ""}));
+    });
+    const Result<base::LauncherPlace> place = line.wait_for_place();
+    launcher.join();
+    CHECK(sent);
+    REQUIRE(place.is_ok());
+    CHECK(place.value().ranks == 2);
+    CHECK(place.value().variables.size() == 3);
+    CHECK(line.is_about(0, 2));
+    CHECK_FALSE(cause_of(line));
+    CHECK(line.take_slot_changes() == LauncherNotification::kSlotsRemoved);
+    CHECK(line.take_slot_changes() == 0);
+    ends.say(Kind::failed, 1, "rank 1 was killed");
+    CHECK(cause_of(line) == "rank 1 was killed");
+}
+
+TEST_CASE("a worker of an elastic job that gets no place is told why") {
+    Ends ends;
+    ends.say(Kind::elastic, 0, "");
+    LauncherLine line(std::move(ends.rank), 0, 1);
+    SECTION("the launcher ends the job") {
+        ends.say(Kind::dismissed, 0, "too few ranks");
+        CHECK(line.wait_for_place().status().message().ends_with("in the elastic job: too few ranks"));
+    }
+    SECTION("the launcher has ended") {
+        ends.launcher.reset();
+        CHECK(line.wait_for_place().status().message().find("ruedarun has ended") != std::string::npos);
+    }
+    SECTION("the place is damaged") {
+        ends.say(Kind::place, 0, "RUEDA_RANK=0");
+        CHECK(line.wait_for_place().status().code() == ErrorCode::aborted);
+    }
+}
+
 TEST_CASE("the standing is asked for after the notifications were read") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains, and writes rank 0's weights to OUT. In the first attempt, rank RANK kills itself in step STEP.
+"""Trains, and writes rank 0's weights to OUT. In the first attempt or generation, rank RANK kills itself in step STEP.
 
 Usage: elastic_training.py OUT [STEP RANK]
 """
@@ -28,12 +28,16 @@ state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler
 
 @hvd.elastic.run
 def train(state):
+    generation = os.environ.get("RUEDARUN_GENERATION", "0")
+    place = f"rank {hvd.rank()} in generation {generation} (RANK={os.environ.get('RANK')})"
+    print(f"process {os.getpid()} is {place}", flush=True)
+    is_first = generation == "0" and os.environ.get("RUEDARUN_RESTART", "0") == "0"
     while state.epoch < 2:
         loader = torch.utils.data.DataLoader(data, batch_size=4, sampler=sampler)
         for index, batch in enumerate(loader):
             optimizer.zero_grad()
             model(batch).square().mean().backward()
-            if state.seen == fail_step and hvd.rank() == fail_rank and os.environ.get("RUEDARUN_RESTART", "0") == "0":
+            if state.seen == fail_step and hvd.rank() == fail_rank and is_first:
                 os.kill(os.getpid(), signal.SIGKILL)
             optimizer.step()
             sampler.record_batch(index, 4)

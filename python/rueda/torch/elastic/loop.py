@@ -8,11 +8,16 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+
+from rueda import _native
 from rueda.errors import Aborted, HorovodInternalError
 from rueda.torch import _basics
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
-from rueda.torch.elastic.state import State
+from rueda.torch.elastic.state import State, begins_training
+from rueda.torch.operations.allreduce import allreduce
 from rueda.torch.operations.joining import barrier
+from rueda.types import Max
 
 __all__ = ["run", "run_fn"]
 
@@ -23,10 +28,15 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
     """Decorates the training function, so that training continues after failures. The first argument of the function is
     the State.
 
-    When a rank dies, the other ranks end with an error, and the launcher starts the job again (``ruedarun
-    --max-restarts``). The new job restores the last commit from ``RUEDA_ELASTIC_DIR``. If an error leaves all ranks
-    alive, the ranks reconnect without a restart and continue from the last commit. If errors occur twice without a
-    commit in between, the second error is raised.
+    In an elastic job (``ruedarun --no-mpi --min-np N``), the ranks that survive the death of a rank restore the last
+    commit and go on in their processes, with a new number of ranks. New ranks join them at a commit. The function is
+    then called again.
+
+    In any other job, the other ranks end with an error when a rank dies, and the launcher starts the job again
+    (``ruedarun --max-restarts``). The new job restores the last commit from ``RUEDA_ELASTIC_DIR``.
+
+    If an error leaves all ranks alive, the ranks reconnect and continue from the last commit. If such errors occur
+    twice without a commit in between, the second error is raised.
 
     Example::
 
@@ -43,7 +53,11 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 
 
 def _meet_again() -> None:
-    _basics.shutdown()
+    try:
+        _basics.shutdown()
+    except Aborted:  # another rank has died meanwhile; the survivors meet without it
+        if not _native.is_elastic():
+            raise
     _basics.init()
 
 
@@ -52,12 +66,20 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
 
     @functools.wraps(func)
     def attempts(state: State, *args: Any, **kwargs: Any) -> T:
-        skip_sync = False
+        skip_sync = is_reset = False
         failed_at = -1
+        has_values = begins_training()
         while True:
+            if is_reset:
+                reset()
+            _check_values(has_values)
             try:
-                if not skip_sync:
+                if is_reset:
+                    state.on_reset()
+                is_reset = True
+                if not _all_skip(skip_sync):
                     state.sync()
+                has_values = True
                 result = func(state, *args, **kwargs)
                 if _basics.is_initialized():
                     # A rank may still fail in its last steps. The commit is removed only when all ranks have finished.
@@ -65,16 +87,43 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 state._forget()
                 return result
             except HorovodInternalError as failure:
-                # After Aborted, the ranks cannot reconnect in this job. A ValueError means that the request is invalid,
-                # and the request would be invalid again in the next attempt.
-                if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
+                if not _may_go_on(failure, state._commits != failed_at):
                     raise
                 failed_at = state._commits
                 state.restore()
                 skip_sync = False
             except HostsUpdatedInterrupt as interrupt:
                 skip_sync = interrupt.skip_sync
-            reset()
-            state.on_reset()
 
     return attempts
+
+
+def _check_values(has_values: bool) -> None:
+    """Raises an error if the training would begin anew without notice. The survivors have the lowest ranks. So if rank 0
+    has no values, all ranks that had them have died before they could send them.
+    """
+    if not has_values and _basics.rank() == 0:
+        raise Aborted(
+            "elastic.run: all ranks that had the values of the training have died before this new rank got the values; "
+            "start the job again: if RUEDA_ELASTIC_DIR is set, it continues from the last commit"
+        )
+
+
+def _may_go_on(failure: HorovodInternalError, has_committed: bool) -> bool:
+    """Whether the ranks can try again from the last commit."""
+    if isinstance(failure, ValueError):
+        return False  # the request is invalid, and would be invalid again
+    if isinstance(failure, Aborted):
+        # Only ruedarun can give the survivors a new job. It limits how often (--reset-limit, --min-np).
+        return _native.is_elastic()
+    return has_committed
+
+
+def _all_skip(skip_sync: bool) -> bool:
+    """Whether no rank needs the state of another rank. All ranks must agree on this, because sync() is collective: after
+    a reset a new rank may meet ranks that have skipped nothing.
+    """
+    if not _basics.is_initialized() or _basics.size() == 1:
+        return skip_sync
+    asks = torch.tensor([0 if skip_sync else 1], dtype=torch.int32)
+    return int(allreduce(asks, op=Max, name="rueda.elastic.asks_for_sync")[0]) == 0

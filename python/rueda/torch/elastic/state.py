@@ -7,13 +7,16 @@ commit.
 from __future__ import annotations
 
 import copy
+import os
 import queue
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from rueda import _native
 from rueda.errors import InvalidArgument
 from rueda.torch import _basics
 from rueda.torch.elastic import commits
@@ -87,7 +90,11 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt on all ranks if rank 0 has been told that hosts will change."""
+        """Raises HostsUpdatedInterrupt on all ranks if rank 0 has been told that hosts will change. In an elastic job,
+        ruedarun tells it.
+        """
+        if change := _native.take_slot_changes():
+            self.on_hosts_updated(time.time(), change)
         before = latest = self._last_updated_timestamp
         changes = 0
         while not self._host_messages.empty():
@@ -178,19 +185,26 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Restores the commit of an earlier process. Rank 0 reads the commit, and the other ranks get the values from
-        rank 0. Runs once per process.
+        """Restores the commit of an earlier process, when this process calls it for the first time. Rank 0 reads the
+        commit, and the other ranks get the values from rank 0. The number of commits is that of rank 0 on all ranks:
+        another rank may be new, or one commit ahead.
         """
-        if self._looked_for_commit:
-            return
-        self._looked_for_commit = True
-        found = commits.read(self._folder) if self._folder is not None and self._rank() == 0 else None
-        if found is not None:
-            self._commits, content = found
-            self._load(content)
-            self.restore()
-            print(f"rueda: going on from commit {self._commits} in {self._folder}", file=sys.stderr, flush=True)
+        is_first, self._looked_for_commit = not self._looked_for_commit, True
+        if is_first and self._folder is not None and self._rank() == 0 and begins_training():
+            found = commits.read(self._folder)
+            if found is not None:
+                self._commits, content = found
+                self._load(content)
+                self.restore()
+                print(f"rueda: going on from commit {self._commits} in {self._folder}", file=sys.stderr, flush=True)
         self._commits = self._bcast_object(self._commits)
+
+
+def begins_training() -> bool:
+    """Whether this process is in the first generation of a job. The ranks of later generations join a training that runs,
+    and rank 0 has its values in memory.
+    """
+    return os.environ.get("RUEDARUN_GENERATION", "0") == "0"
 
 
 class TorchState(ObjectState):

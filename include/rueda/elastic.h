@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: 2026 The Rueda authors */
+/**
+ * @file
+ * Elastic jobs: ruedarun starts them with --min-np, --max-np or --host-discovery-script, and their ranks may change
+ * while they run (docs/elastic.md). In such a job each rueda_init waits until ruedarun has chosen the ranks of the next
+ * generation. After an abort, a process may therefore call rueda_shutdown and rueda_init, and go on with the other
+ * survivors. C++ and Python programs use rueda::training::Elastic and rueda.torch.elastic instead of these functions.
+ *
+ * Threads: any thread may call every function.
+ */
+#ifndef RUEDA_ELASTIC_H
+#define RUEDA_ELASTIC_H
+
+#include "rueda/rueda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Changes of the slots of an elastic job, as bits. */
+enum rueda_slot_changes {
+    RUEDA_SLOTS_ADDED = 1,  /**< new processes wait to join the job */
+    RUEDA_SLOTS_REMOVED = 2 /**< processes of the job have no slot any more */
+};
+
+/**
+ * Whether this process belongs to an elastic job that can go on after an abort: 1 or 0. Before the first rueda_init the
+ * result is 0.
+ */
+RUEDA_API int rueda_is_elastic(void);
+
+/**
+ * Writes to `changes` how the slots have changed since the last call in this generation: bits of enum
+ * rueda_slot_changes. Ranks learn of a change at different times, so all ranks should act on the answer of one of them.
+ * To let the change happen, all ranks call rueda_shutdown and rueda_init. The call makes one system call.
+ */
+RUEDA_API int rueda_take_slot_changes(int32_t* changes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

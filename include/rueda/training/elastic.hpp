@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Lets a training go on in the surviving processes after a rank has died, and lets new ranks join it:
+///
+///     rueda::training::Elastic elastic(tensors);
+///     elastic.run([&] {
+///         for (; step < 1000; ++step) { … elastic.commit(); }
+///     });
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "rueda/training/parameters.hpp"
+
+namespace rueda::training {
+
+class ElasticValues;
+
+/// commit() and check_slots() throw this on all ranks when ranks will join or leave the job. Elastic::run() catches it.
+/// It is no rueda::Error, so that a program's handler of errors does not stop it.
+class SlotsChanged : public std::runtime_error {
+public:
+    explicit SlotsChanged(bool only_removed)
+        : std::runtime_error("the slots of the elastic job have changed"), only_removed_(only_removed) {}
+    /// Whether no rank joins. Then all ranks have the same values already.
+    [[nodiscard]] bool only_removed() const noexcept { return only_removed_; }
+
+private:
+    bool only_removed_;
+};
+
+/// The values of an elastic training, and the loop that repeats it after a change of the ranks (docs/elastic.md). It is
+/// for jobs that ruedarun started with --min-np, --max-np or --host-discovery-script. In any other job run() calls the
+/// training once, and an Aborted ends it.
+///
+/// Threads: one thread at a time may use an object.
+class RUEDA_API Elastic {
+public:
+    /// `tensors` are all values that the training changes, in the memory of the CPU: the model, the state of the
+    /// optimizer, random numbers and counters, for example {"step", std::span(&step, 1)}. They are the same on all
+    /// ranks, and must live as long as the object. Their present values are the first commit. Must be called after
+    /// rueda::init().
+    explicit Elastic(std::vector<NamedTensor> tensors);
+    ~Elastic();
+    Elastic(const Elastic&) = delete;
+    Elastic& operator=(const Elastic&) = delete;
+
+    /// Adds a function that run() calls on all ranks when they have met again, for example to adapt the learning rate
+    /// to the new number of ranks.
+    void on_reset(std::function<void()> callback);
+
+    /// Calls `train` until it returns on all ranks. Before each call, all ranks get the values of rank 0. If the job is
+    /// aborted, the survivors restore their last commit and meet without the rank that has died. If slots have changed,
+    /// the ranks meet again with the same values.
+    ///
+    /// Everything that belongs to the job must be made inside `train`: slots, process sets and handles. They are
+    /// invalid after a change of the ranks. Memory of rueda::allocate() stays valid, but operations in it are no faster
+    /// than in other memory.
+    ///
+    /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, if ruedarun gives
+    /// this process no place in the next generation, or if all ranks that had the values have died.
+    void run(const std::function<void()>& train);
+
+    /// Saves the present values in memory, and then calls check_slots(). All ranks must call it together.
+    void commit();
+    /// Throws SlotsChanged on all ranks if ruedarun has told rank 0 that slots have changed. All ranks must call it
+    /// together. The call sends 4 bytes.
+    void check_slots() const;
+    /// Sets the values to those of the last commit.
+    void restore();
+
+private:
+    std::unique_ptr<ElasticValues> values_;
+};
+
+}  // namespace rueda::training

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Tests elastic jobs: ranks die, are replaced, join and leave, and the survivors keep their processes.
+
+Usage: elastic_test.py RUEDARUN ELASTIC_JOB [unittest arguments…]
+"""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+RUEDARUN, JOB = sys.argv[1:3]
+LONG = "--long" in sys.argv
+
+
+def expected_sum(steps: int) -> int:
+    return sum(number * number % 1009 for number in range(16 * steps))
+
+
+class Line:
+    """A line that a worker has printed: which worker, in which generation, with which values."""
+
+    def __init__(self, text: str) -> None:
+        self.what = re.sub(r"^\[\d+\] ", "", text).split()[0]
+        self.values = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", text)}
+
+    def __getattr__(self, name: str) -> int:
+        return self.values[name]
+
+
+class Job:
+    """A running job. Its lines can be read while it runs."""
+
+    def __init__(self, *arguments: object) -> None:
+        words = [RUEDARUN, "--no-mpi", "--no-thread-variables", *map(str, arguments)]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines: list[Line] = []
+        self.err = ""
+        self._readers = [threading.Thread(target=self._read_lines), threading.Thread(target=self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_lines(self) -> None:
+        for text in self.process.stdout:
+            if "pid=" in text:
+                self.lines.append(Line(text))
+
+    def _read_errors(self) -> None:
+        for text in self.process.stderr:
+            self.err += text
+
+    def wait(self) -> int:
+        status = self.process.wait(60)
+        for reader in self._readers:
+            reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+    def wait_for(self, condition) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise AssertionError(f"this did not happen; the job has printed {self.err}")
+            time.sleep(0.01)
+
+    def wait_for_size(self, size: int) -> int:
+        """Waits until the newest generation has this number of ranks and all have begun. Returns its number."""
+
+        def newest() -> int:
+            return max((line.generation for line in self.lines), default=0)
+
+        self.wait_for(lambda: [line.size for line in self.started(newest())] == [size] * size)
+        return newest()
+
+    def started(self, generation: int) -> list[Line]:
+        found = [line for line in self.lines if line.what == "start" and line.generation == generation]
+        return sorted(found, key=lambda line: line.rank)
+
+    def ended(self) -> list[Line]:
+        return sorted((line for line in self.lines if line.what == "end"), key=lambda line: line.rank)
+
+
+class Elastic(unittest.TestCase):
+    def check_members(self, job: Job, generation: int, size: int) -> list[int]:
+        """Checks that all ranks of the generation have the same values. Returns their processes in the order of ranks."""
+        lines = job.started(generation)
+        self.assertEqual([line.rank for line in lines], list(range(size)), job.err)
+        self.assertEqual([line.RANK for line in lines], list(range(size)))
+        self.assertEqual({line.size for line in lines} | {line.WORLD_SIZE for line in lines}, {size})
+        self.assertEqual(len({(line.step, line.sum) for line in lines}), 1)
+        # The memory of earlier generations was released.
+        self.assertEqual({line.arenas for line in lines}, {1}, job.err)
+        return [line.pid for line in lines]
+
+    def check_result(self, job: Job, steps: int, size: int) -> None:
+        self.assertEqual(job.wait(), 0, job.err)
+        self.assertEqual(len(job.ended()), size, job.err)
+        for line in job.ended():
+            self.assertEqual((line.size, line.step, line.sum), (size, steps, expected_sum(steps)))
+
+    def test_survivors_keep_their_processes(self):
+        job = Job("-np", 3, "--min-np", 2, JOB, 20, "kill=0,7,1")
+        self.check_result(job, 20, 2)
+        first = self.check_members(job, 0, 3)
+        self.assertEqual(self.check_members(job, 1, 2), [first[0], first[2]])
+        self.assertEqual(job.started(1)[0].step, 7)  # the step of the last commit
+        self.assertIn(f"rank 1 (pid {first[1]}) was killed by signal 9 (Killed)", job.err)
+        self.assertIn("the job goes on with 2 ranks (generation 1)", job.err)
+
+    def test_a_replacement_joins_at_a_commit(self):
+        job = Job(
+            *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 1, 1),
+            *(JOB, 20, "kill=0,5,0", "size=2", "pause=1"),
+        )
+        self.check_result(job, 20, 2)
+        first = self.check_members(job, 0, 2)
+        self.assertEqual(self.check_members(job, 1, 1), [first[1]])
+        last = self.check_members(job, 2, 2)
+        self.assertEqual(last[0], first[1])  # the survivor has become rank 0, because it has the state
+        self.assertNotIn(last[1], first)
+
+    def test_too_few_survivors_wait_for_a_replacement(self):
+        job = Job(
+            *("-np", 2, "--min-np", 2, "--blacklist-cooldown-range", "0.1,1"),
+            *(JOB, 20, "kill=0,5,1", "kill=1,9,0"),
+        )
+        self.check_result(job, 20, 2)
+        first, second, third = (self.check_members(job, generation, 2) for generation in range(3))
+        self.assertEqual(second[0], first[0])
+        self.assertEqual(third[0], second[1])
+
+    def test_the_script_adds_and_removes_slots(self):
+        with tempfile.TemporaryDirectory() as folder:
+            hosts = pathlib.Path(folder) / "hosts"
+            script = pathlib.Path(folder) / "script"
+            script.write_text(f"#!/bin/sh\nexec cat {hosts}\n")
+            script.chmod(0o755)
+            hosts.write_text("localhost:1\n")
+            job = Job(
+                *("--min-np", 1, "--max-np", 3, "--host-discovery-script", script, "--slots-per-host", 3),
+                *(JOB, 10, "pause=2", "size=4"),
+            )
+            job.wait_for_size(1)
+            hosts.write_text("localhost\n")
+            job.wait_for_size(3)
+            hosts.write_text("localhost:2\n")
+            generation = job.wait_for_size(2)
+            pids = self.check_members(job, generation, 2)
+            self.assertEqual(pids[0], job.started(0)[0].pid)
+            self.assertEqual(job.started(generation)[0].step, 10)
+            job.process.send_signal(signal.SIGINT)
+            self.assertEqual(job.wait(), 130, job.err)
+
+    def test_the_job_ends_if_too_few_ranks_remain(self):
+        begin = time.monotonic()
+        job = Job("-np", 2, "--min-np", 2, "--elastic-timeout", 0.5, JOB, 20, "kill=0,5,1")
+        self.assertEqual(job.wait(), 137, job.err)
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertIn("after 0.5 s (--elastic-timeout) there are 1 of at least 2 ranks", job.err)
+        self.assertIn("failed: init: ruedarun gives this process no place in the elastic job", job.err)
+
+    def test_the_job_fails_without_slots(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script"
+            script.write_text("#!/bin/sh\necho other-host:4\n")
+            script.chmod(0o755)
+            job = Job("--min-np", 2, "--host-discovery-script", script, "--elastic-timeout", 0.3, "true")
+            self.assertNotEqual(job.wait(), 0, job.err)
+            self.assertIn("names 'other-host', which is not this host", job.err)
+            self.assertIn("after 0.3 s (--elastic-timeout) there are 0 of at least 2 ranks", job.err)
+
+    def test_the_limit_of_resets(self):
+        job = Job(
+            *("-np", 3, "--min-np", 1, "--reset-limit", 1),
+            *(JOB, 20, "kill=0,5,1", "kill=1,9,1"),
+        )
+        self.assertEqual(job.wait(), 137, job.err)
+        self.check_members(job, 1, 2)
+        self.assertIn("it has had 1 new generations, and --reset-limit allows no more", job.err)
+
+    def test_the_end_by_ctrl_c_while_ranks_wait(self):
+        job = Job("-np", 2, "--min-np", 2, JOB, 20, "kill=0,5,1")
+        job.wait_for(lambda: "was killed by signal 9" in job.err)
+        begin = time.monotonic()
+        job.process.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(), 130, job.err)
+        self.assertLess(time.monotonic() - begin, 4)
+
+    def test_programs_without_elastic_training(self):
+        self.assertEqual(Job("--min-np", 2, "-np", 2, "true").wait(), 0)
+        failed = Job("--min-np", 2, "-np", 2, "sh", "-c", "exit 3")
+        self.assertEqual(failed.wait(), 3)
+        self.assertIn("ranks could start", failed.err)
+
+    def test_random_kills(self):
+        """Kills random workers, and compares the result with that of an undisturbed run."""
+        kills, steps = (100, 8000) if LONG else (5, 600)
+        seed = int(os.environ.get("RUEDA_SEED", time.time_ns() % 10**6))
+        print(f"RUEDA_SEED={seed}", file=sys.stderr)
+        choice = random.Random(seed)
+        job = Job(
+            *("-np", 3, "--min-np", 1, "--blacklist-cooldown-range", 0.02, 0.05),
+            *(JOB, steps, "pause=5"),
+        )
+        done = 0
+        while done < kills and job.process.poll() is None:
+            time.sleep(choice.uniform(0.02, 0.2))
+            newest = max((line.generation for line in job.lines), default=-1)
+            # A job ends if all ranks of a generation die, so the killer leaves one of them.
+            if newest >= 0 and len(job.started(newest)) >= 2:
+                victim = choice.choice(job.started(newest)).pid
+                try:
+                    os.kill(victim, signal.SIGKILL)
+                    done += 1
+                except ProcessLookupError:
+                    continue
+                job.wait_for(lambda newest=newest: max(line.generation for line in job.lines) > newest)
+        self.assertEqual(job.wait(), 0, job.err)
+        self.assertEqual(done, kills, f"the job was over too early\n{job.err}")
+        for line in job.ended():
+            self.assertEqual((line.step, line.sum), (steps, expected_sum(steps)))
+        self.assertEqual({line.arenas for line in job.lines}, {1})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + [word for word in sys.argv[3:] if word != "--long"])

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "rueda/training/elastic.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "rueda/elastic.h"
+
+namespace rueda::training {
+
+namespace {
+
+/// Leaves the job and joins the next one. If another rank has died meanwhile, the survivors meet without it.
+void meet_again() {
+    try {
+        shutdown();
+    } catch (const Aborted&) {
+        if (rueda_is_elastic() == 0) {
+            throw;
+        }
+    }
+    init();
+}
+
+/// Whether this process is in the first generation. The ranks of later generations join a training that runs.
+bool begins_training() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): only init() changes it
+    const char* const generation = std::getenv("RUEDARUN_GENERATION");
+    return generation == nullptr || std::string_view(generation) == "0";
+}
+
+}  // namespace
+
+/// The values of the training and their last commit.
+class ElasticValues {
+public:
+    explicit ElasticValues(std::vector<NamedTensor> tensors);
+
+    void save();
+    void restore();
+    /// Gives all ranks the values of rank 0, unless all ranks want to skip this.
+    void share(bool skip);
+    /// Throws Aborted if rank 0 has no values.
+    void check() const;
+
+    std::vector<std::function<void()>> callbacks;
+
+private:
+    std::vector<NamedTensor> tensors_;
+    std::vector<std::vector<std::byte>> saved_;
+    bool has_values_;  ///< whether this process has had the values of the training, or begins it
+};
+
+ElasticValues::ElasticValues(std::vector<NamedTensor> tensors)
+    : tensors_(std::move(tensors)), saved_(tensors_.size()), has_values_(begins_training()) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        const std::int64_t elements = tensors_[i].tensor.shape().elements();
+        if (elements < 0) {
+            throw InvalidArgument("Elastic: tensor '" + tensors_[i].name +
+                                  "' has a shape with a negative extent; expected extents of at least 0");
+        }
+        saved_[i].resize(static_cast<std::size_t>(elements) * size_of(tensors_[i].tensor.dtype()));
+    }
+    save();
+}
+
+void ElasticValues::save() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        if (!saved_[i].empty()) {
+            std::memcpy(saved_[i].data(), tensors_[i].tensor.data(), saved_[i].size());
+        }
+    }
+}
+
+void ElasticValues::restore() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        if (!saved_[i].empty()) {
+            std::memcpy(tensors_[i].tensor.data(), saved_[i].data(), saved_[i].size());
+        }
+    }
+}
+
+/// The survivors have the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could
+/// send them. The training must not begin anew without notice.
+void ElasticValues::check() const {
+    if (rank() == 0 && !has_values_) {
+        throw Aborted(
+            "Elastic: all ranks that had the values of the training have died before this new rank got the values; "
+            "start the job again, from a checkpoint if there is one");
+    }
+}
+
+/// All ranks must agree whether they skip it: a rank that has seen only that ranks leave may meet a rank that has
+/// restored a commit.
+void ElasticValues::share(bool skip) {
+    std::array<std::int32_t, 1> asks = {skip ? 0 : 1};
+    allreduce("rueda.elastic.asks_for_values", asks, {.op = ReduceOp::max});
+    if (asks[0] != 0) {
+        broadcast_parameters(tensors_);
+        save();
+    }
+    has_values_ = true;
+}
+
+Elastic::Elastic(std::vector<NamedTensor> tensors) : values_(std::make_unique<ElasticValues>(std::move(tensors))) {}
+
+Elastic::~Elastic() = default;
+
+void Elastic::on_reset(std::function<void()> callback) { values_->callbacks.push_back(std::move(callback)); }
+
+void Elastic::restore() { values_->restore(); }
+
+void Elastic::commit() {
+    values_->save();
+    check_slots();
+}
+
+void Elastic::check_slots() const {
+    std::array<std::int32_t, 1> changes{};
+    detail::check(rueda_take_slot_changes(changes.data()));
+    // Ranks learn of a change at different times, so all act on what rank 0 knows.
+    broadcast("rueda.elastic.slot_changes", changes, /*root=*/0);
+    if (changes[0] != 0) {
+        throw SlotsChanged(changes[0] == RUEDA_SLOTS_REMOVED);
+    }
+}
+
+void Elastic::run(const std::function<void()>& train) {
+    bool skip = false;
+    bool is_reset = false;
+    for (;;) {
+        if (is_reset) {
+            meet_again();
+        }
+        values_->check();
+        try {
+            if (std::exchange(is_reset, true)) {
+                for (const std::function<void()>& callback : values_->callbacks) {
+                    callback();
+                }
+            }
+            values_->share(skip);
+            train();
+            barrier();  // a rank may still fail in its last steps, and then the others must be here
+            return;
+        } catch (const Aborted&) {
+            if (rueda_is_elastic() == 0) {
+                throw;
+            }
+            values_->restore();
+            skip = false;
+        } catch (const SlotsChanged& change) {
+            skip = change.only_removed();
+        }
+    }
+}
+
+}  // namespace rueda::training
