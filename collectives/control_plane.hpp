@@ -47,6 +47,8 @@ public:
     virtual Result<bool> is_of_same_ranks(std::span<const std::byte> /*communicator*/) { return false; }
     /// Whether this kind of control plane can connect ranks of different hosts.
     [[nodiscard]] virtual bool reaches_other_hosts() const { return false; }
+    /// A secret that all ranks of this plane know, and that was not sent over the plane. Empty if there is none.
+    [[nodiscard]] virtual std::string shared_secret() const { return {}; }
     /// The transport for messages between ranks of different hosts. Null if all ranks of this plane are on one host.
     /// The plane owns the transport.
     virtual Transport* transport() { return nullptr; }

@@ -45,7 +45,9 @@ std::uint64_t load_eight(const char* place) noexcept {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_by_instruction(const char* place, std::size_t size) noexcept {
+// The instruction belongs to SSE 4.2. Newer versions of clang want its own name too.
+__attribute__((target("sse4.2,crc32"))) std::uint32_t crc32c_by_instruction(const char* place,
+                                                                            std::size_t size) noexcept {
     std::uint64_t crc = 0xffffffff;
     for (; size >= 8; size -= 8, place += 8) {
         crc = __builtin_ia32_crc32di(crc, load_eight(place));

@@ -20,10 +20,11 @@ constexpr std::size_t kSideAt = kVersionAt + 1;
 static_assert(kSideAt < Handshake::kHeaderBytes);
 
 /// A code is computed over a text that begins with one of these labels. The labels have equal lengths, so no text can
-/// begin with both of them.
+/// begin with two of them.
 constexpr std::string_view kProofLabel = "rueda proof 1\n";
 constexpr std::string_view kKeyLabel = "rueda key   1\n";
-static_assert(kProofLabel.size() == kKeyLabel.size());
+constexpr std::string_view kDerivedLabel = "rueda child 1\n";
+static_assert(kProofLabel.size() == kKeyLabel.size() && kProofLabel.size() == kDerivedLabel.size());
 
 std::string_view nonce_text(const Nonce& nonce) { return {reinterpret_cast<const char*>(nonce.data()), nonce.size()}; }
 
@@ -63,6 +64,16 @@ Result<Nonce> random_nonce() {
         return system_failure(ErrorCode::internal, "getrandom");
     }
     return nonce;
+}
+
+std::string derive_secret(std::string_view secret, std::string_view purpose, std::string_view random) {
+    RUEDA_ASSERT(purpose.find('\n') == std::string_view::npos);
+    HmacSha256 hmac(secret);
+    hmac.add(kDerivedLabel);
+    hmac.add(purpose);
+    hmac.add("\n");  // so that no other purpose and random number give the same text
+    hmac.add(random);
+    return std::string(bytes_of(hmac.finish()));
 }
 
 Handshake::Handshake(HandshakeSide side, std::string_view secret, std::string_view purpose, const Nonce& nonce)

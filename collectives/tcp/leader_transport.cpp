@@ -28,18 +28,20 @@ constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
 }  // namespace
 
 Result<std::unique_ptr<LeaderTransport>> LeaderTransport::create(Transport& inner, std::chrono::milliseconds silence,
-                                                                 std::size_t most_bytes) {
+                                                                 std::size_t most_bytes, std::string job_secret) {
     Result<std::unique_ptr<SocketWatch>> watch = SocketWatch::create();
     RUEDA_RETURN_IF_FAILED(watch.status());
-    return std::unique_ptr<LeaderTransport>(new LeaderTransport(inner, std::move(watch).value(), silence, most_bytes));
+    return std::unique_ptr<LeaderTransport>(
+        new LeaderTransport(inner, std::move(watch).value(), silence, most_bytes, std::move(job_secret)));
 }
 
 LeaderTransport::LeaderTransport(Transport& inner, std::unique_ptr<SocketWatch> watch,
-                                 std::chrono::milliseconds silence, std::size_t most_bytes)
+                                 std::chrono::milliseconds silence, std::size_t most_bytes, std::string job_secret)
     : inner_(inner),
       watch_(std::move(watch)),
       silence_(silence),
       most_bytes_(most_bytes),
+      job_secret_(std::move(job_secret)),
       abandoned_(ErrorCode::aborted, "the job has ended: this rank sends and receives no more messages") {}
 
 LeaderTransport::~LeaderTransport() { close(); }

@@ -45,10 +45,11 @@ struct MetLeader {
 class LeaderTransport final : public Transport, public Wakeups {
 public:
     /// `inner` must outlive this object. `silence`: a connection ends if the other host acknowledges nothing for this
-    /// time. `most_bytes`: the longest message between leaders of the job.
+    /// time. `most_bytes`: the longest message between leaders of the job. `job_secret`: see MeetingOptions.
     [[nodiscard]] static Result<std::unique_ptr<LeaderTransport>> create(Transport& inner,
                                                                          std::chrono::milliseconds silence,
-                                                                         std::size_t most_bytes);
+                                                                         std::size_t most_bytes,
+                                                                         std::string job_secret = {});
     ~LeaderTransport() override;
 
     /// Lets the leaders of the set `number` (Port::set) use the connections. Adds the connections in `leaders`, which
@@ -56,6 +57,8 @@ public:
     [[nodiscard]] Status add(std::uint32_t number, std::vector<MetLeader> leaders);
     [[nodiscard]] bool has_link(int rank) const;
     [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
+    /// What create() got. The leaders of a process set need it when they connect.
+    [[nodiscard]] const std::string& job_secret() const { return job_secret_; }
     /// After this call, a message that arrives can wake this rank: the object's thread calls `ring`, which wakes the
     /// threads of this rank and must not block. If this rank has no connection yet, the object's thread starts when
     /// add() brings the first connection.
@@ -107,7 +110,7 @@ private:
 
     [[nodiscard]] Status start_watch();
     LeaderTransport(Transport& inner, std::unique_ptr<SocketWatch> watch, std::chrono::milliseconds silence,
-                    std::size_t most_bytes);
+                    std::size_t most_bytes, std::string job_secret);
     [[nodiscard]] bool goes_over_tcp(Port port) const;
     [[nodiscard]] Line& line_to(int rank);
     [[nodiscard]] Status check_open() const;
@@ -123,6 +126,7 @@ private:
     const std::unique_ptr<SocketWatch> watch_;
     const std::chrono::milliseconds silence_;
     const std::size_t most_bytes_;
+    const std::string job_secret_;
     /// Protects `lines_` and `sets_` against add(); a thread that holds it makes no call that blocks.
     mutable std::mutex mutex_;
     std::map<int, Line> lines_;

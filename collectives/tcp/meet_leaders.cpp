@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A numeric address has at most 47 characters, and its port with the characters around it at most 8.
 constexpr std::size_t kLongestEndpoint = 64;
-constexpr std::size_t kLongestSecret = 64;
+constexpr std::size_t kLongestRandom = 64;
 constexpr std::size_t kLongestOutcome = 2000;
 /// The maximum number of connections whose other side has not proved yet that it knows the secret. If another
 /// connection arrives, the oldest of these connections is closed.
@@ -35,6 +35,11 @@ constexpr std::size_t kMostNewcomers = 64;
 /// The purpose of a handshake (base::Handshake). The number of the listening rank is part of each proof: an address
 /// such as 127.0.0.1 may lead to another leader of the same job.
 std::string purpose_of(int job_rank) { return fmt::format("rueda leader {}", job_rank); }
+
+/// Returns the secret of a meeting (see meet_leaders()).
+std::string secret_of_meeting(const std::string& job_secret, const LeaderCard& of_zero) {
+    return job_secret.empty() ? of_zero.random : base::derive_secret(job_secret, "rueda leaders", of_zero.random);
+}
 
 std::string hexadecimal(const base::Nonce& nonce) {
     std::string text;
@@ -185,13 +190,13 @@ std::string reason_among(const std::vector<Bytes>& outcomes) {
 class Attempt {
 public:
     Attempt(const ControlPlane& plane, const WantedLeaders& wanted, const MeetingOptions& options,
-            const std::vector<LeaderCard>& cards, std::vector<base::UniqueFd> listeners)
+            const std::vector<LeaderCard>& cards, const std::string& secret, std::vector<base::UniqueFd> listeners)
         : plane_(plane),
           wanted_(wanted),
           options_(options),
-          reception_(std::move(listeners), cards.front().secret, own_job_rank(), children(), options.most_bytes) {
+          reception_(std::move(listeners), secret, own_job_rank(), children(), options.most_bytes) {
         if (wanted.parent) {
-            race_.emplace(cards[static_cast<std::size_t>(*wanted.parent)].endpoints, cards.front().secret,
+            race_.emplace(cards[static_cast<std::size_t>(*wanted.parent)].endpoints, secret,
                           purpose_of(plane.job_rank(*wanted.parent)), base::ConnectTimes{options.time, options.time});
         }
     }
@@ -283,7 +288,7 @@ LeaderCard card_of(const ControlPlane& plane, const LeaderListener& listener) {
     card.endpoints = listener.endpoints;
     if (plane.rank() == 0) {
         const Result<base::Nonce> nonce = base::random_nonce();
-        card.secret = nonce.is_ok() ? hexadecimal(nonce.value()) : "";
+        card.random = nonce.is_ok() ? hexadecimal(nonce.value()) : "";
     }
     return card;
 }
@@ -311,7 +316,7 @@ LeaderListener listen_at_all_addresses() {
 
 Bytes encode(const LeaderCard& card) {
     WireWriter writer;
-    writer.text(card.secret);
+    writer.text(card.random);
     writer.number(static_cast<std::uint32_t>(card.endpoints.size()));
     for (const std::string& endpoint : card.endpoints) {
         writer.text(endpoint);
@@ -322,7 +327,7 @@ Bytes encode(const LeaderCard& card) {
 Result<LeaderCard> parse_leader_card(std::span<const std::byte> bytes) {
     WireReader reader(bytes);
     LeaderCard card;
-    card.secret = reader.text(kLongestSecret);
+    card.random = reader.text(kLongestRandom);
     const auto count = reader.number<std::uint32_t>();
     for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, base::kMostEndpoints) && reader.intact(); ++i) {
         card.endpoints.push_back(base::printable(reader.text(kLongestEndpoint)));
@@ -344,10 +349,11 @@ Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted, c
         RUEDA_RETURN_IF_FAILED(card.status());
         cards.push_back(std::move(card).value());
     }
-    if (cards.front().secret.empty()) {
+    if (cards.front().random.empty()) {
         return Meeting{{}, "rank 0 has no random numbers for a secret"};
     }
-    Attempt attempt(plane, wanted, options, cards, std::move(listener.sockets));
+    Attempt attempt(plane, wanted, options, cards, secret_of_meeting(options.job_secret, cards.front()),
+                    std::move(listener.sockets));
     const Result<std::vector<Bytes>> outcomes = plane.allgather(encode(attempt.run()));
     RUEDA_RETURN_IF_FAILED(outcomes.status());
     Meeting meeting;

@@ -40,6 +40,8 @@ struct MeetingOptions {
     std::chrono::milliseconds time{8000};
     std::size_t most_bytes = std::size_t{64} << 20;  ///< the longest message that a connection accepts
     std::function<LeaderListener()> listen = listen_at_all_addresses;
+    /// A secret that all ranks of the job know already, and that is not sent. Empty if the job has none.
+    std::string job_secret = {};
     /// The reason why this rank can have no connections, which all ranks then get. Empty if this rank can have them.
     std::string cannot = {};
 };
@@ -53,14 +55,16 @@ struct Meeting {
 };
 
 /// Lets the leaders of a group connect to each other over TCP. All ranks of the plane must call this function. Over the
-/// plane, the leaders exchange their addresses, and rank 0 sends a secret that it has just made. Both sides of each
-/// connection prove that they know the secret (base::Handshake). If this function fails, the plane has failed.
+/// plane, the leaders exchange their addresses, and rank 0 sends a random number that it has just made. Both sides of
+/// each connection prove that they know the secret of this meeting (base::Handshake). The secret is derived from
+/// MeetingOptions::job_secret and the random number. If the job has no secret, the random number itself is the secret,
+/// so whoever can read the messages of the plane knows it. If this function fails, the plane has failed.
 [[nodiscard]] Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted,
                                            const MeetingOptions& options = MeetingOptions());
 
 /// What each rank tells the others before they connect.
 struct LeaderCard {
-    std::string secret;  ///< only in the card of rank 0
+    std::string random;  ///< only in the card of rank 0; see meet_leaders()
     std::vector<std::string> endpoints;
 };
 [[nodiscard]] Bytes encode(const LeaderCard& card);

@@ -351,6 +351,7 @@ void UcxTransport::close() noexcept {
     if (!worker_ || !worker_->is_of_this_process() || std::exchange(is_closed_, true)) {
         return;
     }
+    const bool after_failure = !failed_.is_ok();
     fail(abandoned_);
     cancel_receives();
     const bool is_disconnected = worker_->disconnect(kDisconnecting);
@@ -360,6 +361,14 @@ void UcxTransport::close() noexcept {
         worker_->leak();
         keep_value_for_good(std::move(worker_));
         keep_value_for_good(std::move(strays_));
+        return;
+    }
+    if (after_failure) {
+        // ucp_worker_destroy() of UCX 1.13 sends a last message over each TCP connection, and repeats this without a
+        // limit while the connection accepts no bytes. So if a host is cut off, it would take as long as TCP needs to
+        // give up the connection.
+        worker_->leak();
+        keep_value_for_good(std::move(worker_));
         return;
     }
     worker_.reset();

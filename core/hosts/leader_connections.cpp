@@ -63,8 +63,9 @@ Result<LeaderConnections> connect_leaders(const base::Config& config, collective
     // earlier that the other host does not answer.
     const std::chrono::milliseconds silence(static_cast<std::int64_t>(config.host_timeout_seconds * 1e3) + 1000);
     Result<std::unique_ptr<LeaderTransport>> transport =
-        LeaderTransport::create(*inner, silence, most_bytes_in_job(group.size));
+        LeaderTransport::create(*inner, silence, most_bytes_in_job(group.size), control_plane.shared_secret());
     collectives::MeetingOptions options;
+    options.job_secret = control_plane.shared_secret();
     options.most_bytes = most_bytes_in_job(group.size);
     options.cannot = transport.is_ok() ? "" : transport.status().message();
     Result<Meeting> meeting = meet_leaders(control_plane, wanted_leaders(group, nullptr), options);
@@ -82,6 +83,7 @@ Status connect_leaders_of_set(LeaderTransport& transport, collectives::ControlPl
                               const LocalGroup& group, std::uint32_t number) {
     collectives::MeetingOptions options;
     options.most_bytes = transport.most_bytes();
+    options.job_secret = transport.job_secret();
     Result<Meeting> meeting = meet_leaders(control_plane, wanted_leaders(group, &transport), options);
     RUEDA_RETURN_IF_FAILED(meeting.status());
     return meeting.value().why_not.empty() ? transport.add(number, std::move(meeting.value().leaders)) : Status();

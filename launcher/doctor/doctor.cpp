@@ -124,15 +124,18 @@ private:
         const bool is_only_way = !facts_.mpi && !facts_.hosts.empty();
         const bool is_required = is_only_way || variable("RUEDA_TRANSPORT") == "ucx";
         if (has_ucx()) {
-            fine("UCX", fmt::format("{} works{}", plugin->file,
-                                    is_required ? ""
-                                                : "; RUEDA_TRANSPORT=ucx sends data between hosts over it, and so do "
-                                                  "jobs on several hosts without MPI"));
+            fine("UCX",
+                 fmt::format("{} works{}{}", plugin->file, plugin->library.empty() ? "" : ", with " + plugin->library,
+                             is_required ? ""
+                                         : "; RUEDA_TRANSPORT=ucx sends data between hosts over it, and so do "
+                                           "jobs on several hosts without MPI"));
         } else if (is_required) {
-            fail("UCX", plugin ? fmt::format("{}: {}", plugin->file, plugin->problem) : "there is no plugin for it",
-                 fmt::format("build Rueda where UCX is installed (Debian: libucx-dev), name the file by "
-                             "RUEDA_UCX_PLUGIN, or {}",
-                             is_only_way ? "install Open MPI (openmpi-bin)" : "unset RUEDA_TRANSPORT"));
+            fail(
+                "UCX", plugin ? fmt::format("{}: {}", plugin->file, plugin->problem) : "there is no plugin for it",
+                fmt::format("{}, name another plugin by RUEDA_UCX_PLUGIN, or {}",
+                            plugin ? "install UCX 1.13 or newer (Debian: libucx0), or add its folder to LD_LIBRARY_PATH"
+                                   : "build Rueda where UCX is installed (Debian: libucx-dev)",
+                            is_only_way ? "install Open MPI (openmpi-bin)" : "unset RUEDA_TRANSPORT"));
         } else {
             fine("UCX", fmt::format("{}; data between hosts goes over MPI, and jobs on several hosts need MPI",
                                     plugin ? fmt::format("{} cannot be used: {}", plugin->file, plugin->problem)

@@ -42,6 +42,8 @@ struct PluginProbe {
     std::string problem;  ///< why the plugin cannot be loaded; empty if the plugin can be loaded
     /// For an MPI plugin: false if the plugin is for MPICH or a library with the same ABI.
     bool is_for_open_mpi = true;
+    /// For the UCX plugin: the version and the file of the UCX library that the plugin uses; empty if it is not known.
+    std::string library = {};
 };
 
 struct PluginFacts {

@@ -31,11 +31,23 @@ constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
 /// The first letter of a child process's answer is one of these four. The letter says that the plugin is for Open MPI,
-/// for MPICH or for UCX, or that the plugin cannot be loaded.
+/// for MPICH or for UCX, or that the plugin cannot be loaded. After the letter of UCX comes a description of the
+/// library, and after the last letter the reason.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
 constexpr char kUcx = 'u';
 constexpr char kFailed = 'f';
+
+/// Returns the version and the file of the UCX library that the plugin has loaded, for example
+/// "UCX 1.13.1 (/usr/lib/x86_64-linux-gnu/libucp.so.0)".
+std::string describe_ucx_library(void* plugin) {
+    void* const version = ::dlsym(plugin, "ucp_get_version_string");
+    Dl_info info{};
+    if (version == nullptr || ::dladdr(version, &info) == 0 || info.dli_fname == nullptr) {
+        return "";
+    }
+    return fmt::format("UCX {} ({})", reinterpret_cast<const char* (*)()>(version)(), info.dli_fname);
+}
 
 /// Lets the plugin make a worker. To load the plugin is not enough, because UCX can be loaded even if it finds no
 /// network that it can use.
@@ -45,7 +57,8 @@ std::string answer_of_ucx(void* library) {
         return fmt::format("{}it is no UCX plugin of Rueda", kFailed);
     }
     const char* const problem = reinterpret_cast<const char* (*)()>(check)();
-    return problem == nullptr ? std::string(1, kUcx) : fmt::format("{}{}", kFailed, problem);
+    return problem == nullptr ? fmt::format("{}{}", kUcx, describe_ucx_library(library))
+                              : fmt::format("{}{}", kFailed, problem);
 }
 
 std::string answer_of_loading(const std::string& file, PluginKind kind) {
@@ -176,6 +189,7 @@ PluginProbe probe_plugin(const std::string& file, std::chrono::milliseconds time
         probe.problem = answer.substr(1);
     } else {
         probe.is_for_open_mpi = answer.front() == kOpenMpi;
+        probe.library = answer.substr(1);
     }
     return probe;
 }

@@ -34,7 +34,7 @@ Interval::Interval(const Job& job, Gpus& gpus, std::chrono::nanoseconds length, 
     : job_(job),
       gpus_(gpus),
       end_ns_(base::monotonic_ns() + length.count()),
-      look_ns_(std::min(length.count() / kLooks, kLongestLookNs)),
+      look_ns_(std::min<std::int64_t>(length.count() / kLooks, kLongestLookNs)),
       next_look_ns_(base::monotonic_ns() + look_ns_),
       begin_(std::move(last)) {}
 

@@ -19,17 +19,18 @@ import zipfile
 LISTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "abi" / "symbols"
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "wheel-sources.txt"
 GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
-# Only these plugins need an MPI. librueda.so loads one of them if a job uses MPI.
+# Only these plugins need an MPI or UCX. librueda.so loads one of them if a job uses MPI or UCX.
 MPI = {
     "rueda/lib/librueda_mpi.so": {"libmpi.so.40"},
     "rueda/lib/librueda_mpich.so": {"libmpi.so.12"},
     "rueda/lib/rueda/librueda_mpich.so": {"libmpich.so.12"},
 }
+UCX = {"rueda/lib/librueda_ucx.so": {"libucp.so.0", "libucs.so.0"}}
 OWN = {"librueda.so.0"}
 PROGRAMS = {"rueda/bin/ruedarun", "rueda/bin/rueda"}
 # Every wheel contains the plugin for GPUs, which finds NVIDIA's libraries at run time.
 CUDA = "rueda/lib/librueda_cuda.so"
-EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0", CUDA} | set(MPI) | PROGRAMS
+EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0", CUDA} | set(MPI) | set(UCX) | PROGRAMS
 # The C++ symbols that the wheel may export. Other symbols would belong to bundled libraries.
 OWN_CXX = re.compile(r"^((typeinfo|typeinfo name|vtable) for )?rueda::|^RUEDA_0$")
 
@@ -83,7 +84,7 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
         base = "librueda_mpi"
     elif name == CUDA:
         base = "librueda_cuda"
-    # The wheel has these plugins only if pip built it on a machine with prometheus-cpp or UCX.
+    # The wheel has the first of these plugins only if pip built it on a machine with prometheus-cpp.
     elif name.endswith(("/librueda_prometheus.so", "/librueda_ucx.so")):
         base = pathlib.Path(name).stem
     else:
@@ -102,9 +103,10 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
 
 def wrong_with(name: str, path: pathlib.Path, limit: tuple[int, ...]) -> list[str]:
     needed, folders = dynamic_section(path)
-    mpi = MPI.get(name, set())
-    found = [f"it needs {library}, which other machines may not have" for library in sorted(needed - GLIBC - OWN - mpi)]
-    found += [f"it does not need {library}, so it is not a plugin for that MPI" for library in sorted(mpi - needed)]
+    of_plugin = (MPI | UCX).get(name, set())
+    other = needed - GLIBC - OWN - of_plugin
+    found = [f"it needs {library}, which other machines may not have" for library in sorted(other)]
+    found += [f"it does not need {library}, so it is not a plugin for it" for library in sorted(of_plugin - needed)]
     found += [
         f"it looks for libraries in {folder or 'the current folder'}" for folder in folders if "$ORIGIN" not in folder
     ]

@@ -72,7 +72,9 @@ source_apt() {
 
 wheel_source_packages() { grep -v '^#' scripts/wheel-sources.txt; }
 
-are_wheel_sources_there() { cmp --quiet scripts/wheel-sources.txt "$kWheelSources/fetched"; }
+are_wheel_sources_there() {
+    cmp --quiet scripts/wheel-sources.txt "$kWheelSources/fetched" && [[ -e $kWheelSources/ucx/pkgconfig/ucx.pc ]]
+}
 
 # Fetches the sources with Debian's patches into build/wheel/sources/<package>. apt compares the sources with
 # Debian's signed lists.
@@ -88,6 +90,7 @@ fetch_wheel_sources() {
         dpkg-source --no-check --extract "$package"_*.dsc "$kWheelSources/$package"
     done
     unpack_mpich
+    unpack_ucx
     cp "$kRoot/scripts/wheel-sources.txt" "$kWheelSources/fetched"
 }
 
@@ -106,13 +109,31 @@ TEXT
     chmod +x "$root/mpicc"
 }
 
+# UCX is only unpacked, too. The plugin uses functions of libucp and libucs; the program that loads the plugin must have
+# them on its machine.
+unpack_ucx() {
+    local root=$kWheelSources/ucx archive
+    source_apt download libucx0 libucx-dev
+    for archive in libucx*.deb; do
+        dpkg-deb --extract "$archive" "$root"
+    done
+    mkdir -p "$root/pkgconfig"
+    cat >"$root/pkgconfig/ucx.pc" <<TEXT
+Name: ucx
+Description: UCX, as far as the plugin uses it
+Version: $(sed -n 's/^Version: //p' "$root/usr/lib/x86_64-linux-gnu/pkgconfig/ucx.pc")
+Cflags: -I$root/usr/include
+Libs: -L$root/usr/lib/x86_64-linux-gnu -lucp -lucs
+TEXT
+}
+
 # with_wheel_compiler COMMAND…: runs a command in an environment that has only this compiler and the static libraries,
 # and no libraries of this machine. Each clone has its own copy of the compiler, so ccache identifies the compiler by
 # its version.
 with_wheel_compiler() {
     env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
         CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
-        CMAKE_PREFIX_PATH="$kWheelPrefix" PKG_CONFIG_LIBDIR="$kWheelPrefix/lib/pkgconfig" PKG_CONFIG_PATH= \
+        CMAKE_PREFIX_PATH="$kWheelPrefix" PKG_CONFIG_LIBDIR="$kWheelPrefix/lib/pkgconfig:$kWheelSources/ucx/pkgconfig" PKG_CONFIG_PATH= \
         PATH="$kWheelTools/bin:$PATH" "$@"
 }
 
@@ -156,13 +177,14 @@ build_wheel_libraries() {
     touch "$kWheelPrefix/built"
 }
 
-# Builds build/wheel/linux/rueda-*-linux_x86_64.whl.
+# Builds build/wheel/linux/rueda-*-linux_x86_64.whl. nvcc would use the wheel's compiler for the host code, and nvcc does not
+# accept this compiler's C++ standard library, so clang compiles the device kernels.
 build_plain_wheel() {
     rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
         --no-build-isolation --no-index --wheel-dir "$kWheel/linux" -C build-dir="$kWheel/objects" \
         -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_WITH_PROMETHEUS=OFF \
-        -C cmake.define.RUEDA_WITH_UCX=OFF \
+        -C cmake.define.RUEDA_WITH_NVCC=OFF \
         -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
@@ -193,10 +215,11 @@ complete_wheel() {
 # Builds build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than its tag says. If
 # the wheel needs a library that is not expected on every machine, auditwheel copies this library into the wheel. If
 # auditwheel does not find the library, it fails. The MPI must not be copied, because the wheel has to use the MPI of
-# the user's mpirun. check_wheel.py checks that no library was copied.
+# the user's mpirun. UCX must not be copied either, because it loads modules for the hardware of the machine.
+# check_wheel.py checks that no library was copied.
 tag_wheel() {
     PATH="$kWheelTools/bin:$PATH" "$kWheelTools/bin/auditwheel" repair --plat "$kManylinux" --only-plat --exclude libmpi.so.40 \
-        --exclude libmpi.so.12 --exclude libmpich.so.12 --wheel-dir "$kWheel" "$kWheel"/packed/rueda-*.whl
+        --exclude libmpi.so.12 --exclude libmpich.so.12 --exclude libucp.so.0 --exclude libucs.so.0 --wheel-dir "$kWheel" "$kWheel"/packed/rueda-*.whl
 }
 
 make_wheel() {

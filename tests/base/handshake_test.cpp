@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/security/sha256.hpp"
 
@@ -277,6 +278,17 @@ TEST_CASE("another version, another program and a huge length are refused", "[un
     noise[15] = '\xff';
     Handshake fifth = accepting();
     check_refused(fifth, noise, "of the wrong side");
+}
+
+TEST_CASE("a derived secret depends on the secret, the purpose and the random number", "[unit]") {
+    // The value was computed with hmac and hashlib of Python.
+    const std::string derived = derive_secret("0ff", "test", "abc");
+    CHECK(fmt::format("{:02x}", fmt::join(std::vector<std::uint8_t>(derived.begin(), derived.end()), "")) ==
+          "bae1336077cf215f2b094a0a7ea9f8b67263b4df38a0bc51c6c278f906f6f7ff");
+    CHECK(derive_secret("0fe", "test", "abc") != derived);
+    CHECK(derive_secret("0ff", "test", "abd") != derived);
+    CHECK(derive_secret("0ff", "tes", "tabc") != derived);
+    CHECK(derive_secret("0ff", "test", "abc") == derived);
 }
 
 TEST_CASE("nonces differ", "[unit]") {

@@ -2,13 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the header of a checkpoint file, which may come from anywhere. The first eight input bytes are the number of
 // data bytes; the rest is the header's text. The tensors of an accepted header must fill the data without gaps and
-// overlaps. Writing and reading the header again must not change it.
+// overlaps. Writing and reading the header again must not change it. The same text is also parsed as the text that
+// names the process that saves into a folder.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "training/checkpoints/safetensors.hpp"
+#include "training/checkpoints/store_claim.hpp"
 
 namespace {
 
@@ -54,6 +56,12 @@ void check_again(const Header& header, std::uint64_t data_bytes) {
     }
 }
 
+void check_owner(std::string_view text) {
+    if (const auto owner = parse_store_owner(text)) {
+        expect(parse_store_owner(to_text(*owner)) == owner);
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -63,6 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     }
     std::memcpy(&data_bytes, bytes, sizeof(data_bytes));
     const std::string_view text(reinterpret_cast<const char*>(bytes) + sizeof(data_bytes), size - sizeof(data_bytes));
+    check_owner(text);
     const auto header = parse_header(text, data_bytes);
     if (header.is_ok()) {
         check_places(header.value(), data_bytes);

@@ -200,6 +200,13 @@ void write_start_messages(const Folder& folder) {
                  }));
     folder.write("hosts",
                  heard_in(7, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
+    for (const std::string cannot : {"", "no descriptors"}) {
+        folder.write(cannot.empty() ? "leaders" : "no_leaders", heard_in(8, [&](Recorder& plane) {
+                         collectives::MeetingOptions options;
+                         options.cannot = plane.rank() == 2 ? cannot : "";
+                         static_cast<void>(collectives::meet_leaders(plane, {}, options).is_ok());
+                     }));
+    }
     const auto meet = [](Recorder& plane, const std::vector<int>& members) {
         static_cast<void>(collectives::agree_on_members(plane, members).is_ok());
     };
@@ -270,7 +277,8 @@ void write_handshake(const Folder& folder) {
 }
 
 void write_leader_messages(const Folder& folder) {
-    const Bytes card = collectives::encode(collectives::LeaderCard{"secret", {"10.0.0.1:4711", "[fd00::1]:4712"}});
+    const Bytes card =
+        collectives::encode(collectives::LeaderCard{"0123456789abcdef", {"10.0.0.1:4711", "[fd00::1]:4712"}});
     folder.write("card", Seed().bytes(0, kCut).append(std::span(card)));
     Seed messages;
     messages.bytes(1, kCut);

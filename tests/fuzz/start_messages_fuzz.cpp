@@ -17,6 +17,7 @@
 #include "collectives/host/sockets/descriptor_exchange.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/tcp/meet_leaders.hpp"
 #include "core/setup/agreement.hpp"
 #include "core/setup/first_sets.hpp"
 #include "core/setup/host_cores.hpp"
@@ -107,6 +108,17 @@ void share_memory(SomebodysPlane& plane, bool is_leader) {
     expect(!shared.is_ok() || shared.value().is_open());
 }
 
+/// This rank is no leader, so it gets the addresses and the results of the leaders, and makes no connection.
+void meet_other_leaders(SomebodysPlane& plane) {
+    const auto meeting = collectives::meet_leaders(plane, {});
+    check(meeting.status());
+    if (meeting.is_ok()) {
+        expect(meeting.value().leaders.empty());
+        const std::string& why_not = meeting.value().why_not;
+        expect(std::none_of(why_not.begin(), why_not.end(), [](unsigned char c) { return c < ' '; }));
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -114,7 +126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
     }
     SomebodysPlane plane(std::as_bytes(std::span(data + 1, size - 1)));
-    const int exchange = data[0] % 8;
+    const int exchange = data[0] % 9;
     switch (exchange) {
         case 0:
             check(agree_on(plane, {}));
@@ -141,6 +153,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             break;
         case 6:
             meet_in_a_list(plane);
+            break;
+        case 8:
+            meet_other_leaders(plane);
             break;
         default: {
             const Result<collectives::LocalGroup> group = collectives::find_local_group(plane);

@@ -156,11 +156,14 @@ TEST_CASE("UCX is an error only if the job needs it and cannot have it", "[unit]
     CHECK(severity("librueda_ucx.so cannot be used: libucp.so.0: no such file") == Severity::fine);
     facts.environment["RUEDA_TRANSPORT"] = "ucx";
     CHECK(severity("libucp.so.0: no such file") == Severity::error);
-    CHECK(severity("libucx-dev") == Severity::error);
+    CHECK(severity("libucx0") == Severity::error);
     facts.plugins->ucx->problem.clear();
     CHECK(severity("/usr/lib/librueda_ucx.so works") == Severity::fine);
+    facts.plugins->ucx->library = "UCX 1.13.1 (/usr/lib/libucp.so.0)";
+    CHECK(severity("/usr/lib/librueda_ucx.so works, with UCX 1.13.1 (/usr/lib/libucp.so.0)") == Severity::fine);
     facts.plugins->ucx.reset();
     CHECK(severity("there is no plugin for it") == Severity::error);
+    CHECK(severity("libucx-dev") == Severity::error);
 }
 
 TEST_CASE("without an mpirun, jobs on several hosts need UCX", "[unit]") {
@@ -189,7 +192,9 @@ TEST_CASE("a plugin that crashes, hangs or is not a plugin harms only its child 
 #if defined(RUEDA_UCX_PLUGIN_FILE)
 TEST_CASE("the plugin for UCX is tried, not only loaded", "[unit]") {
     using namespace std::chrono_literals;
-    CHECK(probe_plugin(RUEDA_UCX_PLUGIN_FILE, 60s, PluginKind::ucx).problem.empty());
+    const PluginProbe probe = probe_plugin(RUEDA_UCX_PLUGIN_FILE, 60s, PluginKind::ucx);
+    CHECK(probe.problem.empty());
+    CHECK_THAT(probe.library, Catch::Matches("UCX [0-9]+\\.[0-9]+\\.[0-9]+ \\(/.*/libucp\\.so\\.0\\)"));
     REQUIRE(::setenv("UCX_TLS", "none_such", 1) == 0);
     const std::string problem = probe_plugin(RUEDA_UCX_PLUGIN_FILE, 60s, PluginKind::ucx).problem;
     REQUIRE(::unsetenv("UCX_TLS") == 0);

@@ -10,7 +10,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$1 work=$2 python=$3
 export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-unset PYTHONPATH RUEDA_MPI_PLUGIN
+unset PYTHONPATH RUEDA_MPI_PLUGIN RUEDA_UCX_PLUGIN
 "$python" -c 'import scikit_build_core' 2>/dev/null || { echo "scikit-build-core is not installed: skipped"; exit 77; }
 mkdir -p "$work"
 rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the compiled objects stay
@@ -55,6 +55,20 @@ grep -q doctor help.txt
 package=$("$bin/python" -c 'import pathlib, rueda; print(pathlib.Path(rueda.__file__).parent)')
 if [[ -e $package/lib/librueda_mpi.so ]] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
     expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
+fi
+
+# Two hosts without MPI. If the wheel was built where UCX is installed, it contains the plugin for UCX, which only such
+# jobs load.
+if [[ -e $package/lib/librueda_ucx.so ]]; then
+    "$bin/rueda" doctor >doctor.txt 2>&1 || true  # it may report other problems of this machine
+    grep -qE "librueda_ucx\.so works, with UCX [0-9.]+ \(/.*libucp" doctor.txt || { cat doctor.txt; exit 1; }
+    # shellcheck disable=SC2016  # the shell on the test host expands it
+    with_ssh='PATH=$(dirname "$OMPI_MCA_plm_rsh_agent")/programs:$PATH exec "$@"'
+    on_two_hosts=("$python" -B "$source/tests/support/hosts/hosts.py" -- sh -c "$with_ssh" sh)
+    if "${on_two_hosts[@]}" true; then
+        expect 2 "${on_two_hosts[@]}" "$bin/ruedarun" --no-mpi -H rueda-h0:1,rueda-h1:1 "$bin/python" outside.py
+        echo "used on two hosts without MPI"
+    fi
 fi
 
 # A script for Horovod gets Rueda if, and only if, the environment variable is set.

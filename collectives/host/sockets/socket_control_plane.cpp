@@ -25,6 +25,7 @@ public:
         : rank_(options.rank),
           size_(options.size),
           reaches_other_hosts_(base::is_tcp_rendezvous(options.rendezvous)),
+          secret_(reaches_other_hosts_ ? options.secret : std::string()),
           timeout_(options.operation_timeout),
           interruption_(options.interruption),
           sockets_(std::move(sockets)) {}
@@ -33,6 +34,7 @@ public:
     [[nodiscard]] int size() const override { return size_; }
     [[nodiscard]] std::string description() const override { return reaches_other_hosts_ ? "socket (TCP)" : "socket"; }
     [[nodiscard]] bool reaches_other_hosts() const override { return reaches_other_hosts_; }
+    [[nodiscard]] std::string shared_secret() const override { return secret_; }
 
     Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
         auto answer = exchange(FrameKind::allgather, 0, mine);
@@ -269,6 +271,7 @@ private:
     const int rank_;
     const int size_;
     const bool reaches_other_hosts_;
+    const std::string secret_;  ///< the secret of the job; empty within a host
     std::chrono::milliseconds timeout_;
     Interruption interruption_;
     /// On rank 0: one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. On other ranks:

@@ -48,19 +48,19 @@ std::string describe_listener(const std::string& name) {
     return owner.is_ok() ? fmt::format(", by process {} of user {}", owner.value().pid, owner.value().uid) : "";
 }
 
-/// A socket in the kernel's list of Unix sockets.
-struct UnixSocketLine {
-    std::string name;
-    bool listens = false;
-};
-
-/// Returns the sockets of /proc/net/unix that have a name and are not connected. A line contains address, references,
-/// protocol, flags, type, state, inode and name. An abstract name is shown with '@' in place of its zero byte.
 std::vector<UnixSocketLine> unconnected_sockets() {
+    std::ifstream list("/proc/net/unix");
+    return parse_unix_sockets(list);
+}
+
+base::UniqueFd new_socket() { return base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+}  // namespace
+
+std::vector<UnixSocketLine> parse_unix_sockets(std::istream& list) {
     constexpr const char* kUnconnected = "01";
     constexpr const char* kListens = "00010000";  // the flag SO_ACCEPTCON
     std::vector<UnixSocketLine> found;
-    std::ifstream list("/proc/net/unix");
     for (std::string line; std::getline(list, line);) {
         std::istringstream words(line);
         std::string address, references, protocol, flags, type, state, inode, name;
@@ -71,10 +71,6 @@ std::vector<UnixSocketLine> unconnected_sockets() {
     }
     return found;
 }
-
-base::UniqueFd new_socket() { return base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
-
-}  // namespace
 
 int milliseconds_until(Deadline deadline) {
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,19 @@ struct ConnectAttempt {
 [[nodiscard]] ConnectAttempt connect_unix(const std::string& name);
 /// Whether a later attempt may succeed: nobody listens yet, or the listener's queue is full.
 [[nodiscard]] bool is_worth_retrying(int connect_error);
+
+/// A socket in the kernel's list of Unix sockets.
+struct UnixSocketLine {
+    std::string name;
+    bool listens = false;
+
+    [[nodiscard]] bool operator==(const UnixSocketLine&) const = default;
+};
+/// Parses the text of /proc/net/unix. Returns the sockets that have a name and are not connected. A line contains
+/// address, references, protocol, flags, type, state, inode and name. An abstract name is shown with '@' in place of
+/// its zero byte. The names are chosen by any user, and can contain line breaks. So a line may lie, and the caller must
+/// ask the kernel whose socket it is (peer_of()).
+[[nodiscard]] std::vector<UnixSocketLine> parse_unix_sockets(std::istream& list);
 
 /// Whether a process of this network namespace has bound a socket to the name. The process need not listen.
 [[nodiscard]] bool is_taken(const std::string& name);

@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/host/sockets/socket_control_plane.hpp"
+#include "collectives/host/sockets/unix_socket.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/processes.hpp"
 
@@ -85,6 +87,31 @@ TEST_CASE("names of another form are passed over", "[unit]") {
         listeners.push_back(std::move(listener).value());
     }
     CHECK(connect_to_random_name(pattern).error == ENOENT);
+}
+
+TEST_CASE("the list of the kernel is parsed: sockets that have a name and are not connected", "[unit]") {
+    std::istringstream list(
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        "0000000000000000: 00000002 00000000 00010000 0001 01 4711 @rueda-1\n"
+        "0000000000000000: 00000003 00000000 00000000 0001 03 4712 @rueda-2\n"
+        "0000000000000000: 00000002 00000000 00000000 0002 01 4713 /run/a name\n"
+        "0000000000000000: 00000002 00000000 00010000 0001 01 4714\n"
+        "0000000000000000: 00000002 00000000 00010000 0001 01\n"
+        "0000000000000000: 00000002 00000000 00010000 0001 01 4715 @cut");
+    CHECK(parse_unix_sockets(list) ==
+          std::vector<UnixSocketLine>{{"@rueda-1", true}, {"/run/a name", false}, {"@cut", true}});
+}
+
+TEST_CASE("another user's name with a line break cannot stand for another socket", "[processes]") {
+    // The name imitates a line of the kernel's list that shows a listener of the right form.
+    const std::string pattern = fresh_pattern();
+    const std::string right = pattern.substr(0, pattern.size() - 1) + std::string(32, 'a');
+    const std::string line = "\n0: 2 0 00010000 1 01 1 " + right;
+    REQUIRE(line.size() < 100);
+    const auto listener = listen_unix("@x" + line, 4);
+    REQUIRE(listener.is_ok());
+    CHECK(connect_to_random_name(pattern).error == ENOENT);
+    CHECK(meet(pattern, 0, 1) == "ok");
 }
 
 TEST_CASE("ranks meet at a name with a random part, and the name is free afterwards", "[processes]") {

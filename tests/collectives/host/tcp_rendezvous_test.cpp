@@ -116,6 +116,15 @@ TEST_CASE("ranks meet over TCP, several times at the same port", "[processes]") 
     }
 }
 
+TEST_CASE("a plane over TCP knows the secret of the job, and a plane of one host has none", "[unit]") {
+    const ReservedPort port;
+    SocketControlPlaneOptions options =
+        tcp_options(base::tcp_rendezvous(std::vector<std::string>{port.endpoint()}), 0, 1);
+    CHECK(open_socket_control_plane(options).value()->shared_secret() == "a secret");
+    options.rendezvous = fmt::format("@rueda-secret-test-{}", ::getpid());
+    CHECK(open_socket_control_plane(options).value()->shared_secret().empty());
+}
+
 TEST_CASE("a rank with another secret is not let in", "[processes]") {
     const ReservedPort port;
     const std::string rendezvous = base::tcp_rendezvous(std::vector<std::string>{port.endpoint()});

@@ -199,6 +199,40 @@ TEST_CASE("if one leader cannot connect, no rank keeps a connection, and all kno
     }
 }
 
+TEST_CASE("leaders that know the secret of the job connect", "[threads]") {
+    const auto options = [](int rank) {
+        MeetingOptions with = patient(rank);
+        with.job_secret = "0123456789abcdef";
+        return with;
+    };
+    auto meetings = meet(
+        3, [](int rank) { return star(rank, 3); }, options);
+    for (const Meeting& meeting : meetings) {
+        CHECK(meeting.why_not.empty());
+    }
+    check_links(meetings);
+}
+
+TEST_CASE("the messages of the meeting do not suffice to connect if the job has a secret", "[threads]") {
+    // Rank 1 gets all cards, but does not know the secret of the job.
+    for (const std::string known : {"", "another secret"}) {
+        CAPTURE(known);
+        const auto options = [&](int rank) {
+            MeetingOptions with = patient(rank);
+            with.time = rank == 0 ? 300ms : 60s;  // rank 1 ends as soon as its connection is refused
+            with.listen = [] { return listener_at({}); };
+            with.job_secret = rank == 0 ? "the secret of the job" : known;
+            return with;
+        };
+        for (const Meeting& meeting : meet(
+                 2, [](int rank) { return star(rank, 2); }, options)) {
+            CHECK(meeting.leaders.empty());
+            CHECK_THAT(meeting.why_not, Catch::StartsWith("rank 1 could not connect to rank 0 (127.0.0.1:") &&
+                                            Catch::EndsWith("it does not know the secret of this job)"));
+        }
+    }
+}
+
 TEST_CASE("a rank that can have no connections tells the others", "[threads]") {
     const auto options = [](int rank) {
         MeetingOptions with = patient(rank);
@@ -247,7 +281,7 @@ TEST_CASE("a card keeps its fields, and other bytes are refused", "[unit]") {
     const collectives::Bytes bytes = collectives::encode(card);
     const auto parsed = collectives::parse_leader_card(bytes);
     REQUIRE(parsed.is_ok());
-    CHECK(parsed.value().secret == card.secret);
+    CHECK(parsed.value().random == card.random);
     CHECK(parsed.value().endpoints == card.endpoints);
     for (std::size_t length = 0; length < bytes.size(); ++length) {
         CHECK_FALSE(collectives::parse_leader_card(std::span(bytes).first(length)).is_ok());

@@ -16,6 +16,7 @@ from injections import (
     InRank,
     KillDuringCheckpoint,
     KillMpirun,
+    KillProcess,
     KillSupervisor,
     MemoryLimit,
     Mount,
@@ -31,11 +32,13 @@ ONE_HOST = "One host, without MPI"
 OPEN_MPI = "One host, over Open MPI"
 HOSTS = "Two hosts, over Open MPI"
 UCX = "Two hosts, data over UCX"
+HOSTS_WITHOUT_MPI = "Two hosts, without MPI"
 GOES_ON = "Faults that do not end the job"
-SECTIONS = (ONE_HOST, OPEN_MPI, HOSTS, UCX, GOES_ON)
+SECTIONS = (ONE_HOST, OPEN_MPI, HOSTS, UCX, HOSTS_WITHOUT_MPI, GOES_ON)
 
 MPI = Launch("Open MPI")
 TWO_HOSTS = Launch("hosts", (2, 2))
+TWO_HOSTS_WITHOUT_MPI = Launch("hosts without MPI", (2, 2))
 TWO_HOSTS_WITH_WIRE = Launch("hosts", (2, 2), wire=True)
 
 # If a rank makes no progress, the job ends only if the user has set a limit. By default, the first report comes after a
@@ -44,6 +47,9 @@ STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SEC
 STALL_STATUS = 79
 OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
 KILLED = 128 + signal.SIGKILL
+# The agent that starts the ranks of another host reads its order from standard input, which comes through ssh.
+AGENT_OF_ANOTHER_HOST = r"^\S*ruedarun --host-agent 0$"
+SSH = r"/ssh -x -T "
 # Files that Open MPI can leave behind if mpirun's message to a daemon is late. Open MPI chooses their names.
 OF_OPEN_MPI = r"/(tmp|dev/shm)/(ompi\.|vader_segment|pmix)"
 
@@ -545,6 +551,113 @@ FAULTS = (
         limit=5,
         settings=OVER_UCX,
     ),
+    # These jobs run on two hosts, and ruedarun starts their ranks without MPI, by an agent on each host.
+    Fault(
+        "no-mpi-rank-killed",
+        "A rank is killed (SIGKILL)",
+        HOSTS_WITHOUT_MPI,
+        SignalRank(3, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(3, r" on \S+"),
+        "rank 3",
+        (0, 1, 2),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=10,
+    ),
+    Fault(
+        "no-mpi-leader-killed",
+        "The leader of a host is killed (SIGKILL)",
+        HOSTS_WITHOUT_MPI,
+        SignalRank(2, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(2, r" on \S+"),
+        "rank 2",
+        (0, 1, 3),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=10,
+    ),
+    Fault(
+        "no-mpi-root-killed",
+        "Rank 0, to which the ranks have connected, is killed (SIGKILL)",
+        HOSTS_WITHOUT_MPI,
+        SignalRank(0, signal.SIGKILL),
+        (KILLED,),
+        "^ruedarun: .*" + was_killed(0, r" on \S+"),
+        "rank 0",
+        (1, 2, 3),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=10,
+    ),
+    Fault(
+        "no-mpi-leader-stopped",
+        "The leader of a host is stopped (SIGSTOP)",
+        HOSTS_WITHOUT_MPI,
+        SignalRank(2, signal.SIGSTOP),
+        (1, KILLED),
+        r"host \S+ \(ranks 2, 3\) has not answered",
+        "has not answered|rank 2",
+        (0, 1),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=15,
+    ),
+    Fault(
+        "no-mpi-supervisor-killed",
+        "The supervisor of a rank on another host is killed (SIGKILL)",
+        HOSTS_WITHOUT_MPI,
+        KillSupervisor(3),
+        (KILLED,),
+        r"^ruedarun: .*rank 3 on \S+ \(pid \d+\) is lost",
+        "rank 3",
+        (0, 1, 2),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=10,
+    ),
+    Fault(
+        "no-mpi-agent-killed",
+        "The agent of another host is killed (SIGKILL)",
+        HOSTS_WITHOUT_MPI,
+        KillProcess(AGENT_OF_ANOTHER_HOST),
+        # The ranks of the agent's host end by SIGTERM. If ruedarun sees the end of another rank first, the status is 1.
+        (1, 128 + signal.SIGTERM),
+        r"^ruedarun: .*rank [23] on \S+ \(pid \d+\)",
+        "rank [23]",
+        (0, 1),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=10,
+    ),
+    Fault(
+        "no-mpi-cut",
+        "The cable of a host is pulled",
+        HOSTS_WITHOUT_MPI,
+        Unplug(1),
+        (1,),
+        r"^ruedarun: .*host \S+ \(ranks 2, 3\) has not answered",
+        "has not answered",
+        (0, 1, 2, 3),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=5,
+    ),
+    Fault(
+        "no-mpi-root-cut",
+        "The cable of rank 0's host is pulled; ruedarun is on the other host",
+        HOSTS_WITHOUT_MPI,
+        Unplug(1),
+        (1,),
+        r"^ruedarun: .*host \S+ \(ranks 0, 1\) has not answered",
+        "has not answered",
+        (0, 1, 2, 3),
+        launch=Launch("hosts without MPI", (2, 2), away=True),
+        limit=5,
+    ),
+    Fault(
+        "no-mpi-launcher-killed",
+        "ruedarun is killed (SIGKILL)",
+        HOSTS_WITHOUT_MPI,
+        SignalLauncher(signal.SIGKILL),
+        (KILLED,),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        limit=5,
+    ),
     # Faults that the job survives
     Fault(
         "continued",
@@ -642,6 +755,15 @@ FAULTS = (
         launch=TWO_HOSTS_WITH_WIRE,
         goes_on=True,
         notes=("a slow step",),
+    ),
+    Fault(
+        "ssh-killed",
+        "The ssh that started the ranks of another host is killed (`ruedarun --no-mpi -H`)",
+        GOES_ON,
+        KillProcess(SSH),
+        launch=TWO_HOSTS_WITHOUT_MPI,
+        goes_on=True,
+        trains_on=1,
     ),
     Fault(
         "slow-network",

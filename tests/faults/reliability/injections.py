@@ -124,6 +124,20 @@ class KillSupervisor(Injection):
         return begin
 
 
+class KillProcess(Injection):
+    """Kills the process of the job whose command line has a pattern."""
+
+    def __init__(self, pattern):
+        self.pattern = pattern
+
+    def inject(self, job):
+        job.wait_until_running()
+        pid = job.process_with(self.pattern)
+        begin = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        return begin
+
+
 class InRank(Injection):
     """A rank causes the fault in itself during a step. fault_rank.cpp has the list of possible values of `harm`."""
 

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -32,10 +33,19 @@ PAUSE = 0.005  # seconds between two checks of a condition
 class Launch:
     """Says how a job is started. `layout` has the number of ranks of each host."""
 
-    way: str = "no MPI"  # "no MPI", "Open MPI", "mpirun" (without ruedarun) or "hosts"
+    way: str = "no MPI"  # "no MPI", "Open MPI", "mpirun" (without ruedarun), "hosts" or "hosts without MPI"
     layout: tuple[int, ...] = (3,)
     wire: bool = False  # whether the hosts are connected by a wire that can lose and delay packets
     options: tuple[str, ...] = ()  # options of ruedarun
+    away: bool = False  # whether rank 0 is on the last host, and not on the host of ruedarun
+
+    @property
+    def has_hosts(self):
+        return self.way.startswith("hosts")
+
+    @property
+    def needs_mpi(self):
+        return self.way not in ("no MPI", "hosts without MPI")
 
     def command(self, ruedarun, host_names):
         ranks = str(sum(self.layout))
@@ -45,8 +55,10 @@ class Launch:
             return [ruedarun, "-np", ranks, *self.options]
         if self.way == "mpirun":
             return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", ranks]
-        places = ",".join(f"{name}:{count}" for name, count in zip(host_names, self.layout, strict=True))
-        return [ruedarun, "-H", places, *self.options]
+        names = reversed(host_names) if self.away else host_names
+        places = ",".join(f"{name}:{count}" for name, count in zip(names, self.layout, strict=True))
+        without_mpi = [] if self.needs_mpi else ["--no-mpi"]
+        return [ruedarun, *without_mpi, "-H", places, *self.options]
 
 
 @dataclasses.dataclass
@@ -99,6 +111,7 @@ class Job:
         self.before_launcher = []  # words in front of the launcher's command line
         self.before_rank = []  # words in front of fault_rank's command line
         self.own_processes = []  # processes that the injection has started; they are not part of the job
+        self.delay = 0.0  # seconds for which the job trains before the fault
         self.cleanups = []  # functions that undo what the injection has changed
         self.lines = []  # the output: pairs of a time and a line
         self.hosts = None
@@ -114,13 +127,15 @@ class Job:
 
     def start(self):
         names = []
-        if self.launch.way == "hosts":
+        if self.launch.has_hosts:
             tempfile.tempdir = str(self.folder)  # not /tmp, where only files of the job may be
             self.hosts = test_hosts.Hosts(len(self.launch.layout), wire=self.launch.wire)
             names = self.hosts.names
         kept = ("PATH", "HOME", "LANG", "USER", "LD_LIBRARY_PATH")
         environment = {name: value for name, value in os.environ.items() if name in kept}
         environment |= {"TMPDIR": "/tmp", **self.environment}
+        if self.launch.has_hosts and not self.launch.needs_mpi:
+            environment["PATH"] = f"{self.make_ssh()}:{environment['PATH']}"
         command = [*self.before_launcher, *self.launch.command(self.ruedarun, names)]
         command += [*self.before_rank, self.rank_program, *self.words]
         options = {
@@ -136,6 +151,17 @@ class Job:
         self.process = start(command, **options)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
+
+    def make_ssh(self):
+        """Makes a replacement of ssh, and returns its folder. As with ssh, the command on the other host is not a process
+        of the program `ssh`, so it survives this program."""
+        programs = self.folder / "programs"
+        programs.mkdir()
+        ssh = programs / "ssh"
+        # The shell gives a command in the background an empty standard input, so this one gets a copy of the shell's.
+        ssh.write_text(f'#!/bin/sh\nexec 3<&0\nsetsid {self.hosts.agent} "$@" <&3 3<&- &\nwait $!\n')
+        ssh.chmod(0o755)
+        return programs
 
     def _read(self):
         for line in self.process.stdout:
@@ -161,8 +187,10 @@ class Job:
         return value
 
     def wait_until_running(self, numbers=None):
+        """Waits until the ranks train, and lets them train for `delay` seconds."""
         numbers = self.ranks if numbers is None else numbers
         self.wait_until(lambda: all(self.rank(n).running for n in numbers), START_SECONDS, "the job trains")
+        time.sleep(self.delay)
 
     def wait_for_end(self):
         """Waits until the launcher has ended. Returns its exit status as a shell shows it, or None if it hangs."""
@@ -204,6 +232,13 @@ class Job:
         """Returns the process id of mpirun."""
         [pid] = [pid for pid, line in self.processes().items() if line.split(" ")[0].endswith("mpirun")]
         return pid
+
+    def process_with(self, pattern):
+        """Returns the id of the only process of the job whose command line has the pattern."""
+        found = {pid: line for pid, line in self.processes().items() if re.search(pattern, line)}
+        if len(found) != 1:
+            raise Problem(f"one process with {pattern!r} was expected, not {found}")
+        return next(iter(found))
 
     def left_behind(self, processes):
         """Returns one line for each thing that the job has left behind."""

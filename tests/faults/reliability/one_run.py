@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Runs one fault once, and prints what happened as JSON. reliability.py starts this program in new namespaces.
 
-Usage: one_run.py FAULT FOLDER BUILD PATIENCE. BUILD is the build folder. PATIENCE multiplies all limits of time.
+Usage: one_run.py FAULT FOLDER BUILD PATIENCE DELAY. BUILD is the build folder. PATIENCE multiplies all limits of time. The
+job trains for DELAY seconds before the fault.
 """
 
 import ctypes
@@ -76,7 +77,7 @@ def run(fault, job, patience):
 
 
 def main():
-    key, folder, build, patience = sys.argv[1:]
+    key, folder, build, patience, delay = sys.argv[1:]
     fault = next(fault for fault in FAULTS if fault.key == key)
     folder = pathlib.Path(folder)
     build = pathlib.Path(build)
@@ -85,6 +86,7 @@ def main():
     separate(folder, kept)
     rank_program = build / "tests" / "faults" / "reliability" / "fault_rank"
     job = Job(fault.launch, str(build / "bin" / "ruedarun"), str(rank_program), folder, kept)
+    job.delay = float(delay)
     try:
         result = run(fault, job, float(patience))
     except Problem as problem:

@@ -61,17 +61,43 @@ def row(fault, runs):
     return "| " + " | ".join(cells) + " |"
 
 
-def tables(faults, results, skipped):
+def old_rows(text):
+    """Returns the rows in the text between the two markers of a page, by section and name of the fault."""
+    rows = {}
+    section = ""
+    for line in text.splitlines():
+        section = line.removeprefix("### ") if line.startswith("### ") else section
+        if line.startswith("| ") and not line.startswith("| fault |"):
+            rows[section, line.split(" | ")[0].removeprefix("| ")] = line
+    return rows
+
+
+def count_in(line):
+    """Returns the number of runs in the last cell of a row."""
+    return int(line.rstrip(" |").split(" | ")[-1].split(",")[0])
+
+
+def dates(old):
+    """Returns the days of the measurement as a text. `old` is the text between the markers of the page whose rows are
+    kept, or an empty text."""
+    today = datetime.date.today()
+    now = f"{today.day} {today:%B %Y}"
+    before = re.search(r"Measured (?:on|from) (\d+ \w+ \d+)", old)
+    return f"on {now}" if before is None or before[1] == now else f"from {before[1]} to {now}"
+
+
+def tables(faults, results, skipped, old=""):
     """Returns the text between the two markers of the page. `results` has the runs of each fault, and `skipped` the
-    reasons why some faults could not be injected. Both use the fault's key.
+    reasons why some faults could not be injected. Both use the fault's key. Faults without runs keep their rows in the
+    text `old`.
     """
-    count = sum(map(len, results.values()))
-    date = datetime.date.today()
-    when = f"{date.day} {date:%B %Y}"
+    kept = {place: line for place, line in old_rows(old).items() if count_in(line) > 0}
+    of_fault = {fault.key: kept.get((fault.section, fault.name)) for fault in faults if not results.get(fault.key)}
+    count = sum(map(len, results.values())) + sum(count_in(line) for line in of_fault.values() if line)
     text = [
         BEGIN,
         "",
-        f"Measured on {when}, in {count} runs, on a machine with {os.cpu_count()} cores.",
+        f"Measured {dates(old)}, in {count} runs, on a machine with {os.cpu_count()} cores.",
     ]
     for section in SECTIONS:
         head = ["fault", "what the user sees"]
@@ -82,16 +108,19 @@ def tables(faults, results, skipped):
         for fault in (fault for fault in faults if fault.section == section):
             if runs := results.get(fault.key):
                 text.append(row(fault, runs))
+            elif line := of_fault[fault.key]:
+                text.append(line)
             else:
                 why = f"not run: {skipped[fault.key]}" if fault.key in skipped else "not run"
                 text.append("| " + " | ".join([fault.name, why, *["—"] * (len(head) - 3), "0"]) + " |")
     return "\n".join([*text, "", END])
 
 
-def write(page, faults, results, skipped):
-    old = page.read_text()
-    before, rest = old.split(BEGIN)
-    page.write_text(before + tables(faults, results, skipped) + rest.split(END)[1])
+def write(page, faults, results, skipped, keeps=False):
+    """Writes the tables into the page. If `keeps` is true, faults without runs keep their rows."""
+    before, rest = page.read_text().split(BEGIN)
+    old, after = rest.split(END)
+    page.write_text(before + tables(faults, results, skipped, old if keeps else "") + after)
 
 
 def complaints(page, faults):
@@ -99,12 +128,7 @@ def complaints(page, faults):
     text = page.read_text()
     if BEGIN not in text or END not in text:
         return [f"{page} has no tables"]
-    found = []
-    section = ""
-    for line in text.split(BEGIN)[1].split(END)[0].splitlines():
-        section = line.removeprefix("### ") if line.startswith("### ") else section
-        if line.startswith("| ") and not line.startswith("| fault |"):
-            found.append((section, line.split(" | ")[0].removeprefix("| ")))
+    found = list(old_rows(text.split(BEGIN)[1].split(END)[0]))
     expected = [(fault.section, fault.name) for section in SECTIONS for fault in faults if fault.section == section]
     wrong = [f"{page.name} has no row for {row}" for row in expected if row not in found]
     wrong += [f"{page.name} has a row for {row}, which no fault makes" for row in found if row not in expected]

@@ -29,6 +29,7 @@ from judge import failed, judged  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77  # CTest reports this exit status as "skipped"
+LONGEST_DELAY = 3.0  # seconds for which a job trains before a fault at random, at most
 LONGEST_RUN = START_SECONDS + 3 * HANG_SECONDS
 DESCRIPTION = """Injects faults into jobs, and checks what happens. On two cores with --jobs 2, one run of each fault takes
 about 70 s, and 20 runs of each take about 25 minutes. `scripts/test --long --stage faults --budget 60` makes 20 runs of
@@ -40,7 +41,7 @@ def parse(arguments):
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder with the programs")
     parser.add_argument("--times", type=int, default=1, help="how often each fault is injected (default 1)")
     parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no new run after this time")
-    parser.add_argument("--random", action="store_true", help="draw a fault at random for each run, --within SECONDS")
+    parser.add_argument("--random", action="store_true", help="draw fault and moment of each run, --within SECONDS")
     parser.add_argument("--seed", type=int, help="the seed of --random; without it, the program chooses and prints one")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs at the same time (default 1)")
     parser.add_argument("--only", metavar="KEY,…", help="only these faults; --list shows the keys")
@@ -53,7 +54,11 @@ def parse(arguments):
         metavar="JSON",
         help="take the runs of the other faults from this file",
     )
-    parser.add_argument("--page", type=pathlib.Path, help="write the tables into this page")
+    parser.add_argument(
+        "--page",
+        type=pathlib.Path,
+        help="write the tables into this page; with --only and without --with, the rows of the other faults stay",
+    )
     parser.add_argument("--check-page", type=pathlib.Path, help="check that this page has a row for each fault")
     parser.add_argument("--list", action="store_true", help="print the faults, and inject none")
     options = parser.parse_args(arguments)
@@ -68,20 +73,21 @@ def parse(arguments):
         parser.error("--seed needs --random")
     if options.random and options.page:
         parser.error("--page needs runs of all faults, which --random does not promise")
-    if options.page and options.only and not options.earlier:
-        parser.error("--page needs the runs of all faults; take the others --with the results of an earlier call")
     return options
 
 
 def why_not(fault, build):
     """Returns the reason why this machine cannot inject the fault, or None."""
-    if fault.launch.way != "no MPI" and shutil.which("mpirun") is None:
+    if fault.launch.needs_mpi and shutil.which("mpirun") is None:
         return "there is no mpirun"
-    if fault.launch.way != "no MPI" and "Open MPI" not in version_of_mpirun():
+    if fault.launch.needs_mpi and "Open MPI" not in version_of_mpirun():
         return "mpirun is not that of Open MPI"
-    if fault.launch.way == "hosts" and (reason := test_hosts.why_not()):
+    if fault.launch.has_hosts and (reason := test_hosts.why_not()):
         return reason
-    if fault.settings.get("RUEDA_TRANSPORT") == "ucx" and not (build / "lib" / "librueda_ucx.so").exists():
+    needs_ucx = fault.settings.get("RUEDA_TRANSPORT") == "ucx" or (
+        fault.launch.has_hosts and not fault.launch.needs_mpi
+    )
+    if needs_ucx and not (build / "lib" / "librueda_ucx.so").exists():
         return "Rueda was built without UCX (Debian: libucx-dev)"
     return fault.injection.why_not()
 
@@ -90,11 +96,11 @@ def version_of_mpirun():
     return subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
 
 
-def run_once(fault, options, work):
-    """Runs one_run.py in new namespaces. Returns its result."""
+def run_once(fault, options, work, delay):
+    """Runs one_run.py in new namespaces. The job trains for `delay` seconds before the fault. Returns the result."""
     programs = options.build / "tests" / "faults" / "reliability"
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{fault.key}-", dir=work))
-    words = [sys.executable, "-B", HERE / "one_run.py", fault.key, folder, options.build, options.patience]
+    words = [sys.executable, "-B", HERE / "one_run.py", fault.key, folder, options.build, options.patience, delay]
     try:
         done = subprocess.run(
             namespaces.command(list(map(str, words))),
@@ -136,8 +142,8 @@ class Runs:
     def is_over(self):
         return self.options.within is not None and time.monotonic() - self.begin >= self.options.within
 
-    def run(self, fault):
-        result = run_once(fault, self.options, self.work)
+    def run(self, fault, delay):
+        result = run_once(fault, self.options, self.work, delay)
         with self.lock:
             self.results[fault.key].append(result)
             say(fault, len(self.results[fault.key]), result)
@@ -146,28 +152,34 @@ class Runs:
 
     def run_all(self, faults):
         """Runs the faults in turn, so that all of them have nearly the same number of runs when the time is over. With
-        --random, draws faults until the time is over."""
+        --random, draws faults and delays until the time is over."""
         self.results |= {fault.key: [] for fault in faults}
-        sequence = drawn(faults, self.options.seed) if self.options.random else iter(faults * self.options.times)
+        sequence = drawn(faults, self.options.seed) if self.options.random else in_turn(faults, self.options.times)
 
         def work():
             while not self.is_over():
                 with self.lock:
-                    fault = next(sequence, None)
-                if fault is None:
+                    drawing = next(sequence, None)
+                if drawing is None:
                     return
-                self.run(fault)
+                self.run(*drawing)
 
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             for worker in [pool.submit(work) for _ in range(self.options.jobs)]:
                 worker.result()
 
 
+def in_turn(faults, times):
+    """Yields each fault, without a delay, so many times."""
+    for fault in faults * times:
+        yield fault, 0.0
+
+
 def drawn(faults, seed):
-    """Draws faults for ever."""
+    """Draws faults, each with the seconds for which the job trains before it, for ever."""
     numbers = random.Random(seed)
     while True:
-        yield numbers.choice(faults)
+        yield numbers.choice(faults), round(numbers.uniform(0, LONGEST_DELAY), 3)
 
 
 def count_runs(options, faults, results):
@@ -215,9 +227,10 @@ def main():
     results = {fault.key: [judged(fault, run) for run in runs.results.get(fault.key, [])] for fault in FAULTS}
     bad = sum(bool(run["problems"]) for of_fault in results.values() for run in of_fault)
     complete = count_runs(options, faults, results)
-    print(f"{sum(map(len, results.values()))} runs, {bad} of them not as expected, {len(skipped)} faults skipped")
+    seed = f", seed {options.seed}" if options.random else ""
+    print(f"{sum(map(len, results.values()))} runs, {bad} of them not as expected, {len(skipped)} faults skipped{seed}")
     if options.page:
-        page.write(options.page, FAULTS, results, skipped)
+        page.write(options.page, FAULTS, results, skipped, keeps=bool(options.only) and not options.earlier)
     return 1 if bad or wrong or not complete else 0
 
 

@@ -5,6 +5,7 @@
 import argparse
 import contextlib
 import io
+import itertools
 import pathlib
 import subprocess
 import sys
@@ -85,6 +86,18 @@ class Page(unittest.TestCase):
             ],
         )
 
+    def test_rows_of_other_faults_stay(self):
+        old = page.tables((ENDS, LIVES), {"ends": [judged(ENDS, GOOD)] * 20, "lives": []}, {})
+        old = old.replace("Measured on ", "Measured on 1 May 2020, and not on ")
+        run = GOOD | {"status": 0, "over": None, "errors": {}, "ended": [True] * 3, "notes": ["a slow step"]}
+        new = page.tables((ENDS, LIVES), {"lives": [judged(LIVES, run)] * 3}, {}, old)
+        self.assertIn("| It ends | `rank 1 is gone` | 0.40, 0.40 | 0.50, 0.50 | nothing | 20 |", new)
+        self.assertIn("| It lives | nothing: the job trains on | nothing | 3 |", new)
+        self.assertRegex(new, r"Measured from 1 May 2020 to \d+ \w+ \d+, in 23 runs")
+        with_other = page.tables((ENDS, LIVES), {"ends": [judged(ENDS, GOOD | {"status": 0})]}, {}, new)
+        self.assertIn("| nothing | 1, 1 of them otherwise |", with_other)
+        self.assertRegex(with_other, r"Measured from 1 May 2020 to .*, in 4 runs")
+
     def test_runs_that_ended_otherwise(self):
         [row, _, _] = self.rows({"ends": [judged(ENDS, GOOD), judged(ENDS, GOOD | {"status": 0})]}, {})
         self.assertTrue(row.endswith("| nothing | 2, 1 of them otherwise |"), row)
@@ -97,7 +110,7 @@ class Program(unittest.TestCase):
         """Returns the exit status, the output, and the keys of the faults that were run."""
         keys = []
 
-        def run_once(fault, _options, _work):
+        def run_once(fault, _options, _work, _delay):
             keys.append(fault.key)
             return result or GOOD | {"problems": [], "line": None, "noticed": None}
 
@@ -134,9 +147,13 @@ class Program(unittest.TestCase):
 
     def test_the_same_seed_draws_the_same_faults(self):
         faults = [reliability.drawn(FAULTS, seed) for seed in (7, 7, 8)]
-        first, again, other = ([next(sequence).key for _ in range(20)] for sequence in faults)
+        first, again, other = (
+            [(fault.key, delay) for fault, delay in itertools.islice(sequence, 20)] for sequence in faults
+        )
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
+        self.assertTrue(all(0 <= delay <= reliability.LONGEST_DELAY for _, delay in first))
+        self.assertGreater(len({delay for _, delay in first}), 10)
         status, output, keys = self.main("--random", "--within", "1", "--only", "sigkill,cut")
         self.assertEqual((status, set(keys)), (0, {"sigkill", "cut"}), output)
         self.assertRegex(output, r"--seed \d+ draws them again")
