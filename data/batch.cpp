@@ -15,14 +15,22 @@
 
 namespace rueda::data {
 
+namespace {
+
+constexpr std::size_t kAlignment = 64;  ///< the size of a cache line
+
+}  // namespace
+
 Array::Array(Array&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
+    : memory_(std::move(other.memory_)),
+      data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       capacity_(std::exchange(other.capacity_, 0)) {}
 
 Array& Array::operator=(Array&& other) noexcept {
     if (this != &other) {
-        std::free(data_);
+        release();
+        memory_ = std::move(other.memory_);
         data_ = std::exchange(other.data_, nullptr);
         size_ = std::exchange(other.size_, 0);
         capacity_ = std::exchange(other.capacity_, 0);
@@ -30,19 +38,40 @@ Array& Array::operator=(Array&& other) noexcept {
     return *this;
 }
 
-Array::~Array() { std::free(data_); }
+Array::~Array() { release(); }
 
-void Array::grow(std::size_t bytes) {
-    constexpr std::size_t kCacheLine = 64;
-    const std::size_t capacity = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-    auto* const grown = static_cast<std::byte*>(std::aligned_alloc(kCacheLine, capacity));
-    if (grown == nullptr || capacity < bytes) {
+void Array::release() noexcept {
+    if (memory_ != nullptr && data_ != nullptr) {
+        memory_->free(data_);
+    } else {
+        std::free(data_);
+    }
+}
+
+std::byte* Array::allocate(std::size_t bytes) const {
+    auto* const memory =
+        static_cast<std::byte*>(memory_ != nullptr ? memory_->allocate(bytes) : std::aligned_alloc(kAlignment, bytes));
+    if (memory == nullptr) {
         throw std::bad_alloc();
     }
+    if (reinterpret_cast<std::uintptr_t>(memory) % kAlignment != 0) {
+        memory_->free(memory);
+        throw InvalidArgument(fmt::format(
+            "batch: BatchMemory::allocate returned memory that does not begin at a multiple of {}", kAlignment));
+    }
+    return memory;
+}
+
+void Array::grow(std::size_t bytes) {
+    const std::size_t capacity = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (capacity < bytes) {
+        throw std::bad_alloc();
+    }
+    std::byte* const grown = allocate(capacity);
     if (size_ > 0) {
         std::memcpy(grown, data_, size_);
     }
-    std::free(data_);
+    release();
     data_ = grown;
     capacity_ = capacity;
 }
@@ -84,7 +113,13 @@ const Column& Batch::column(std::string_view name) const {
 Column& Batch::add_column(std::string_view name, DType dtype, std::int64_t width) {
     const auto found =
         std::find_if(columns_.begin(), columns_.end(), [name](const Column& column) { return column.name == name; });
-    Column& column = found == columns_.end() ? columns_.emplace_back() : *found;
+    const bool is_new = found == columns_.end();
+    if (is_new) {
+        columns_.emplace_back();
+        columns_.back().data = Array(memory_);
+        columns_.back().offset_data = Array(memory_);
+    }
+    Column& column = is_new ? columns_.back() : *found;
     column.name = name;
     column.dtype = dtype;
     column.width = width;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/run_benchmarks.hpp"
 #include "ops/reduce.hpp"
 
 namespace rueda::ops {
@@ -163,10 +164,5 @@ void register_all() {
 int main(int argc, char** argv) {
     rueda::ops::register_all();
     benchmark::AddCustomContext("simd_target", rueda::ops::simd_target());
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-        return 2;
-    }
-    benchmark::RunSpecifiedBenchmarks();
-    return 0;
+    return rueda::benchmarks::run_benchmarks(argc, argv);
 }

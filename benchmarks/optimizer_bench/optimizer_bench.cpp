@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/run_benchmarks.hpp"
 #include "rueda/training/optimizer.hpp"
 
 namespace rueda::training {
@@ -101,10 +102,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
     rueda::training::register_all();
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-        return 2;
-    }
-    benchmark::RunSpecifiedBenchmarks();
-    return 0;
+    return rueda::benchmarks::run_benchmarks(argc, argv);
 }

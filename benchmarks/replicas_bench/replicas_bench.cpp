@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/support/run_benchmarks.hpp"
 #include "ops/reduce.hpp"
 #include "training/replicas/local_reduction.hpp"
 #include "training/replicas/replica_threads.hpp"
@@ -159,10 +160,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
     rueda::training::register_all();
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-        return 2;
-    }
-    benchmark::RunSpecifiedBenchmarks();
-    return 0;
+    return rueda::benchmarks::run_benchmarks(argc, argv);
 }

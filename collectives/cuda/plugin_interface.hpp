@@ -23,7 +23,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of one
 /// library that the other library uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 3;
+inline constexpr std::uint32_t kCudaPluginInterface = 4;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -69,6 +69,23 @@ struct DeviceMemory {
     mutable std::atomic<bool> is_given_back{false};
 };
 using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
+
+/// Memory of the program that is registered with the driver, so that a device can copy from and to it without making
+/// the host wait. The destructor does not unregister the memory.
+///
+/// Threads: any thread may call any function.
+class PinnedMemory {
+public:
+    virtual ~PinnedMemory() = default;
+    /// Notes that the work that is now in the stream of the memory's device may use the memory. Null is the legacy
+    /// default stream.
+    [[nodiscard]] virtual Status note_work(void* stream) = 0;
+    /// Whether the device has done all work that was noted. Does not wait.
+    [[nodiscard]] virtual Result<bool> is_idle() = 0;
+    /// Unregisters the memory. Call it only once, and only if is_idle() is true. Must not be called by a thread that
+    /// drives progress, because the driver may wait for the device.
+    [[nodiscard]] virtual Status unpin() = 0;
+};
 
 /// Whether the members of a process set use memory that NCCL allocated, for one tensor. NCCL demands that either all
 /// members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
@@ -258,6 +275,10 @@ public:
     [[nodiscard]] virtual bool deallocate(const void* memory) = 0;
     /// Returns the memory of allocate() that contains `address`; null if there is none.
     [[nodiscard]] virtual DeviceMemoryPtr memory_of(const std::byte* address) = 0;
+
+    /// Registers memory of the program, which must begin at a page. Threads: the same as for allocate().
+    [[nodiscard]] virtual Result<std::unique_ptr<PinnedMemory>> pin(std::int32_t device, std::byte* memory,
+                                                                    std::size_t bytes) = 0;
 };
 
 struct DeviceRuntimeOptions {

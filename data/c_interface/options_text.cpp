@@ -16,6 +16,7 @@
 #include "base/json_fields.hpp"
 #include "base/text.hpp"
 #include "rueda/data/hash.hpp"
+#include "rueda/data/resident.hpp"
 
 namespace rueda::data {
 namespace {
@@ -173,6 +174,24 @@ Format lines_of(const Json& object) {
     return Lines();
 }
 
+Format safetensors_of(const Json& object) {
+    check_members(object, {"type", "tensors", "check_data"});
+    Safetensors safetensors;
+    read_if_there(object, "check_data", safetensors.check_data);
+    for (const Json& each : array_of(object, "tensors")) {
+        check_members(each, {"name", "dtype", "width"});
+        ArrayColumn column{text_of(each, "name"), dtype_in(each)};
+        read_if_there(each, "width", column.width);
+        safetensors.tensors.push_back(std::move(column));
+    }
+    return safetensors;
+}
+
+Format whole_files_of(const Json& object) {
+    check_members(object, {"type"});
+    return WholeFiles();
+}
+
 Format format_of(const Json& object) {
     using Reader = Format (*)(const Json&);
     const auto reader = one_of<Reader>(text_of(object, "type"), "type",
@@ -180,7 +199,9 @@ Format format_of(const Json& object) {
                                         {"libsvm", libsvm_of},
                                         {"csv", csv_of},
                                         {"tfrecords", tfrecords_of},
-                                        {"lines", lines_of}});
+                                        {"lines", lines_of},
+                                        {"safetensors", safetensors_of},
+                                        {"whole_files", whole_files_of}});
     return reader(object);
 }
 
@@ -206,7 +227,7 @@ std::function<void(Batch&)> stage_of(const Json& object, Vocabularies vocabulari
 
 PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
     check_members(object, {"sources", "format", "batch", "rank", "size", "seed", "shuffle", "lanes", "drop_remainder",
-                           "epochs", "malformed_limit", "threads", "prefetch", "start", "stages"});
+                           "epochs", "malformed_limit", "threads", "prefetch", "start", "stages", "memory"});
     PipelineOptions options;
     for (const Json& source : array_of(object, "sources")) {
         std::ranges::move(sources_of(source), std::back_inserter(options.sources));
@@ -227,6 +248,10 @@ PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
         for (const Json& stage : array_of(object, "stages")) {
             options.maps.push_back(stage_of(stage, vocabularies));
         }
+    }
+    if (find(object, "memory") != nullptr &&
+        one_of<bool>(text_of(object, "memory"), "memory", {{"ordinary", false}, {"resident", true}})) {
+        options.memory = resident_memory();
     }
     if (find(object, "start") != nullptr) {
         options.start = Position::from_text(text_of(object, "start"));

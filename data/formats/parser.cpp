@@ -41,18 +41,22 @@ private:
 
 struct MakeParser {
     const std::string& header;
+    std::span<const Source> sources;
     using Made = Result<std::unique_ptr<Parser>>;
     Made operator()(const Examples& format) const { return make_example_parser(format); }
     Made operator()(const Libsvm& format) const { return make_libsvm_parser(format); }
     Made operator()(const Csv& format) const { return make_csv_parser(format, header); }
     Made operator()(const Tfrecords& format) const { return make_bytes_parser("record", format.check_data); }
     Made operator()(const Lines& /*format*/) const { return make_bytes_parser("line", false); }
+    Made operator()(const Safetensors& format) const { return make_tensor_parser(format); }
+    Made operator()(const WholeFiles& format) const { return make_file_parser(format, sources); }
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Parser>> make_parser(const Format& format, const std::string& header) {
-    return std::visit(MakeParser{header}, format);
+Result<std::unique_ptr<Parser>> make_parser(const Format& format, const std::string& header,
+                                            std::span<const Source> sources) {
+    return std::visit(MakeParser{header, sources}, format);
 }
 
 std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data) {

@@ -14,6 +14,7 @@
 #include "base/status.hpp"
 #include "rueda/data/batch.hpp"
 #include "rueda/data/formats.hpp"
+#include "rueda/data/source.hpp"
 
 namespace rueda::data {
 
@@ -30,15 +31,22 @@ public:
     [[nodiscard]] virtual Status parse(const Record& record, std::size_t row) = 0;
     /// Shortens the columns to `rows` rows.
     virtual void end(std::size_t rows) = 0;
+    /// Returns the number of bytes that parse() itself has read from sources since begin(). Most parsers get the bytes
+    /// with the records, and read nothing.
+    [[nodiscard]] virtual std::size_t bytes_read() const { return 0; }
 };
 
-/// Makes the parser for a format. `header` is the first row of the CSV files. The result is InvalidArgument if the
-/// format's options cannot be used.
-[[nodiscard]] Result<std::unique_ptr<Parser>> make_parser(const Format& format, const std::string& header);
+/// Makes the parser for a format. `header` is the first row of the CSV files. The parser for WholeFiles reads
+/// `sources`, which must outlive it. The result is InvalidArgument if the format's options cannot be used.
+[[nodiscard]] Result<std::unique_ptr<Parser>> make_parser(const Format& format, const std::string& header,
+                                                          std::span<const Source> sources = {});
 
 [[nodiscard]] Result<std::unique_ptr<Parser>> make_example_parser(const Examples& format);
 [[nodiscard]] std::unique_ptr<Parser> make_libsvm_parser(const Libsvm& format);
 [[nodiscard]] Result<std::unique_ptr<Parser>> make_csv_parser(const Csv& format, const std::string& header);
+[[nodiscard]] Result<std::unique_ptr<Parser>> make_tensor_parser(const Safetensors& format);
+[[nodiscard]] Result<std::unique_ptr<Parser>> make_file_parser(const WholeFiles& format,
+                                                               std::span<const Source> sources);
 /// With `check_data`, the records must be those of TFRecord files, and the parser compares their CRCs.
 [[nodiscard]] std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data);
 

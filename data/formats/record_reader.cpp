@@ -29,6 +29,9 @@ struct MakeSplitter {
     std::unique_ptr<Splitter> operator()(const Libsvm& /*format*/) const { return make_line_splitter(false, ""); }
     std::unique_ptr<Splitter> operator()(const Lines& /*format*/) const { return make_line_splitter(false, ""); }
     std::unique_ptr<Splitter> operator()(const Csv& format) const { return make_line_splitter(format.quotes, header); }
+    // make_block_reader() makes readers of their own for these formats, which are not split.
+    std::unique_ptr<Splitter> operator()(const Safetensors& /*format*/) const { return nullptr; }
+    std::unique_ptr<Splitter> operator()(const WholeFiles& /*format*/) const { return nullptr; }
 };
 
 }  // namespace
@@ -100,7 +103,7 @@ Status RecordReader::split_chunk(Block& block) {
         record.number = number_++;
     }
     if (!block.records.empty()) {
-        block.chunk = chunk_;
+        block.memory = chunk_;
     }
     if (!used.is_ok()) {
         return failure(used.status().code(), "reading '{}' after {} records: {}", name_, number_,

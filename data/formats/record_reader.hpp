@@ -17,29 +17,43 @@ namespace rueda::data {
 /// A piece of a source in memory. Records are views into it.
 using Chunk = std::unique_ptr<char[]>;
 using SharedChunk = std::shared_ptr<const Chunk>;
+/// The memory into which the records of a block point: a chunk, or a mapped file.
+using RecordMemory = std::shared_ptr<const void>;
 
 /// The number of bytes behind the end of a chunk's content that parsers may read. The first of them is a newline.
 inline constexpr std::size_t kChunkPadding = 16;
 
 /// Some consecutive records of a source. If `lost` or `failed` is a failure, no record of the source follows `records`.
 struct Block {
-    SharedChunk chunk;
+    RecordMemory memory;
     std::vector<Record> records;
     Status lost;    ///< a failure if no records can be found in the rest of the source
     Status failed;  ///< a failure if the source cannot be opened, read or decompressed
 };
 
-/// Reads the records of one source in order. Threads: one at a time.
-class RecordReader {
+/// Finds the records of one source in order. Threads: one at a time.
+class BlockReader {
+public:
+    virtual ~BlockReader() = default;
+    /// Puts the next records into `block`, and drops the old records of the block. Returns false at the end of the
+    /// source. If the block gets a failure, the result is true, even if the block has no records; the next call then
+    /// returns false.
+    virtual bool next(Block& block) = 0;
+};
+
+/// Makes the reader for a source. `index` becomes Record::source. The arguments must outlive the reader.
+[[nodiscard]] std::unique_ptr<BlockReader> make_block_reader(const Source& source, std::uint32_t index,
+                                                             std::int64_t epoch, const Format& format,
+                                                             const std::string& header, const StopSignal& stop);
+
+/// Reads a source in chunks, and splits them.
+class RecordReader final : public BlockReader {
 public:
     /// `index` becomes Record::source. `stop` must outlive the reader.
     RecordReader(const Source& source, std::uint32_t index, std::int64_t epoch, const Format& format,
                  const std::string& header, const StopSignal& stop);
 
-    /// Reads the next records into `block`, and drops the old records of the block. Returns false at the end of the
-    /// source. If the block gets a failure, the result is true, even if the block has no records; the next call then
-    /// returns false.
-    bool next(Block& block);
+    bool next(Block& block) override;
 
 private:
     [[nodiscard]] Status read_chunk();

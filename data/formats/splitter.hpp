@@ -29,6 +29,7 @@ public:
 };
 
 /// Makes the splitter for a format. `header` is the first row that a CSV file must have; empty for all other formats.
+/// Returns a null pointer for Safetensors and WholeFiles, whose records are not found by splitting.
 [[nodiscard]] std::unique_ptr<Splitter> make_splitter(const Format& format, const std::string& header);
 
 /// Splits TFRecord files.

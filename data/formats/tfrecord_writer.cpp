@@ -113,6 +113,25 @@ Result<std::unique_ptr<OutputFile>> open_gzip_output(const std::string& path) {
 }
 #endif
 
+/// The bytes before and behind a record in a TFRecord file.
+class TfrecordFrame {
+public:
+    explicit TfrecordFrame(std::string_view record) {
+        const std::uint64_t length = record.size();
+        std::memcpy(head_, &length, sizeof length);
+        const std::uint32_t length_crc = masked(crc32c(&length, sizeof length));
+        std::memcpy(head_ + sizeof length, &length_crc, sizeof length_crc);
+        const std::uint32_t data_crc = masked(crc32c(record.data(), record.size()));
+        std::memcpy(foot_, &data_crc, sizeof data_crc);
+    }
+    [[nodiscard]] std::string_view head() const noexcept { return {head_, sizeof head_}; }
+    [[nodiscard]] std::string_view foot() const noexcept { return {foot_, sizeof foot_}; }
+
+private:
+    char head_[kTfrecordHeadBytes];
+    char foot_[kTfrecordFootBytes];
+};
+
 Result<std::unique_ptr<OutputFile>> open_output(const std::string& path, FileCompression compression) {
     switch (compression_of({path, SourceKind::file, compression, nullptr})) {
         case FileCompression::gzip:
@@ -158,17 +177,15 @@ void TfrecordWriter::write(std::string_view record) {
             fmt::format("writing '{}': the record has {} bytes, expected at most {}; write it as several records",
                         parts_->path, record.size(), kMostRecordBytes));
     }
-    char head[kTfrecordHeadBytes];
-    const std::uint64_t length = record.size();
-    std::memcpy(head, &length, sizeof length);
-    const std::uint32_t length_crc = masked(crc32c(&length, sizeof length));
-    std::memcpy(head + sizeof length, &length_crc, sizeof length_crc);
-    char foot[kTfrecordFootBytes];
-    const std::uint32_t data_crc = masked(crc32c(record.data(), record.size()));
-    std::memcpy(foot, &data_crc, sizeof data_crc);
-    parts_->file->write({head, sizeof head}).throw_if_failed();
+    const TfrecordFrame frame(record);
+    parts_->file->write(frame.head()).throw_if_failed();
     parts_->file->write(record).throw_if_failed();
-    parts_->file->write({foot, sizeof foot}).throw_if_failed();
+    parts_->file->write(frame.foot()).throw_if_failed();
+}
+
+std::string tfrecord_frame(std::string_view record) {
+    const TfrecordFrame frame(record);
+    return std::string(frame.head()).append(record).append(frame.foot());
 }
 
 void TfrecordWriter::close() {

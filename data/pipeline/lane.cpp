@@ -99,9 +99,10 @@ bool Lane::read_epoch(std::int64_t epoch) {
 }
 
 bool Lane::read_source(std::uint32_t source, std::int64_t epoch) {
-    RecordReader reader(options_.sources[source], source, epoch, options_.format, header_, stop_signal_);
+    const auto reader =
+        make_block_reader(options_.sources[source], source, epoch, options_.format, header_, stop_signal_);
     Block block;
-    while (reader.next(block)) {
+    while (reader->next(block)) {
         if (!block.failed.is_ok()) {
             return fail(block.failed);
         }
@@ -126,7 +127,9 @@ bool Lane::add(const Block& block) {
         const std::size_t count = std::min(wanted, block.records.size() - used);
         const auto from = block.records.begin() + static_cast<std::ptrdiff_t>(used);
         filling_->records.insert(filling_->records.end(), from, from + static_cast<std::ptrdiff_t>(count));
-        filling_->chunks.push_back(block.chunk);
+        if (block.memory != nullptr) {
+            filling_->memory.push_back(block.memory);
+        }
         used += count;
         if (count == wanted && !finish_window(false)) {
             return false;

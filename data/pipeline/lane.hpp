@@ -22,7 +22,7 @@ namespace rueda::data {
 /// handed it out.
 struct Window {
     std::vector<Record> records;
-    std::vector<SharedChunk> chunks;
+    std::vector<RecordMemory> memory;
     std::size_t begin = 0;    ///< index of the first record to use; the records before it belong to steps before the
                               ///< start of the pipeline
     bool ends_epoch = false;  ///< no window of this epoch follows

@@ -55,7 +55,7 @@ Status find_header(const PipelineOptions& options, std::string& header) {
 Status make_parsers(const PipelineOptions& options, const std::string& header,
                     std::vector<std::unique_ptr<Parser>>& parsers) {
     for (int i = 0; i < options.threads; ++i) {
-        auto parser = make_parser(options.format, header);
+        auto parser = make_parser(options.format, header, options.sources);
         RUEDA_RETURN_IF_FAILED(parser.status());
         parsers.push_back(std::move(parser).value());
     }

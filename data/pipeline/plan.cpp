@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "base/system/cores.hpp"
 #include "rueda/training/random.hpp"
@@ -79,6 +80,11 @@ Status check_lanes(const PipelineOptions& options) {
         return refuse("lanes", options.lanes,
                       fmt::format("1 to {}, because there are {} sources and a batch has {} samples",
                                   std::min(sources, options.batch), sources, options.batch));
+    }
+    if (has_fifo(options) && std::holds_alternative<WholeFiles>(options.format)) {
+        return failure(ErrorCode::unsupported,
+                       "pipeline: a source is a FIFO, and the format WholeFiles reads files in any order; use files(), "
+                       "or a format whose records follow one another, such as Tfrecords");
     }
     if (has_fifo(options) && options.lanes % options.size != 0) {
         return failure(
@@ -203,7 +209,8 @@ std::uint64_t fingerprint_of(const PipelineOptions& options) {
 std::vector<std::string> find_waste(const PipelineOptions& options) {
     std::vector<std::string> found;
     const auto sources = static_cast<std::int64_t>(options.sources.size());
-    if (options.size > 1 && options.lanes % options.size != 0) {
+    // With WholeFiles, each rank reads only the files of its own samples.
+    if (options.size > 1 && options.lanes % options.size != 0 && !std::holds_alternative<WholeFiles>(options.format)) {
         found.push_back(
             fmt::format("{} ranks share {} {}, so sources are read by several ranks; {}", options.size, options.lanes,
                         options.lanes == 1 ? "lane" : "lanes",

@@ -109,7 +109,7 @@ void Workers::recycle(Batch&& batch) {
     const bool fits = columns.size() >= column_names_.size() &&
                       std::equal(column_names_.begin(), column_names_.end(), columns.begin(),
                                  [](const std::string& name, const Column& column) { return column.name == name; });
-    if (!fits) {
+    if (!fits || batch.memory() != options_.memory) {
         return;  // for example the caller's first batch, which is empty
     }
     // The columns that map functions added are removed, because these functions will add them again to the next batch.
@@ -196,6 +196,7 @@ Outcome Workers::parse(Work& work, Parser& parser) {
         for (const Record& record : work.records) {
             outcome.bytes += static_cast<std::int64_t>(record.size);
         }
+        outcome.bytes += static_cast<std::int64_t>(parser.bytes_read());
         work.windows.clear();
         stopwatch.add_to(parsing_);
         for (const auto& map : options_.maps) {
@@ -213,7 +214,7 @@ Outcome Workers::parse(Work& work, Parser& parser) {
 Batch Workers::fresh_batch() {
     const std::lock_guard lock(mutex_);
     if (recycled_.empty()) {
-        return {};
+        return Batch(options_.memory);
     }
     Batch batch = std::move(recycled_.back());
     recycled_.pop_back();

@@ -44,8 +44,11 @@ typedef struct rueda_data_column {
  * - "format": {"type": "examples", "features": [{"name": "…", "dtype": "float32", "length": 1, "missing": 0}, …],
  *   "check_data": true}, {"type": "libsvm", "one_based": …, "fields": …, "query_ids": …}, {"type": "csv", "columns":
  *   [{"name": "…", "dtype": "…", "missing": "nan"}, …], "separator": ",", "header": …, "quotes": …}, {"type":
- *   "tfrecords", "check_data": …} or {"type": "lines"}. The texts "nan", "inf" and "-inf" of "missing" stand for
- * numbers that JSON does not have.
+ *   "tfrecords", "check_data": …}, {"type": "lines"}, {"type": "safetensors", "tensors": [{"name": "…", "dtype": "…",
+ *   "width": 1}, …], "check_data": …} or {"type": "whole_files"}, which has no decode function. The texts "nan", "inf"
+ *   and "-inf" of "missing" stand for numbers that JSON does not have.
+ * - "memory": "ordinary", or "resident" for memory that all ranks of the host share; then rueda_init must have been
+ *   called.
  * - "start": the text "position" of rueda_data_describe.
  *
  * The caller must pass `pipeline` to rueda_data_close.
@@ -154,6 +157,35 @@ RUEDA_API int rueda_data_writer_write_examples(rueda_data_writer* writer, const 
 RUEDA_API int rueda_data_writer_close(rueda_data_writer* writer);
 /** Frees a writer, and closes its file if it is still open. NULL is allowed. */
 RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
+
+/**
+ * Runs the handshake of docs/design/0021-handshake.md on a connected socket, by which both sides prove that they know
+ * the same secret. `accepted` is 1 on the side that has accepted the connection, and 0 on the other side. `purpose` is
+ * a text that must be the same on both sides. `sending_key` and `receiving_key` receive 32 bytes each: the keys for the
+ * codes of later messages. The socket stays open, and belongs to the caller. After a failure the caller must close it.
+ * Returns RUEDA_TIMEOUT if the other side sends no proof in time, and RUEDA_UNSUPPORTED if it does not know the secret
+ * or has ended the connection.
+ */
+RUEDA_API int rueda_data_prove(int32_t socket, int32_t accepted, const char* secret, const char* purpose,
+                               double timeout_seconds, unsigned char* sending_key, unsigned char* receiving_key);
+
+/** Memory of the program that is registered with the driver of a GPU. Threads: any. */
+typedef struct rueda_data_pinned rueda_data_pinned;
+/**
+ * Registers memory with the driver of a CUDA device, so that the device can copy from and to the memory while the host
+ * goes on. The memory must begin at a page, and stay mapped until rueda_data_unpin. Returns RUEDA_UNSUPPORTED if the
+ * process cannot use a GPU, and RUEDA_RESOURCE_EXHAUSTED if the driver cannot pin the memory.
+ */
+RUEDA_API int rueda_data_pin(void* memory, size_t bytes, int32_t device_index, rueda_data_pinned** pinned);
+/** Notes that the work that is now in the stream (NULL: the legacy default stream) may use the memory. */
+RUEDA_API int rueda_data_pinned_note_work(rueda_data_pinned* pinned, void* stream);
+/** Tells whether the device has done all work that was noted. Does not wait. */
+RUEDA_API int rueda_data_pinned_is_idle(rueda_data_pinned* pinned, int32_t* idle);
+/**
+ * Waits for the work that was noted, but not longer than 5 s, and unregisters the memory. After a failure the device
+ * may still use the memory, which must then stay mapped. The object is freed in every case. NULL is allowed.
+ */
+RUEDA_API int rueda_data_unpin(rueda_data_pinned* pinned);
 
 #ifdef __cplusplus
 }

@@ -7,15 +7,23 @@
 #include <vector>
 
 #include "python/native/borrowed_tensor.hpp"
-#include "python/native/errors.hpp"
-#include "python/native/texts.hpp"
+#include "python/native/capsule.hpp"
 #include "rueda/checkpoints.h"
 
 namespace rueda::python {
-namespace {
 
-constexpr const char* kCheckpointName = "rueda.checkpoint";
-constexpr const char* kClaimName = "rueda.checkpoint_claim";
+template <>
+struct Held<rueda_checkpoint> {
+    static constexpr const char* kName = "rueda.checkpoint";
+    static void free(rueda_checkpoint* checkpoint) { rueda_checkpoint_close(checkpoint); }
+};
+template <>
+struct Held<rueda_checkpoint_claim> {
+    static constexpr const char* kName = "rueda.checkpoint_claim";
+    static void free(rueda_checkpoint_claim* claim) { rueda_checkpoint_release(claim); }
+};
+
+namespace {
 
 /// The tensors of a list of tuples (name, tensor). They stay borrowed as long as this NamedTensors lives.
 class NamedTensors {
@@ -112,32 +120,17 @@ PyObject* checkpoint_list(PyObject* /*module*/, PyObject* folder) {
                : nullptr;
 }
 
-rueda_checkpoint* opened_in(PyObject* capsule) {
-    return static_cast<rueda_checkpoint*>(PyCapsule_GetPointer(capsule, kCheckpointName));
-}
-
 /// Argument: (path as bytes). Returns a capsule.
 PyObject* checkpoint_open(PyObject* /*module*/, PyObject* folder) {
     const char* const path = path_of(folder);
-    rueda_checkpoint* checkpoint = nullptr;
-    if (path == nullptr || !succeeds([&] { return rueda_checkpoint_open(path, &checkpoint); })) {
-        return nullptr;
-    }
-    PyObject* const capsule =
-        PyCapsule_New(checkpoint, kCheckpointName, [](PyObject* dying) { rueda_checkpoint_close(opened_in(dying)); });
-    if (capsule == nullptr) {
-        rueda_checkpoint_close(checkpoint);
-    }
-    return capsule;
+    return path == nullptr ? nullptr : capsule_from<rueda_checkpoint>([&](rueda_checkpoint** checkpoint) {
+        return rueda_checkpoint_open(path, checkpoint);
+    });
 }
 
 /// Argument: (capsule). Returns JSON.
 PyObject* checkpoint_describe(PyObject* /*module*/, PyObject* capsule) {
-    const rueda_checkpoint* const checkpoint = opened_in(capsule);
-    char* text = nullptr;
-    return checkpoint != nullptr && succeeds([&] { return rueda_checkpoint_describe(checkpoint, &text); })
-               ? take_text(text, rueda_checkpoint_free_text)
-               : nullptr;
+    return text_from<rueda_checkpoint>(capsule, rueda_checkpoint_describe, rueda_checkpoint_free_text);
 }
 
 /// Arguments: (capsule, model)
@@ -148,12 +141,9 @@ PyObject* checkpoint_check_model(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "OO", &capsule, &model) == 0 || !tensors.borrow(model, /*writable=*/false)) {
         return nullptr;
     }
-    const rueda_checkpoint* const checkpoint = opened_in(capsule);
-    if (checkpoint == nullptr ||
-        !succeeds([&] { return rueda_checkpoint_check_model(checkpoint, tensors.data(), tensors.size()); })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_checkpoint>(capsule, [&](const rueda_checkpoint* checkpoint) {
+        return rueda_checkpoint_check_model(checkpoint, tensors.data(), tensors.size());
+    });
 }
 
 /// Arguments: (capsule, model, state)
@@ -167,18 +157,10 @@ PyObject* checkpoint_read(PyObject* /*module*/, PyObject* args) {
         !model_tensors.borrow(model, /*writable=*/true) || !state_tensors.borrow(state, /*writable=*/true)) {
         return nullptr;
     }
-    const rueda_checkpoint* const checkpoint = opened_in(capsule);
-    if (checkpoint == nullptr || !succeeds([&] {
-            return rueda_checkpoint_read(checkpoint, model_tensors.data(), model_tensors.size(), state_tensors.data(),
-                                         state_tensors.size());
-        })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
-}
-
-rueda_checkpoint_claim* claim_in(PyObject* capsule) {
-    return static_cast<rueda_checkpoint_claim*>(PyCapsule_GetPointer(capsule, kClaimName));
+    return none_after<rueda_checkpoint>(capsule, [&](const rueda_checkpoint* checkpoint) {
+        return rueda_checkpoint_read(checkpoint, model_tensors.data(), model_tensors.size(), state_tensors.data(),
+                                     state_tensors.size());
+    });
 }
 
 /// Argument: (folder as bytes). Returns a capsule, or None if there is nothing to hold.
@@ -191,12 +173,7 @@ PyObject* checkpoint_claim(PyObject* /*module*/, PyObject* folder) {
     if (claim == nullptr) {
         Py_RETURN_NONE;
     }
-    PyObject* const capsule =
-        PyCapsule_New(claim, kClaimName, [](PyObject* dying) { rueda_checkpoint_release(claim_in(dying)); });
-    if (capsule == nullptr) {
-        rueda_checkpoint_release(claim);
-    }
-    return capsule;
+    return capsule_of(claim);
 }
 
 PyMethodDef checkpoint_methods[] = {{"checkpoint_create_folder", checkpoint_create_folder, METH_O, nullptr},

@@ -2,46 +2,30 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "python/native/data.hpp"
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <vector>
 
-#include "python/native/errors.hpp"
-#include "python/native/texts.hpp"
+#include "python/native/capsule.hpp"
 #include "python/native/vocabulary.hpp"
 #include "rueda/data.h"
 
 namespace rueda::python {
-namespace {
 
-constexpr const char* kPipelineName = "rueda.data_pipeline";
-constexpr const char* kBatchName = "rueda.data_batch";
-
-/// Returns the id of this process as a pointer. Each capsule stores it as its context.
-void* process_mark() { return reinterpret_cast<void*>(static_cast<std::intptr_t>(getpid())); }
-
-/// Whether this process made the capsule. A forked child has a copy of the capsule, but not the threads of the
-/// pipeline. So it must not close the pipeline, because closing waits for the threads.
-bool is_of_this_process(PyObject* capsule) { return PyCapsule_GetContext(capsule) == process_mark(); }
-
-/// Makes a capsule whose destructor frees `object`. If this fails, frees `object` and returns null.
-template <class T>
-PyObject* owner_of(T* object, const char* name, void (*free)(T*), PyCapsule_Destructor destructor) {
-    PyObject* const capsule = PyCapsule_New(object, name, destructor);
-    if (capsule == nullptr || PyCapsule_SetContext(capsule, process_mark()) != 0) {
-        if (capsule == nullptr) {
-            free(object);
-        }
-        Py_XDECREF(capsule);
-        return nullptr;
+template <>
+struct Held<rueda_data_pipeline> {
+    static constexpr const char* kName = "rueda.data_pipeline";
+    static void free(rueda_data_pipeline* pipeline) {
+        const WithoutGil released;  // closing waits for the threads of the pipeline
+        rueda_data_close(pipeline);
     }
-    return capsule;
-}
+};
+template <>
+struct Held<rueda_data_batch> {
+    static constexpr const char* kName = "rueda.data_batch";
+    static void free(rueda_data_batch* batch) { rueda_data_batch_release(batch); }
+};
 
-rueda_data_pipeline* pipeline_in(PyObject* capsule) {
-    return static_cast<rueda_data_pipeline*>(PyCapsule_GetPointer(capsule, kPipelineName));
-}
+namespace {
 
 /// Arguments: (options as a JSON text, list of the vocabularies that its stages use). Opens a pipeline and returns a
 /// capsule with it.
@@ -49,17 +33,11 @@ PyObject* data_open(PyObject* /*module*/, PyObject* args) {
     const char* text = nullptr;
     PyObject* list = nullptr;
     std::vector<rueda_data_vocabulary*> vocabularies;
-    rueda_data_pipeline* pipeline = nullptr;
-    if (PyArg_ParseTuple(args, "sO", &text, &list) == 0 || !vocabularies_in(list, vocabularies) ||
-        !succeeds([&] { return rueda_data_open_with(text, vocabularies.data(), vocabularies.size(), &pipeline); })) {
+    if (PyArg_ParseTuple(args, "sO", &text, &list) == 0 || !vocabularies_in(list, vocabularies)) {
         return nullptr;
     }
-    return owner_of<rueda_data_pipeline>(pipeline, kPipelineName, rueda_data_close, [](PyObject* dying) {
-        if (is_of_this_process(dying)) {
-            rueda_data_pipeline* const closing = pipeline_in(dying);
-            const WithoutGil released;
-            rueda_data_close(closing);
-        }
+    return capsule_from<rueda_data_pipeline>([&](rueda_data_pipeline** pipeline) {
+        return rueda_data_open_with(text, vocabularies.data(), vocabularies.size(), pipeline);
     });
 }
 
@@ -71,12 +49,10 @@ PyObject* data_wait(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "Od", &capsule, &seconds) == 0) {
         return nullptr;
     }
-    rueda_data_pipeline* const pipeline = pipeline_in(capsule);
     std::int32_t ready = 0;
-    if (pipeline == nullptr || !succeeds([&] { return rueda_data_wait(pipeline, seconds, &ready); })) {
-        return nullptr;
-    }
-    return PyBool_FromLong(ready);
+    const bool waited = succeeds_with<rueda_data_pipeline>(
+        capsule, [&](rueda_data_pipeline* pipeline) { return rueda_data_wait(pipeline, seconds, &ready); });
+    return waited ? PyBool_FromLong(ready) : nullptr;
 }
 
 /// Returns a list of tuples (name, dtype, width, address, bytes, address of the offsets, number of offsets).
@@ -104,19 +80,15 @@ PyObject* columns_of(rueda_data_batch* batch, std::size_t count) {
 /// Argument: the pipeline. Returns None at the end of an epoch. Otherwise returns a batch as a tuple (number of
 /// samples, columns, owner of the memory).
 PyObject* data_next(PyObject* /*module*/, PyObject* capsule) {
-    rueda_data_pipeline* const pipeline = pipeline_in(capsule);
     rueda_data_batch* batch = nullptr;
-    if (pipeline == nullptr || !succeeds([&] { return rueda_data_next(pipeline, &batch); })) {
+    if (!succeeds_with<rueda_data_pipeline>(
+            capsule, [&](rueda_data_pipeline* pipeline) { return rueda_data_next(pipeline, &batch); })) {
         return nullptr;
     }
     if (batch == nullptr) {
         Py_RETURN_NONE;
     }
-    Ref owner = Ref::taken(owner_of<rueda_data_batch>(batch, kBatchName, rueda_data_batch_release, [](PyObject* dying) {
-        if (is_of_this_process(dying)) {
-            rueda_data_batch_release(static_cast<rueda_data_batch*>(PyCapsule_GetPointer(dying, kBatchName)));
-        }
-    }));
+    Ref owner = Ref::taken(capsule_of(batch));
     std::int64_t rows = 0;
     std::size_t count = 0;
     if (!owner) {
@@ -132,12 +104,7 @@ PyObject* data_next(PyObject* /*module*/, PyObject* capsule) {
 
 /// Argument: the pipeline. Returns its description as JSON (rueda_data_describe()).
 PyObject* data_describe(PyObject* /*module*/, PyObject* capsule) {
-    const rueda_data_pipeline* const pipeline = pipeline_in(capsule);
-    char* text = nullptr;
-    if (pipeline == nullptr || !succeeds([&] { return rueda_data_describe(pipeline, &text); })) {
-        return nullptr;
-    }
-    return take_text(text, rueda_data_free_text);
+    return text_from<rueda_data_pipeline>(capsule, rueda_data_describe, rueda_data_free_text);
 }
 
 PyMethodDef data_methods[] = {{"data_open", data_open, METH_VARARGS, nullptr},

@@ -15,12 +15,14 @@
 #include "python/native/in_flight.hpp"
 #include "python/native/integers.hpp"
 #include "python/native/memory.hpp"
+#include "python/native/metric_files.hpp"
 #include "python/native/operations.hpp"
 #include "python/native/slot.hpp"
 #include "python/native/tensor_view.hpp"
 #include "python/native/torch_tensor.hpp"
 #include "python/native/vocabulary.hpp"
 #include "rueda/elastic.h"
+#include "python/native/worker_data.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::python {
@@ -383,7 +385,9 @@ bool fill(PyObject* module) {
     return PyModule_AddFunctions(module, operation_functions()) == 0 &&
            PyModule_AddFunctions(module, checkpoint_functions()) == 0 &&
            PyModule_AddFunctions(module, data_functions()) == 0 &&
+           PyModule_AddFunctions(module, metric_functions()) == 0 &&
            PyModule_AddFunctions(module, vocabulary_functions()) == 0 &&
+           PyModule_AddFunctions(module, worker_data_functions()) == 0 &&
            add_type(module, "Handle", make_handle_type()) && add_type(module, "Memory", make_memory_type()) &&
            add_type(module, "TensorSlot", make_slot_type()) &&
            add_type(module, "TensorView", make_tensor_view_type()) &&

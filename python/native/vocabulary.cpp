@@ -4,27 +4,27 @@
 
 #include <cstdint>
 
-#include "python/native/errors.hpp"
-#include "python/native/texts.hpp"
+#include "python/native/capsule.hpp"
 
 namespace rueda::python {
-namespace {
 
-constexpr const char* kVocabularyName = "rueda.data_vocabulary";
-constexpr const char* kWriterName = "rueda.data_writer";
+template <>
+struct Held<rueda_data_vocabulary> {
+    static constexpr const char* kName = "rueda.data_vocabulary";
+    static void free(rueda_data_vocabulary* vocabulary) { rueda_data_vocabulary_close(vocabulary); }
+};
+template <>
+struct Held<rueda_data_writer> {
+    static constexpr const char* kName = "rueda.data_writer";
+    static void free(rueda_data_writer* writer) { rueda_data_writer_release(writer); }
+};
+
+namespace {
 
 /// Arrays come from Python as addresses. The Python code keeps the arrays alive during the call.
 template <class T>
 T* at_address(unsigned long long address) {
     return reinterpret_cast<T*>(static_cast<std::uintptr_t>(address));
-}
-
-rueda_data_vocabulary* vocabulary_in(PyObject* capsule) {
-    return static_cast<rueda_data_vocabulary*>(PyCapsule_GetPointer(capsule, kVocabularyName));
-}
-
-rueda_data_writer* writer_in(PyObject* capsule) {
-    return static_cast<rueda_data_writer*>(PyCapsule_GetPointer(capsule, kWriterName));
 }
 
 /// Reads the tuple (address of the bytes, number of bytes, address of the offsets, address of the integers, number of
@@ -68,16 +68,9 @@ PyObject* data_hash(PyObject* /*module*/, PyObject* args) {
 /// Argument: the options as a JSON text. Returns a capsule.
 PyObject* vocabulary_open(PyObject* /*module*/, PyObject* options) {
     const char* const text = PyUnicode_AsUTF8AndSize(options, nullptr);
-    rueda_data_vocabulary* vocabulary = nullptr;
-    if (text == nullptr || !succeeds([&] { return rueda_data_vocabulary_open(text, &vocabulary); })) {
-        return nullptr;
-    }
-    PyObject* const capsule = PyCapsule_New(vocabulary, kVocabularyName,
-                                            [](PyObject* dying) { rueda_data_vocabulary_close(vocabulary_in(dying)); });
-    if (capsule == nullptr) {
-        rueda_data_vocabulary_close(vocabulary);
-    }
-    return capsule;
+    return text == nullptr ? nullptr : capsule_from<rueda_data_vocabulary>([&](rueda_data_vocabulary** vocabulary) {
+        return rueda_data_vocabulary_open(text, vocabulary);
+    });
 }
 
 /// Arguments: (vocabulary, terms, whether unknown texts are counted, address of the ids)
@@ -90,22 +83,14 @@ PyObject* vocabulary_look_up(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "OOpK", &capsule, &tuple, &counts, &ids) == 0 || !terms_in(tuple, terms)) {
         return nullptr;
     }
-    rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
-    if (vocabulary == nullptr || !succeeds([&] {
-            return rueda_data_vocabulary_look_up(vocabulary, &terms, counts, at_address<std::int64_t>(ids));
-        })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_vocabulary>(capsule, [&](rueda_data_vocabulary* vocabulary) {
+        return rueda_data_vocabulary_look_up(vocabulary, &terms, counts, at_address<std::int64_t>(ids));
+    });
 }
 
 /// Argument: the vocabulary. Returns its description as JSON.
 PyObject* vocabulary_describe(PyObject* /*module*/, PyObject* capsule) {
-    const rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
-    char* text = nullptr;
-    return vocabulary != nullptr && succeeds([&] { return rueda_data_vocabulary_describe(vocabulary, &text); })
-               ? take_text(text, rueda_data_free_text)
-               : nullptr;
+    return text_from<rueda_data_vocabulary>(capsule, rueda_data_vocabulary_describe, rueda_data_free_text);
 }
 
 /// Arguments: (vocabulary, id). Returns the term as a text.
@@ -115,22 +100,22 @@ PyObject* vocabulary_term(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "OL", &capsule, &id) == 0) {
         return nullptr;
     }
-    const rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
     const char* bytes = nullptr;
     std::size_t size = 0;
-    return vocabulary != nullptr && succeeds([&] { return rueda_data_vocabulary_term(vocabulary, id, &bytes, &size); })
-               ? python_text({bytes, size})
-               : nullptr;
+    const bool found = succeeds_with<rueda_data_vocabulary>(capsule, [&](const rueda_data_vocabulary* vocabulary) {
+        return rueda_data_vocabulary_term(vocabulary, id, &bytes, &size);
+    });
+    return found ? python_text({bytes, size}) : nullptr;
 }
 
 using GiveBytes = int (*)(const rueda_data_vocabulary*, char**, std::size_t*);
 
 PyObject* bytes_from(PyObject* capsule, GiveBytes give) {
-    const rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
     char* bytes = nullptr;
     std::size_t size = 0;
-    return vocabulary != nullptr && succeeds([&] { return give(vocabulary, &bytes, &size); }) ? take_bytes(bytes, size)
-                                                                                              : nullptr;
+    const bool given = succeeds_with<rueda_data_vocabulary>(
+        capsule, [&](const rueda_data_vocabulary* vocabulary) { return give(vocabulary, &bytes, &size); });
+    return given ? take_bytes(bytes, size) : nullptr;
 }
 
 /// Argument: the vocabulary. Returns bytes for vocabulary_merge().
@@ -152,13 +137,10 @@ PyObject* vocabulary_merge(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "Oy#", &capsule, &bytes, &size) == 0) {
         return nullptr;
     }
-    rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
-    if (vocabulary == nullptr || !succeeds([&] {
-            return rueda_data_vocabulary_merge(vocabulary, bytes, static_cast<std::size_t>(size), &added);
-        })) {
-        return nullptr;
-    }
-    return PyLong_FromLongLong(added);
+    const bool merged = succeeds_with<rueda_data_vocabulary>(capsule, [&](rueda_data_vocabulary* vocabulary) {
+        return rueda_data_vocabulary_merge(vocabulary, bytes, static_cast<std::size_t>(size), &added);
+    });
+    return merged ? PyLong_FromLongLong(added) : nullptr;
 }
 
 /// Arguments: (vocabulary, bytes of vocabulary_state())
@@ -169,12 +151,9 @@ PyObject* vocabulary_restore(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "Oy#", &capsule, &bytes, &size) == 0) {
         return nullptr;
     }
-    rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
-    if (vocabulary == nullptr ||
-        !succeeds([&] { return rueda_data_vocabulary_restore(vocabulary, bytes, static_cast<std::size_t>(size)); })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_vocabulary>(capsule, [&](rueda_data_vocabulary* vocabulary) {
+        return rueda_data_vocabulary_restore(vocabulary, bytes, static_cast<std::size_t>(size));
+    });
 }
 
 /// Arguments: (vocabulary, path as bytes)
@@ -184,37 +163,24 @@ PyObject* vocabulary_save(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "Oy", &capsule, &path) == 0) {
         return nullptr;
     }
-    const rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
-    if (vocabulary == nullptr || !succeeds([&] { return rueda_data_vocabulary_save(vocabulary, path); })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_vocabulary>(
+        capsule, [&](const rueda_data_vocabulary* vocabulary) { return rueda_data_vocabulary_save(vocabulary, path); });
 }
 
 /// Argument: the vocabulary
 PyObject* vocabulary_freeze(PyObject* /*module*/, PyObject* capsule) {
-    rueda_data_vocabulary* const vocabulary = vocabulary_in(capsule);
-    if (vocabulary == nullptr || !succeeds([&] { return rueda_data_vocabulary_freeze(vocabulary); })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_vocabulary>(capsule, rueda_data_vocabulary_freeze);
 }
 
 /// Arguments: (path as bytes, compression). Returns a capsule.
 PyObject* writer_open(PyObject* /*module*/, PyObject* args) {
     const char* path = nullptr;
     const char* compression = nullptr;
-    rueda_data_writer* writer = nullptr;
-    if (PyArg_ParseTuple(args, "ys", &path, &compression) == 0 ||
-        !succeeds([&] { return rueda_data_writer_open(path, compression, &writer); })) {
+    if (PyArg_ParseTuple(args, "ys", &path, &compression) == 0) {
         return nullptr;
     }
-    PyObject* const capsule =
-        PyCapsule_New(writer, kWriterName, [](PyObject* dying) { rueda_data_writer_release(writer_in(dying)); });
-    if (capsule == nullptr) {
-        rueda_data_writer_release(writer);
-    }
-    return capsule;
+    return capsule_from<rueda_data_writer>(
+        [&](rueda_data_writer** writer) { return rueda_data_writer_open(path, compression, writer); });
 }
 
 /// Arguments: (writer, record as bytes)
@@ -225,12 +191,9 @@ PyObject* writer_write(PyObject* /*module*/, PyObject* args) {
     if (PyArg_ParseTuple(args, "Oy#", &capsule, &bytes, &size) == 0) {
         return nullptr;
     }
-    rueda_data_writer* const writer = writer_in(capsule);
-    if (writer == nullptr ||
-        !succeeds([&] { return rueda_data_writer_write(writer, bytes, static_cast<std::size_t>(size)); })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_writer>(capsule, [&](rueda_data_writer* writer) {
+        return rueda_data_writer_write(writer, bytes, static_cast<std::size_t>(size));
+    });
 }
 
 /// Reads a tuple (name, dtype, width, address, bytes, address of the offsets, number of offsets), the form in which
@@ -275,22 +238,14 @@ PyObject* writer_write_examples(PyObject* /*module*/, PyObject* args) {
             return nullptr;
         }
     }
-    rueda_data_writer* const writer = writer_in(capsule);
-    if (writer == nullptr || !succeeds([&] {
-            return rueda_data_writer_write_examples(writer, columns.data(), static_cast<std::size_t>(count), rows);
-        })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_writer>(capsule, [&](rueda_data_writer* writer) {
+        return rueda_data_writer_write_examples(writer, columns.data(), static_cast<std::size_t>(count), rows);
+    });
 }
 
 /// Argument: the writer
 PyObject* writer_close(PyObject* /*module*/, PyObject* capsule) {
-    rueda_data_writer* const writer = writer_in(capsule);
-    if (writer == nullptr || !succeeds([&] { return rueda_data_writer_close(writer); })) {
-        return nullptr;
-    }
-    Py_RETURN_NONE;
+    return none_after<rueda_data_writer>(capsule, rueda_data_writer_close);
 }
 
 PyMethodDef vocabulary_methods[] = {{"data_hash", data_hash, METH_VARARGS, nullptr},
@@ -317,7 +272,7 @@ PyMethodDef* vocabulary_functions() { return vocabulary_methods; }
 bool vocabularies_in(PyObject* list, std::vector<rueda_data_vocabulary*>& into) {
     const Py_ssize_t count = PyList_Size(list);
     for (Py_ssize_t i = 0; i < count; ++i) {
-        into.push_back(vocabulary_in(PyList_GetItem(list, i)));
+        into.push_back(held_in<rueda_data_vocabulary>(PyList_GetItem(list, i)));
         if (into.back() == nullptr) {
             return false;
         }

@@ -8,6 +8,7 @@
 #include "rueda/checkpoints.h"
 #include "rueda/data.h"
 #include "rueda/elastic.h"
+#include "rueda/metric_files.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -173,7 +174,18 @@ int rueda_data_writer_write_examples(rueda_data_writer* writer, const rueda_data
                                      int64_t rows);
 int rueda_data_writer_close(rueda_data_writer* writer);
 void rueda_data_writer_release(rueda_data_writer* writer);
+int rueda_data_prove(int32_t socket, int32_t accepted, const char* secret, const char* purpose, double timeout_seconds,
+                     unsigned char* sending_key, unsigned char* receiving_key);
+int rueda_data_pin(void* memory, size_t bytes, int32_t device_index, rueda_data_pinned** pinned);
+int rueda_data_pinned_note_work(rueda_data_pinned* pinned, void* stream);
+int rueda_data_pinned_is_idle(rueda_data_pinned* pinned, int32_t* idle);
+int rueda_data_unpin(rueda_data_pinned* pinned);
 int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 void rueda_checkpoint_release(rueda_checkpoint_claim* claim);
 int rueda_is_elastic(void);
 int rueda_take_slot_changes(int32_t* changes);
+int rueda_metric_files_open(const char* folder, const char* formats, int64_t first_step, rueda_metric_files** files);
+int rueda_metric_files_write(rueda_metric_files* files, int64_t step, const char* const* names, const double* values,
+                             size_t count);
+int rueda_metric_files_close(rueda_metric_files* files);
+void rueda_metric_files_release(rueda_metric_files* files);

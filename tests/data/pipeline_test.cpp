@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -263,6 +266,44 @@ TEST_CASE("Map functions change batches, and their columns do not reach later ba
         }
     }
     CHECK(sum == 450);
+}
+
+TEST_CASE("Batches lie in the memory that the program gives", "[threads]") {
+    std::atomic<int> living = 0;
+    std::atomic<int> made = 0;
+    auto options = numbered({30, 30}, 8);
+    options.epochs = 1;
+    options.maps = {[](Batch& batch) { batch.add_column("more", DType::float64).data.resize(1000); }};
+    options.memory = std::make_shared<const BatchMemory>(BatchMemory{[&](std::size_t bytes) {
+                                                                         living.fetch_add(1, std::memory_order_relaxed);
+                                                                         made.fetch_add(1, std::memory_order_relaxed);
+                                                                         return std::aligned_alloc(64, bytes);
+                                                                     },
+                                                                     [&](void* memory) {
+                                                                         living.fetch_sub(1, std::memory_order_relaxed);
+                                                                         std::free(memory);
+                                                                     }});
+    {
+        CHECK(joined(take_epoch(options)) == up_to(60));
+        Batch kept;
+        {
+            Pipeline pipeline(options);
+            REQUIRE(pipeline.next(kept));
+        }
+        CHECK(living.load(std::memory_order_relaxed) == 2);  // the columns n and more
+        CHECK(values<std::int64_t>(kept, "n").size() == 8);
+    }
+    CHECK(made.load(std::memory_order_relaxed) >= 4);
+    CHECK(living.load(std::memory_order_relaxed) == 0);
+    options.maps = {};
+    options.memory = std::make_shared<const BatchMemory>(
+        BatchMemory{[](std::size_t) -> void* { throw ResourceExhausted("no pinned memory"); }, [](void*) {}});
+    CHECK_THAT(message_of([&] { take_epoch(options); }), Contains("no pinned memory"));
+    alignas(64) char shifted[200] = {};
+    options.memory = std::make_shared<const BatchMemory>(
+        BatchMemory{[&](std::size_t) -> void* { return shifted + 1; }, [](void*) {}});
+    options.batch = 8;
+    CHECK_THAT(message_of([&] { take_epoch(options); }), Contains("does not begin at a multiple of 64"));
 }
 
 TEST_CASE("The exception of a map function arrives at its step, and stays", "[threads]") {

@@ -1301,13 +1301,19 @@ class SeveralHosts(BothWays, LauncherTest):
         super().setUp()
         self.addCleanup(lambda: self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts"))
 
-    def start(self, arguments, **options):
+    def start(self, arguments, hosts=None, **options):
         options.setdefault("env", environment())
         options.setdefault("stdin", subprocess.DEVNULL)
         options.setdefault("cwd", self.folder)
-        return self.hosts.popen(
+        return (hosts or self.hosts).popen(
             0, [RUEDARUN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
         )
+
+    def own_hosts(self, number):
+        """Returns hosts of this test alone, which it may break."""
+        hosts = test_hosts.Hosts(number)
+        self.addCleanup(hosts.close)
+        return hosts
 
     def run_shell(self, script):
         self.hosts.run(
@@ -1333,8 +1339,7 @@ class SeveralHosts(BothWays, LauncherTest):
     def test_the_place_of_rank_0_can_be_reached_from_all_hosts(self):
         """The supervisors of both ranks connect to ruedarun at 10.78.0.1, an address of the first host. Rank 0's host is
         in this network too, as 10.78.0.2. But rank 1's host reaches only the first host in it."""
-        hosts = test_hosts.Hosts(3)
-        self.addCleanup(hosts.close)
+        hosts = self.own_hosts(3)
         between = f"link add extra type veth peer name extra netns {hosts.holders[2].pid}"
         for host, words in (
             (0, between),
@@ -1347,16 +1352,7 @@ class SeveralHosts(BothWays, LauncherTest):
             hosts.run(host, ["ip", *words.split()], check=True, timeout=TIMEOUT)
         ways = " ".join(f"--mca {name}_tcp_if_include 10.77.0.0/24" for name in ("oob", "btl"))
         words = ["-H", "rueda-h1:1,rueda-h2:1", "--network-interfaces", "extra", "--mpi-args", ways]
-        process = hosts.popen(
-            0,
-            [RUEDARUN, *words, *python("print(os.environ['MASTER_ADDR'])")],
-            env=environment(),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = self.start([*words, *python("print(os.environ['MASTER_ADDR'])")], hosts)
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual((process.returncode, out.split()[1::2]), (0, ["10.77.0.2"] * 2), err)
 
@@ -1489,17 +1485,9 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost")
 
     def test_a_host_that_is_cut_off(self):
-        hosts = test_hosts.Hosts(2)
-        self.addCleanup(hosts.close)
-        process = hosts.popen(
-            0,
-            [RUEDARUN, *self.way, "-np", "2", "--grace", "0.5", *python(self.WRITE_PID + "time.sleep(100)")],
-            env=environment(),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        hosts = self.own_hosts(2)
+        process = self.start(
+            [*self.way, "-np", "2", "--grace", "0.5", *python(self.WRITE_PID + "time.sleep(100)")], hosts
         )
         self.pids_in("pid.0", "pid.1")
         hosts.unplug(1)

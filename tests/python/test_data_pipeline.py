@@ -276,7 +276,7 @@ class Errors(WithFiles):
         path = self.write("a.txt", "line\n")
         for arguments, text in (
             ({"source": self.folder / "no*"}, "no\\*"),
-            ({"format": "csv"}, "format is 'csv'; expected Examples"),
+            ({"format": "csv"}, "format is 'csv'; expected one of Examples, Libsvm"),
             ({"batch": 0}, "batch"),
             ({"batch": 2.5}, "batch is 2.5; expected a whole number"),
             ({"seed": -1}, "'seed' is not a number"),
@@ -339,6 +339,8 @@ class Documentation(WithFiles):
         columns = data.Csv([data.CsvColumn("label"), data.CsvColumn("age")])
         things = [data.Pipeline, data.Ragged, data.Ragged.texts, data.fifo, data.files, data.sagemaker_channel]
         things += [data.Csv, data.CsvColumn, data.Examples, data.Feature, data.Libsvm, data.Lines, data.Tfrecords]
+        things += [data.ArrayColumn, data.Safetensors, data.WholeFiles, data.Decode]
+        (self.folder / "a.raw").write_bytes(bytes(28 * 28))
         things += [
             method for name, method in vars(data.Pipeline).items() if inspect.isfunction(method) and name[0] != "_"
         ]

@@ -442,7 +442,7 @@ class Memory(unittest.TestCase):
         first[0] = 5  # visible to the consumer only if the array lies in the slot's memory
         released = []
         mapped = _slots.MappedSlot(7, os.dup(slot.descriptor), slot.capacity)
-        owner = type("Owner", (), {"release": lambda self, number: released.append(number)})()
+        owner = type("Owner", (), {"release": lambda self, slot: released.append(slot.number)})()
         views = mapped.views(place, length, owner)
         self.assertEqual((views["x"][0], views["x"][1], views["y"].tolist()), (5, 1, [[2] * 5] * 2))
         self.assertEqual(views["z"].tolist(), [3, 3, 3])

@@ -21,7 +21,7 @@ ROOMS = {
 }
 
 # Folders that may include more rooms than the rest of their room.
-ALSO = {"data/c_interface": {"core"}}
+ALSO = {"data/c_interface": {"core", "collectives"}, "data/formats": {"training"}}
 
 # The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
 LAYERS = {
@@ -81,7 +81,7 @@ LAYERS = {
         "runtime",
         "c_interface",
     ],
-    "training": ["", "checkpoints", "optimizers", "replicas"],
+    "training": ["", "checkpoints", "metrics", "optimizers", "replicas"],
     "data": ["", "sources", "formats", "pipeline", "terms", "c_interface"],
     "launcher": [
         "options",

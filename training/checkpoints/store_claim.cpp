@@ -124,9 +124,9 @@ void warn_about_wait(const std::filesystem::path& store, const StoreOwner& owner
 Status take_from_dead(const std::filesystem::path& store, int file) {
     // Several processes may do this at the same time. The last one that writes wins, and the others see its text after
     // this pause, which is much longer than the time from the last look to the write.
-    constexpr std::chrono::milliseconds kPause{200};
+    constexpr std::chrono::milliseconds kClaimPause{200};
     if (write_text(file, to_text(this_process()))) {
-        std::this_thread::sleep_for(kPause);  // nobody wakes this thread
+        std::this_thread::sleep_for(kClaimPause);  // nobody wakes this thread
     }
     const std::optional<StoreOwner> owner = read_owner(file);
     return owner && is_this_process(*owner) ? Status() : store_in_use(store, owner);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/cuda/load_cuda.hpp"
+#include "collectives/cuda/memory/pinned_memory.hpp"
 
 namespace rueda::collectives::cuda {
 
@@ -112,6 +113,13 @@ Result<std::byte*> CudaDeviceRuntime::allocate(std::int32_t ordinal, std::size_t
         from = loaded.is_ok() ? loaded.value() : nullptr;
     }
     return memory_->allocate(found.value()->shared_device(), bytes, std::move(from));
+}
+
+Result<std::unique_ptr<PinnedMemory>> CudaDeviceRuntime::pin(std::int32_t ordinal, std::byte* memory,
+                                                             std::size_t bytes) {
+    auto found = device(ordinal);
+    RUEDA_RETURN_IF_FAILED(found.status());
+    return RegisteredMemory::pin(found.value()->shared_device(), memory, bytes);
 }
 
 Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options) {

@@ -52,6 +52,7 @@ public:
     Result<std::byte*> allocate(std::int32_t device, std::size_t bytes, DevicePath path) override;
     bool deallocate(const void* memory) override { return memory_->give_back(memory); }
     DeviceMemoryPtr memory_of(const std::byte* address) override { return memory_->find(address); }
+    Result<std::unique_ptr<PinnedMemory>> pin(std::int32_t device, std::byte* memory, std::size_t bytes) override;
 
 private:
     /// Returns the device, together with the objects that all process sets on this device share.

@@ -6,11 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rueda/rueda.h"
@@ -30,11 +32,21 @@ struct Record {
     [[nodiscard]] std::string_view text() const noexcept { return {data, size}; }
 };
 
+/// The functions that allocate and free the arrays of batches, for memory that is special in some way. Several threads
+/// may call them at the same time.
+struct BatchMemory {
+    /// Returns memory of this size, which begins at a multiple of 64. Throws an exception if there is no such memory.
+    std::function<void*(std::size_t bytes)> allocate;
+    std::function<void(void* memory)> free;  ///< must not throw
+};
+
 /// An array of bytes that begins at a multiple of 64. It grows, and keeps its memory when it shrinks, so that a batch
 /// can be used again without allocations. New bytes have no defined value.
 class RUEDA_API Array {
 public:
     Array() = default;
+    /// The array will lie in this memory; if the pointer is null, in ordinary memory.
+    explicit Array(std::shared_ptr<const BatchMemory> memory) noexcept : memory_(std::move(memory)) {}
     Array(Array&& other) noexcept;
     Array& operator=(Array&& other) noexcept;
     Array(const Array&) = delete;
@@ -54,7 +66,10 @@ public:
 
 private:
     void grow(std::size_t bytes);
+    [[nodiscard]] std::byte* allocate(std::size_t bytes) const;
+    void release() noexcept;
 
+    std::shared_ptr<const BatchMemory> memory_;
     std::byte* data_ = nullptr;
     std::size_t size_ = 0;
     std::size_t capacity_ = 0;
@@ -65,14 +80,14 @@ private:
 /// - A column with a fixed width has rows × width values.
 /// - A ragged column has a different number of values in each row. Row i has the values offsets()[i] … offsets()[i + 1]
 ///   − 1, as in the CSR format of sparse matrices.
-/// - A column of texts has dtype uint8 and rows × width texts. Text j has the bytes offsets()[j] … offsets()[j + 1]
-/// − 1.
+/// - A column of texts has dtype uint8 and offsets, and has rows × width texts. Text j has the bytes offsets()[j] …
+///   offsets()[j + 1] − 1. A column of dtype uint8 without offsets has a fixed width, like a column of numbers.
 struct Column {
     std::string name;
     DType dtype = DType::float32;
     std::int64_t width = 1;  ///< values (or texts) per row; 0 in a ragged column
     Array data;
-    Array offset_data;  ///< int64 numbers; empty in a column of numbers with a fixed width
+    Array offset_data;  ///< int64 numbers; empty in a column with a fixed width that has no texts
 
     /// Returns the values. Throws InvalidArgument if T is not the type of the column.
     template <class T>
@@ -111,6 +126,11 @@ private:
 /// The samples of one step on this rank. The caller owns the batch and may change its columns. Threads: one at a time.
 class RUEDA_API Batch {
 public:
+    Batch() = default;
+    /// The columns will lie in this memory; if the pointer is null, in ordinary memory.
+    explicit Batch(std::shared_ptr<const BatchMemory> memory) noexcept : memory_(std::move(memory)) {}
+    [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
+
     [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
     /// The epoch and the step of the batch; both begin with 0.
     [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
@@ -137,10 +157,36 @@ public:
     }
 
 private:
+    std::shared_ptr<const BatchMemory> memory_;
     std::vector<Column> columns_;
     std::int64_t rows_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t step_ = 0;
+};
+
+/// The name and the bytes of a file, for a decode function. They are valid until the function returns.
+struct FileBytes {
+    std::string_view name;
+    std::span<const std::byte> bytes;  ///< after decompression
+};
+
+/// The place in a batch where a decode function writes the values of one sample. Threads: one at a time.
+class SampleRow {
+public:
+    SampleRow(Batch& batch, std::size_t row) noexcept : batch_(batch), row_(row) {}
+
+    /// Returns the values of this sample in a column, to be filled. Their number is the column's width. Throws
+    /// InvalidArgument if there is no such column, or if T is not its type.
+    template <class T>
+    [[nodiscard]] std::span<T> values(std::string_view column) const {
+        Column& found = batch_.column(column);
+        const auto width = static_cast<std::size_t>(found.width);
+        return found.values<T>().subspan(row_ * width, width);
+    }
+
+private:
+    Batch& batch_;
+    std::size_t row_;
 };
 
 }  // namespace rueda::data

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "rueda/data/batch.hpp"
 #include "rueda/types.hpp"
 
 namespace rueda::data {
@@ -72,6 +74,40 @@ struct Tfrecords {
 /// Text files with a sample per line. The column "line" (uint8) has the text of each line, without the end of the line.
 struct Lines {};
 
-using Format = std::variant<Examples, Libsvm, Csv, Tfrecords, Lines>;
+/// A column in which every sample has the same number of values.
+struct ArrayColumn {
+    std::string name;
+    DType dtype = DType::float32;  ///< float32, float64, int64 or uint8
+    std::int64_t width = 1;        ///< number of values in every sample
+};
+
+/// safetensors files. Sample i consists of row i of each listed tensor; so these tensors must have the same first
+/// extent. The product of a tensor's other extents is the width of its column. A tensor that is not listed is ignored.
+/// The column's dtype is that of the tensor, or a wider one: int64 for other integers, float32 for float16 and
+/// bfloat16, uint8 for bool.
+///
+/// A file is mapped into memory, and a rank reads only the rows of its own samples. Do not cut or overwrite a file
+/// while a pipeline reads it: the system ends a process that reads a mapped page that no longer exists. Replacing the
+/// file by a new one of the same name (rename) is safe.
+struct Safetensors {
+    std::vector<ArrayColumn> tensors;
+    /// whether the pipeline checks the listed tensors when it opens a file that has checksums (files of
+    /// write_checkpoint() have them). Each rank then reads these tensors from beginning to end
+    bool check_data = true;
+};
+
+/// Files with any content, for example images: each file is one sample. The threads that parse read the files. A rank
+/// reads only the files of its own samples.
+struct WholeFiles {
+    /// the columns that `decode` fills. Without `decode`, the columns are "name" and "bytes" (texts), and this list
+    /// must be empty
+    std::vector<ArrayColumn> columns = {};
+    /// Turns the bytes of a file into the values of a sample; it must fill all values of all columns. Several threads
+    /// may call it at the same time, for different files. If it throws an exception, the file is malformed, and the
+    /// message names the file.
+    std::function<void(const FileBytes&, const SampleRow&)> decode = {};
+};
+
+using Format = std::variant<Examples, Libsvm, Csv, Tfrecords, Lines, Safetensors, WholeFiles>;
 
 }  // namespace rueda::data

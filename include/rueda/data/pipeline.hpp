@@ -58,6 +58,10 @@ struct PipelineOptions {
     /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
     /// for different batches.
     std::vector<std::function<void(Batch&)>> maps = {};
+    /// where the arrays of batches lie: a null pointer stands for ordinary memory. resident_memory() in
+    /// rueda/data/resident.hpp stands for memory that all ranks of the host share. A program can also pass functions of
+    /// its own, for example cudaMallocHost and cudaFreeHost for pinned memory
+    std::shared_ptr<const BatchMemory> memory = {};
     /// where to begin. Its fingerprint must be that of these options; a fingerprint of 0 is not checked
     Position start = {};
 };

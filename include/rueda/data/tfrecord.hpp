@@ -36,6 +36,10 @@ private:
     std::string list_;
 };
 
+/// Returns a record with the bytes that stand before and behind it in a TFRecord file, for a program that writes the
+/// file itself.
+[[nodiscard]] RUEDA_API std::string tfrecord_frame(std::string_view record);
+
 /// Writes a TFRecord file. Threads: one at a time.
 class RUEDA_API TfrecordWriter {
 public:

@@ -101,7 +101,7 @@ def take_batch(pipeline: object, is_stopped: Callable[[], bool] = lambda: False)
     batch: Batch = {}
     for name, dtype, width, address, size, offsets_address, offset_count in columns:
         values = _view(owner, address, size, DTYPES[dtype])
-        if width == 0 or values.dtype == np.uint8:  # ragged, or texts
+        if width == 0 or (values.dtype == np.uint8 and offset_count > 0):  # ragged, or texts
             offsets = _view(owner, offsets_address, 8 * offset_count, np.int64)
             batch[name] = Ragged(values, offsets if offset_count > 0 else np.zeros(1, np.int64), max(width, 1))
         else:

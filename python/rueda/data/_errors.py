@@ -41,6 +41,18 @@ class WorkerFailed(RuedaError, RuntimeError):
         self.pid = pid
 
 
+class DecodeFailed(RuedaError, RuntimeError):
+    """The function of a Decode raised an exception for a file, which is the ``__cause__`` of this one.
+
+    Attributes:
+        name: the path of the file.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
 class MapFailed(RuedaError, RuntimeError):
     """A map function of a pipeline raised an exception, which is the ``__cause__`` of this one.
 

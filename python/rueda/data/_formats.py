@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -214,4 +215,65 @@ class Lines:
         return {"type": "lines"}
 
 
-Format = Examples | Libsvm | Csv | Tfrecords | Lines
+@dataclasses.dataclass(frozen=True)
+class ArrayColumn:
+    """A tensor of safetensors files, which becomes one column.
+
+    Attributes:
+        name: the name in the file.
+        dtype: "float32", "float64", "int64" or "uint8". It is the dtype of the tensor, or a wider one: int64 for other
+            integers, float32 for float16 and bfloat16, uint8 for bool.
+        width: the number of values in each row: the product of the tensor's extents without the first one.
+
+    Example::
+
+        column = rueda.data.ArrayColumn("image", "uint8", 28 * 28)
+    """
+
+    name: str
+    dtype: str = "float32"
+    width: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Safetensors:
+    """safetensors files. Sample i consists of row i of each listed tensor, so these tensors have the same first extent.
+    A file is mapped into memory, and a rank reads only the rows of its own samples. Do not cut or overwrite a file while
+    a pipeline reads it.
+
+    Attributes:
+        tensors: the tensors that become columns.
+        check_data: True: if a file has the checksums of rueda.training's checkpoints, the listed tensors are checked
+            when the file is opened. Each rank then reads these tensors from beginning to end.
+
+    Example::
+
+        format = rueda.data.Safetensors(
+            [rueda.data.ArrayColumn("image", "uint8", 28 * 28), rueda.data.ArrayColumn("label", "int64")]
+        )
+    """
+
+    tensors: Sequence[ArrayColumn]
+    check_data: bool = True
+
+    def _options(self) -> dict[str, Any]:
+        tensors = [{**dataclasses.asdict(each), "width": operator.index(each.width)} for each in self.tensors]
+        return {"type": "safetensors", "tensors": tensors, "check_data": self.check_data}
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeFiles:
+    """Files with any content, for example images: each file is one sample. The columns are "name" and "bytes". Threads
+    of the library read the files; a rank reads only the files of its own samples. The map function Decode turns the
+    bytes into arrays.
+
+    Example::
+
+        format = rueda.data.WholeFiles()
+    """
+
+    def _options(self) -> dict[str, Any]:
+        return {"type": "whole_files"}
+
+
+Format = Examples | Libsvm | Csv | Tfrecords | Lines | Safetensors | WholeFiles

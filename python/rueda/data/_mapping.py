@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rueda import _native
+
 _library = ctypes.CDLL(None, use_errno=True)
 _library.mmap.restype = ctypes.c_void_p
 _library.mmap.argtypes = (
@@ -33,6 +35,16 @@ _library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _FAILED = ctypes.c_void_p(-1).value
 
 
+class Pin:
+    """Tells mappings to pin their memory for a GPU."""
+
+    def __init__(self, device: int) -> None:
+        """Pins some memory as a trial, so that a program without a GPU gets an error at once. Raises an error of Rueda."""
+        self.device = device
+        with mmap.mmap(-1, mmap.PAGESIZE) as trial:
+            _native.data_unpin(_native.data_pin(ctypes.addressof(ctypes.c_char.from_buffer(trial)), len(trial), device))
+
+
 class SharedMapping:
     """Maps a file for reading and writing. The caller may close the descriptor. The memory is unmapped when this object dies,
     so arrays in it must keep the object as their base.
@@ -45,6 +57,21 @@ class SharedMapping:
             raise OSError(error, os.strerror(error))
         self.address: int = address
         self.size = size
+        self._pinned: object | None = None
+        self._process = os.getpid()
+
+    def pin(self, pin: Pin) -> None:
+        """Registers the memory with the driver of a GPU. Raises an error of Rueda."""
+        self._pinned = _native.data_pin(self.address, self.size, pin.device)
+
+    def note_work(self) -> None:
+        """Notes that the work in the default stream of the GPU may use the memory, if it is pinned. Raises an error of Rueda."""
+        if self._pinned is not None:
+            _native.data_pinned_note_work(self._pinned)
+
+    def is_idle(self) -> bool:
+        """Returns whether the GPU has done all noted work. Raises an error of Rueda."""
+        return self._pinned is None or _native.data_pinned_is_idle(self._pinned)
 
     def array(self) -> npt.NDArray[np.uint8]:
         """Returns all bytes as an array, which keeps this object alive."""
@@ -60,8 +87,19 @@ class SharedMapping:
         if advice is not None:
             _library.madvise(self.address, self.size, advice)
 
-    # At its end, Python may clear the module's names before the last array is destroyed. The default argument keeps the
-    # function.
-    def __del__(self, unmap: Callable[[int, int], int] = _library.munmap) -> None:
-        if hasattr(self, "address"):
-            unmap(self.address, self.size)
+    # At its end, Python may clear the module's names before the last array is destroyed. The default arguments keep the
+    # functions.
+    def __del__(
+        self,
+        unmap: Callable[[int, int], int] = _library.munmap,
+        unpin: Callable[[object], None] = _native.data_unpin,
+        getpid: Callable[[], int] = os.getpid,
+    ) -> None:
+        if not hasattr(self, "address"):
+            return
+        if getattr(self, "_pinned", None) is not None and getpid() == self._process:
+            try:
+                unpin(self._pinned)
+            except Exception:  # the GPU may still use the memory, so it stays mapped
+                return
+        unmap(self.address, self.size)

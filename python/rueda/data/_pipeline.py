@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import typing
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -41,7 +42,7 @@ class Pipeline:
 
     Args:
         source: a pattern of files, a list of patterns, or the result of files(), fifo() or sagemaker_channel().
-        format: Examples, Libsvm, Csv, Tfrecords or Lines.
+        format: Examples, Libsvm, Csv, Tfrecords, Lines, Safetensors or WholeFiles.
         batch: the number of samples in one step, over all ranks.
         rank, size: usually rueda.rank() and rueda.size(). This rank gets its part of each batch.
         shuffle: the number of samples that are permuted together. The order of the files is permuted, too. 0: samples
@@ -56,6 +57,8 @@ class Pipeline:
         maps: functions that change each batch, in this order. A function gets the batch (a dict), and changes it or
             returns a new dict. Hash and LookUp are such functions; those at the beginning of the list run in the
             library's threads, without the GIL. The other functions are called for one batch after the other.
+        memory: "ordinary", or "resident": the arrays lie in memory that all ranks of the host share, like those of
+            rueda.empty(). An operation uses them without copying them first. Needs rueda.init().
         map_ahead: 0: the ``for`` loop calls the functions. Otherwise, a thread calls them, and prepares at most this
             number of batches before the program takes them.
 
@@ -65,7 +68,8 @@ class Pipeline:
         MapFailed: a function of ``maps`` raised an exception. The loop raises it at this batch, and again in each
             later call; load_state_dict() ends this. Stages that run in the library's threads raise InvalidArgument
             instead, for example if there is no column of that name.
-        ResourceExhausted: the system refuses a thread.
+        NotInitialized: the loop raises it if ``memory`` is "resident" and init() was not called.
+        ResourceExhausted: the system refuses a thread or memory.
 
     Example::
 
@@ -102,13 +106,15 @@ class Pipeline:
         prefetch: int = 0,
         maps: Sequence[Map] = (),
         map_ahead: int = 0,
+        memory: str = "ordinary",
     ) -> None:
         if isinstance(source, str | os.PathLike):
             source = files(source)
         elif not isinstance(source, Source):
             source = files(*source)
         if not isinstance(format, Format):
-            raise InvalidArgument(f"Pipeline: format is {format!r}; expected Examples, Libsvm, Csv, Tfrecords or Lines")
+            names = ", ".join(each.__name__ for each in typing.get_args(Format))
+            raise InvalidArgument(f"Pipeline: format is {format!r}; expected one of {names}")
         numbers = {
             "batch": batch,
             "rank": rank,
@@ -125,6 +131,7 @@ class Pipeline:
             "sources": [source.description],
             "format": format._options(),
             "drop_remainder": drop_remainder,
+            "memory": memory,
             **{name: _whole(name, number) for name, number in numbers.items()},
         }
         self._map_ahead = _whole("map_ahead", map_ahead)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from rueda.data._channel import Acknowledgements, Kind, Report, receive_report
+from rueda.data._mapping import Pin
 from rueda.data._slots import MappedSlot
 from rueda.data._worker import GRACE, Batch, run_worker
 from rueda.errors import InvalidArgument, ResourceExhausted, RuedaError
@@ -40,6 +41,42 @@ class Task:
     count: int
     epochs: int
     ahead: int
+    receives: bool = False  # the workers receive batches from producers, and make none
+
+
+class SlotReturns:
+    """Gives slots back to one worker when their arrays have died. If a slot is pinned, a GPU may still copy from it. So the
+    slot is given back only when the GPU has done the work that was in its default stream at the death of the arrays.
+
+    Threads: as for Acknowledgements.
+    """
+
+    def __init__(self, acknowledgements: Acknowledgements) -> None:
+        self._acknowledgements = acknowledgements
+        self._busy: deque[MappedSlot] = deque()  # pinned slots that the GPU may still use
+        self._failure: RuedaError | None = None
+
+    def release(self, slot: MappedSlot) -> None:
+        if not slot.is_pinned:
+            self._acknowledgements.release(slot.number)
+            return
+        try:
+            slot.mapping.note_work()
+        except RuedaError as error:  # the slot is never used again, because nobody knows when the GPU has read it
+            self._failure = error
+            return
+        self._busy.append(slot)
+
+    def release_idle(self) -> None:
+        """Gives back the pinned slots that the GPU does not use any more. Raises an error of the GPU."""
+        if self._failure is not None:
+            raise self._failure
+        for _ in range(len(self._busy)):  # release() may append others meanwhile
+            slot = self._busy.popleft()
+            if slot.mapping.is_idle():
+                self._acknowledgements.release(slot.number)
+            else:
+                self._busy.append(slot)
 
 
 class Arrived(NamedTuple):
@@ -49,22 +86,27 @@ class Arrived(NamedTuple):
     slot: MappedSlot | None
     text: str
     acknowledgements: Acknowledgements
+    returns: SlotReturns
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         assert self.slot is not None
-        return self.slot.views(self.report.place, self.report.length, self.acknowledgements)
+        return self.slot.views(self.report.place, self.report.length, self.returns)
 
 
 class WorkerProcess:
     """Starts a worker process, receives its reports, and notices its end. Threads: one at a time."""
 
-    def __init__(self, context: BaseContext, task: Task, index: int, epoch: int, first_batch: int) -> None:
+    def __init__(
+        self, context: BaseContext, task: Task, index: int, epoch: int, first_batch: int, pin: Pin | None = None
+    ) -> None:
         self.index = index
+        self._pin = pin
         self.epoch = epoch  # the epoch of the next batch that arrives
         # Number of batches of this epoch that arrived, including batches from the process that this one replaces.
         self.batches = first_batch
         self.handed_over = 0  # the batches of this process that arrived
         self.finished = False
+        self.lost: str | None = None  # how the worker, which receives batches, lost its producer
         self.ended = False  # the process has ended, and all its reports have arrived
         self._how: tuple[str, int | None, int | None] | None = None  # it ended
         self._reaped = False
@@ -106,6 +148,7 @@ class WorkerProcess:
             theirs.close()
         self.pid: int = self._process.pid
         self.acknowledgements = Acknowledgements(ours)
+        self._returns = SlotReturns(self.acknowledgements)
         self._open = True
         self._death: int | None = _death_descriptor(self.pid)
 
@@ -123,6 +166,7 @@ class WorkerProcess:
         """Takes the reports that have arrived, and notes whether the process has ended."""
         if not self._open:
             return
+        self._returns.release_idle()
         self.acknowledgements.flush()
         poll = select.poll()
         poll.register(self._end(), select.POLLIN)
@@ -150,7 +194,7 @@ class WorkerProcess:
             return
         if report.kind is Kind.BATCH:
             if descriptor is not None:
-                self._slots[report.slot] = MappedSlot(report.slot, descriptor, report.capacity)
+                self._slots[report.slot] = MappedSlot(report.slot, descriptor, report.capacity, self._pin)
             slot = self._slots[report.slot]
             self.batches += 1
             self.handed_over += 1
@@ -158,8 +202,10 @@ class WorkerProcess:
             self.epoch, self.batches = self.epoch + 1, 0
         elif report.kind in (Kind.FINISHED, Kind.FAILED):
             self.finished = True
-        if report.kind is not Kind.FINISHED:
-            into.append(Arrived(report, slot, text, self.acknowledgements))
+        elif report.kind is Kind.LOST:
+            self.lost = text
+        if report.kind not in (Kind.FINISHED, Kind.LOST):
+            into.append(Arrived(report, slot, text, self.acknowledgements, self._returns))
 
     def how_it_ended(self) -> tuple[str, int | None, int | None]:
         """Says how a process has ended: returns a text, the signal and the exit code."""

@@ -15,13 +15,13 @@ import mmap
 import os
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rueda.data._mapping import SharedMapping
+from rueda.data._mapping import Pin, SharedMapping
 from rueda.errors import InvalidArgument, ResourceExhausted
 
 #: Arrays begin at multiples of this number, as in the batches of the C++ pipeline. It is the size of a cache line and
@@ -119,6 +119,13 @@ class Packer:
         self._given.append(_Given(address, address + size))
         self._used += _aligned(size)
         return array
+
+    def reserve(self, sizes: Sequence[int], description: int) -> None:
+        """Takes a slot for the next batch that has room for arrays of these sizes and for their description."""
+        if self._open is None:
+            # In the description, each array also has an offset.
+            needed = sum(_aligned(size) for size in sizes) + description + 32 * len(sizes)
+            self._open = self._free_slot(max(needed, self._usual_size()))
 
     def pack(self, batch: Mapping[str, npt.ArrayLike]) -> tuple[Slot, int, int]:
         """Writes a batch into a slot. Returns the slot, and the offset and length of the description of the arrays.
@@ -233,15 +240,15 @@ def _describe(arrays: Mapping[str, npt.NDArray[Any]], places: Mapping[str, int],
 
 
 class Releases(Protocol):
-    """An object that is told the number of a slot when the slot's arrays have died."""
+    """An object that is told when a slot's arrays have died."""
 
-    def release(self, slot: int) -> None: ...
+    def release(self, slot: MappedSlot) -> None: ...
 
 
 class MappedSlot:
     """A slot in the consumer, which maps the worker's memory."""
 
-    def __init__(self, number: int, descriptor: int, capacity: int) -> None:
+    def __init__(self, number: int, descriptor: int, capacity: int, pin: Pin | None = None) -> None:
         self.number = number
         try:
             # The pages exist already. Mapping all of them at once is cheaper than a page fault for each.
@@ -250,6 +257,9 @@ class MappedSlot:
             raise ResourceExhausted(f"mapping {capacity} bytes of a data worker's batch failed: {error}") from error
         finally:
             os.close(descriptor)
+        self.is_pinned = pin is not None
+        if pin is not None:
+            self.mapping.pin(pin)
         self.memory = self.mapping.array()
 
     def views(self, place: int, length: int, owner: Releases) -> dict[str, npt.NDArray[Any]]:
@@ -277,4 +287,4 @@ class _Lease:
     def __del__(self) -> None:
         # A forked child has copies of the arrays. When the copies die, the consumer may still use its own arrays.
         if os.getpid() == self._process:
-            self._owner.release(self._slot.number)
+            self._owner.release(self._slot)

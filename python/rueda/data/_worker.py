@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -38,6 +38,14 @@ _OTHER_END_CLOSED = (errno.EPIPE, errno.ECONNRESET)
 
 class ConsumerGone(Exception):
     """The consumer has closed the pipeline or has died."""
+
+
+class Reported(Exception):
+    """A generator of Rueda raises it to say what its process reports to the consumer."""
+
+    def __init__(self, kind: Kind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class WorkerInfo:
@@ -93,6 +101,10 @@ class WorkerInfo:
                     yield {"image": image}
         """
         return self._packer.empty(shape, dtype)
+
+    def _reserve(self, sizes: Sequence[int], description: int) -> None:
+        """Says how large the arrays of the next batch are, before empty() is called for them."""
+        self._packer.reserve(sizes, description)
 
     def _to_drop(self) -> int:
         return 0 if self._begins_later else self._first
@@ -198,6 +210,9 @@ def run_worker(
         outlet.finish()
     except ConsumerGone:
         pass
+    except Reported as error:
+        with contextlib.suppress(OSError):
+            send_report(connection, Report(error.kind), text=str(error))
     except Exception:
         # If the consumer has ended, too, sending fails, and nobody needs the text.
         with contextlib.suppress(OSError):

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from rueda.data._channel import Kind
 from rueda.data._errors import WorkerDied, WorkerFailed
+from rueda.data._mapping import Pin
 from rueda.data._process import Arrived, Task, WorkerProcess, end_all
 from rueda.data._worker import Batch
 from rueda.errors import InvalidArgument, RuedaError
@@ -30,9 +31,12 @@ _logger = logging.getLogger("rueda.data")
 _ORDERS = ("fixed", "ready")
 _ON_DEATH = ("raise", "replace")
 _START_METHODS = ("spawn", "fork", "forkserver")
+_MEMORY = ("shared", "pinned")
 #: If a worker and this number of replacements die in a row without handing over a batch, the worker is not replaced
 #: again.
 _REPLACEMENTS = 3
+#: In seconds: if the trainer waits longer for a batch, a warning names the worker.
+_LONG_WAIT = 60.0
 
 
 @dataclasses.dataclass
@@ -59,8 +63,9 @@ class Workers:
     Threads: one thread at a time may take batches. Arrays may die in any thread.
     """
 
-    def __init__(self, task: Task, order: str, on_death: str, start_method: str) -> None:
+    def __init__(self, task: Task, order: str, on_death: str, start_method: str, pinned_for: int | None = None) -> None:
         self._task = task
+        self._pin = None if pinned_for is None else Pin(pinned_for)
         self._order = order
         self._on_death = on_death
         self._context = multiprocessing.get_context(start_method)
@@ -88,7 +93,7 @@ class Workers:
             return
         try:
             for index, taken in enumerate(self._taken):
-                self._processes.append(WorkerProcess(self._context, self._task, index, self._epoch, taken))
+                self._processes.append(WorkerProcess(self._context, self._task, index, self._epoch, taken, self._pin))
         except BaseException:
             self.close()
             raise
@@ -107,7 +112,7 @@ class Workers:
 
     def _take(self) -> dict[str, npt.NDArray[Any]] | None:
         """Returns the next batch, or None at the end of the epoch."""
-        asked = time.perf_counter()
+        asked, warn_at = time.perf_counter(), time.monotonic() + _LONG_WAIT
         if self._failure is not None:
             raise self._failure
         self._check_usable("taking a batch")
@@ -117,7 +122,7 @@ class Workers:
                 self._count_time(asked)
                 self._begin_epoch()
                 return None
-            self._wait()
+            self._wait(warn_at)
             self._receive()
         index, arrived = found
         try:
@@ -206,13 +211,30 @@ class Workers:
     def _finished(self) -> bool:
         return 0 < self._task.epochs <= self._epoch
 
-    def _wait(self) -> None:
-        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again."""
+    def _wait(self, warn_at: float) -> None:
+        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again. A generator
+        may need any time, so this wait has no limit. But the wait is logged once, at the time `warn_at` of time.monotonic().
+        """
         poll = select.poll()
         for process in self._processes:
             for descriptor, events in process.descriptors():
                 poll.register(descriptor, events)
-        poll.poll()
+        left = warn_at - time.monotonic()
+        if left < 0:
+            poll.poll()
+        elif not poll.poll(1000 * left):
+            self._warn_of_long_wait()
+
+    def _warn_of_long_wait(self) -> None:
+        where = "at its producer" if self._task.receives else f"pid {self._processes[self._turn].pid}"
+        _logger.warning(
+            "the trainer has waited %g s for a batch of data worker %d of %d (%s), which has not failed; the trainer waits on. "
+            "Check whether the generator is slow, waits for something, or was stopped",
+            _LONG_WAIT,
+            self._turn,
+            self._task.count,
+            where,
+        )
 
     def _receive(self) -> None:
         for index, process in enumerate(self._processes):
@@ -226,10 +248,9 @@ class Workers:
 
     def _replace_or_note(self, index: int, process: WorkerProcess) -> None:
         how, killed_by, exit_code = process.how_it_ended()
-        text = (
-            f"data worker {index} of {self._task.count} (pid {process.pid}) {how}, after it had handed over "
-            f"{process.handed_over} batches"
-        )
+        who = f"data worker {index} of {self._task.count}"
+        text = f"{who} (pid {process.pid}) {how}" if process.lost is None else f"{who}: {process.lost}"
+        text += f", after it had handed over {process.handed_over} batches"
         self._in_vain[index] = 0 if process.handed_over else self._in_vain[index] + 1
         if self._on_death == "replace":
             if self._in_vain[index] <= _REPLACEMENTS:
@@ -237,7 +258,7 @@ class Workers:
                 process.end_by(time.monotonic())
                 try:
                     self._processes[index] = WorkerProcess(
-                        self._context, self._task, index, process.epoch, process.batches
+                        self._context, self._task, index, process.epoch, process.batches, self._pin
                     )
                     self._statistics.replaced += 1
                     return
@@ -245,9 +266,9 @@ class Workers:
                     text += f"; replacing it failed: {error}"
             else:
                 text += f"; it is not replaced, because {_REPLACEMENTS} replacements in a row had handed over nothing"
-        self._deaths[index] = WorkerDied(
-            f"{text}. Its messages on standard error may say why", index, process.pid, killed_by, exit_code
-        )
+        if process.lost is None:
+            text += ". Its messages on standard error may say why"
+        self._deaths[index] = WorkerDied(text, index, process.pid, killed_by, exit_code)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position behind the last batch that was taken, for a checkpoint. It is a dict of numbers and a
@@ -323,17 +344,20 @@ class Workers:
         counts = self._statistics
         seconds = max(counts.seconds, 1e-9)
         each = self._task.count * seconds
+        making = "receiving from the producers" if self._task.receives else "in the generators"
         text = (
             f"data workers: {counts.batches} batches, {counts.bytes / 1e6:.0f} MB in {counts.seconds:.2f} s "
             f"after the first one, which took {counts.first_batch:.2f} s; the trainer waited {counts.consumer_waited:.2f} s "
             f"({100 * counts.consumer_waited / seconds:.0f} %); of their time, the {self._task.count} workers spent "
-            f"{100 * counts.making / each:.0f} % in the generators, {100 * counts.copying / each:.0f} % copying and "
+            f"{100 * counts.making / each:.0f} % {making}, {100 * counts.copying / each:.0f} % copying and "
             f"{100 * counts.workers_waited / each:.0f} % waiting for the trainer"
         )
         if counts.replaced:
             text += f"; {counts.replaced} workers died and were replaced"
         if counts.consumer_waited < 0.05 * seconds:
             return f"{text}; the trainer is the slowest part"
+        if self._task.receives:
+            return f"{text}; the slowest part is the producers or the network: use more producers, or a faster network"
         slowest = "copying" if counts.copying > counts.making else "the generators"
         advice = "let the generators fill worker.empty()" if slowest == "copying" else "use more workers"
         return f"{text}; the slowest part is {slowest}: {advice}"
@@ -372,6 +396,8 @@ def workers(
     order: str = "fixed",
     on_death: str = "raise",
     start_method: str = "spawn",
+    memory: str = "shared",
+    device: int = 0,
 ) -> Workers:
     """Makes batches in worker processes. The arrays come through shared memory, so they are not pickled, and this
     process does not copy them.
@@ -401,10 +427,16 @@ def workers(
             starts a new process, which continues behind the last batch that the dead process handed over. With
             "replace", the generator must make the same batches again, or use WorkerInfo.first_batch().
         start_method: "spawn", "fork" or "forkserver", as in the module multiprocessing.
+        memory: "shared", or "pinned": the memory of the batches is registered with NVIDIA's driver, so that a GPU can
+            copy from it while this process goes on (``tensor.to("cuda", non_blocking=True)``). When the arrays of a batch
+            have died, Rueda waits for the work that is then in the default stream of the GPU, and reuses the memory only
+            afterwards. If another stream copies, let the default stream wait for that stream while the arrays live.
+        device: with ``memory="pinned"``, the number of the GPU that takes the copies.
 
     Raises:
         InvalidArgument: an argument cannot be used, or pickle cannot send it.
-        ResourceExhausted: the system refuses a process.
+        ResourceExhausted: the system refuses a process, or the driver cannot pin memory.
+        Unsupported: ``memory="pinned"``, and there is no GPU, no driver or no plugin for it.
 
         The loop raises WorkerFailed with the text of an exception of a generator, WorkerDied for a dead process, and
         ResourceExhausted if the system refuses a file descriptor or memory for a batch.
@@ -421,14 +453,24 @@ def workers(
     """
     if not callable(make_generator):
         raise InvalidArgument(f"workers: make_generator is {make_generator!r}; expected a function")
-    for name, number, least in (("count", count, 1), ("epochs", epochs, 0), ("prefetch", prefetch, 1)):
+    check_numbers("workers", (("count", count, 1), ("epochs", epochs, 0), ("prefetch", prefetch, 1)))
+    check_choices("workers", order, on_death, start_method, memory)
+    task = Task(make_generator, tuple(args), count, epochs, prefetch)
+    return Workers(task, order, on_death, start_method, device if memory == "pinned" else None)
+
+
+def check_numbers(function: str, numbers: Iterable[tuple[str, object, int]]) -> None:
+    for name, number, least in numbers:
         if not isinstance(number, int) or number < least:
-            raise InvalidArgument(f"workers: {name} is {number!r}; expected a whole number of at least {least}")
+            raise InvalidArgument(f"{function}: {name} is {number!r}; expected a whole number of at least {least}")
+
+
+def check_choices(function: str, order: str, on_death: str, start_method: str, memory: str) -> None:
     for name, text, allowed in (
         ("order", order, _ORDERS),
         ("on_death", on_death, _ON_DEATH),
         ("start_method", start_method, _START_METHODS),
+        ("memory", memory, _MEMORY),
     ):
         if text not in allowed:
-            raise InvalidArgument(f"workers: {name} is {text!r}; expected one of {', '.join(map(repr, allowed))}")
-    return Workers(Task(make_generator, tuple(args), count, epochs, prefetch), order, on_death, start_method)
+            raise InvalidArgument(f"{function}: {name} is {text!r}; expected one of {', '.join(map(repr, allowed))}")

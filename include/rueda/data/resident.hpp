@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Batches in resident memory, which all ranks of a host share.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "rueda/data/batch.hpp"
+#include "rueda/rueda.hpp"
+
+namespace rueda::data {
+
+/// Returns the functions for PipelineOptions::memory with which the arrays of batches lie in resident memory. The ranks
+/// can then use a column in an operation without copying it first. Call rueda::init() before the pipeline is made.
+inline std::shared_ptr<const BatchMemory> resident_memory() {
+    return std::make_shared<const BatchMemory>(
+        BatchMemory{[](std::size_t bytes) { return rueda::allocate(bytes); },
+                    [](void* memory) noexcept { static_cast<void>(rueda_deallocate(memory)); }});
+}
+
+}  // namespace rueda::data

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Batches from producers, which are processes on other hosts. docs/design/0023-data.md explains the design.
+
+`producer` is the code of a producer, `receiver` is the code of a process on the trainer's host that receives batches,
+and `messages` has what they send to each other.
+"""

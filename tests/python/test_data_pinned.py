@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Tests batches in pinned memory, with the GPU that tests/support/gpu_stand_in simulates."""
+
+import ctypes
+import gc
+import os
+import unittest
+
+import numpy as np
+import rueda.data
+from simulated_gpu import Gpu
+
+_MEMORY_TYPE, _HOST = 2, 1  # numbers of the driver
+
+
+def filled(worker, total):
+    for number in range(total):
+        values = worker.empty(50_000, "float64")
+        values[...] = number
+        yield {"x": values, "pid": np.array([os.getpid()])}
+
+
+def is_pinned(address):
+    """Asks the driver."""
+    kind = ctypes.c_uint(0)
+    status = ctypes.CDLL("libcuda.so.1").cuPointerGetAttribute(
+        ctypes.byref(kind), _MEMORY_TYPE, ctypes.c_ulonglong(address)
+    )
+    return status == 0 and kind.value == _HOST
+
+
+def take_all(batches, gpu):
+    """Copies each batch to the GPU in its default stream, as `tensor.to("cuda", non_blocking=True)` does, and keeps no
+    batch. Returns the values that have arrived on the GPU."""
+    arrays = []
+    for batch in batches:
+        target = gpu.allocate(batch["x"].nbytes)
+        gpu.copy(target, batch["x"].ctypes.data, batch["x"].nbytes, 0)
+        arrays.append((target, batch["x"].nbytes))
+    gpu.synchronize(0)
+    values = []
+    for target, size in arrays:
+        host = np.empty(size // 8)
+        gpu.copy(host.ctypes.data, target, size, 0)
+        gpu.synchronize(0)
+        gpu.free(target)
+        values.append((host.min(), host.max()))
+    return values
+
+
+class Pinned(unittest.TestCase):
+    def test_copies_read_the_right_values_although_the_batches_are_dropped_at_once(self):
+        gpu = Gpu(0)
+        with rueda.data.workers(filled, 2, args=(10,), memory="pinned") as batches:
+            self.assertEqual(take_all(batches, gpu), [(number, number) for number in range(10) for _ in range(2)])
+
+    def test_batches_of_producers(self):
+        gpu = Gpu(0)
+        secret = "a secret of sixteen or more characters"
+        producer = rueda.data.serve(filled, secret=secret)
+        batches = rueda.data.remote([producer.address], secret=secret, args=[10], memory="pinned")
+        with producer, batches:
+            self.assertEqual(take_all(batches, gpu), [(number, number) for number in range(10)])
+
+    def test_memory_is_used_again_only_when_the_copy_has_ended(self):
+        gpu = Gpu(0)
+        with rueda.data.workers(filled, 1, args=(30,), prefetch=1, memory="pinned") as batches:
+            taken = iter(batches)
+            batch = next(taken)
+            self.assertTrue(is_pinned(batch["x"].ctypes.data))
+            address, size = batch["x"].ctypes.data, batch["x"].nbytes
+            target = gpu.allocate(size)
+            with gpu.held():
+                gpu.copy(target, address, size, 0)
+                del batch
+                gc.collect()
+                for _ in range(10):
+                    self.assertNotEqual(next(taken)["x"].ctypes.data, address)
+                self.assertFalse(gpu.is_done(0))
+            gpu.synchronize(0)
+            self.assertIn(address, [batch["x"].ctypes.data for batch in taken])
+            host = np.empty(size // 8)
+            gpu.copy(host.ctypes.data, target, size, 0)
+            gpu.synchronize(0)
+            self.assertTrue((host == 0).all())
+            gpu.free(target)
+
+    def test_memory_is_unpinned_at_the_end(self):
+        Gpu(0)
+        with rueda.data.workers(filled, 1, args=(3,), memory="pinned") as batches:
+            kept = [batch["x"] for batch in batches]
+        addresses = [array.ctypes.data for array in kept]
+        self.assertTrue(all(map(is_pinned, addresses)))  # arrays stay valid after close()
+        del kept
+        gc.collect()
+        self.assertFalse(any(map(is_pinned, addresses)))
+
+    def test_a_gpu_that_does_not_exist(self):
+        with self.assertRaisesRegex(rueda.InvalidArgument, "pinning memory: .*GPU 9.*this process sees"):
+            rueda.data.workers(filled, memory="pinned", device=9)
+
+
+if __name__ == "__main__":
+    unittest.main()
