@@ -31,6 +31,7 @@ inline constexpr CudaResult kCudaInvalidHandle = 400;
 inline constexpr CudaResult kCudaNotFound = 500;
 inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr CudaResult kCudaIllegalAddress = 700;
+inline constexpr CudaResult kCudaPeerAccessEnabled = 704;  ///< peer access was enabled before
 inline constexpr CudaResult kCudaLaunchFailed = 719;
 inline constexpr CudaResult kCudaNotPermitted = 800;
 inline constexpr CudaResult kCudaNotSupported = 801;
@@ -106,6 +107,8 @@ inline constexpr int kDeviceComputeMinor = 76;
     F(context_push, "cuCtxPushCurrent_v2", CudaResult(CudaContext context))                                          \
     F(context_pop, "cuCtxPopCurrent_v2", CudaResult(CudaContext* context))                                           \
     F(context_get_current, "cuCtxGetCurrent", CudaResult(CudaContext* context))                                      \
+    F(device_can_access_peer, "cuDeviceCanAccessPeer", CudaResult(int* can, CudaDevice device, CudaDevice peer))     \
+    F(context_enable_peer_access, "cuCtxEnablePeerAccess", CudaResult(CudaContext peer, unsigned flags))             \
     F(context_get_stream_priority_range, "cuCtxGetStreamPriorityRange", CudaResult(int* least, int* greatest))       \
     F(stream_create_with_priority, "cuStreamCreateWithPriority",                                                     \
       CudaResult(CudaStream* stream, unsigned flags, int priority))                                                  \
@@ -131,6 +134,9 @@ inline constexpr int kDeviceComputeMinor = 76;
     F(host_unregister, "cuMemHostUnregister", CudaResult(void* address))                                             \
     F(copy_async, "cuMemcpyAsync",                                                                                   \
       CudaResult(DeviceAddress to, DeviceAddress from, std::size_t bytes, CudaStream stream))                        \
+    F(copy_peer_async, "cuMemcpyPeerAsync",                                                                          \
+      CudaResult(DeviceAddress to, CudaContext to_context, DeviceAddress from, CudaContext from_context,             \
+                 std::size_t bytes, CudaStream stream))                                                              \
     F(fill_async, "cuMemsetD8Async",                                                                                 \
       CudaResult(DeviceAddress to, unsigned char value, std::size_t bytes, CudaStream stream))                       \
     F(pointer_get_attribute, "cuPointerGetAttribute", CudaResult(void* value, int attribute, DeviceAddress address)) \

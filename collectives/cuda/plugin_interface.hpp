@@ -23,7 +23,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of one
 /// library that the other library uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 4;
+inline constexpr std::uint32_t kCudaPluginInterface = 5;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -237,6 +237,46 @@ public:
     virtual void abort() noexcept = 0;
 };
 
+/// A tensor that each replica of a DeviceTeam has in the memory of its device.
+struct TeamTensor {
+    DType dtype = DType::float32;
+    std::size_t count = 0;               ///< the elements
+    std::vector<std::byte*> replicas{};  ///< the address on each replica
+    [[nodiscard]] std::size_t bytes() const { return count * size_of(dtype); }
+};
+
+struct DeviceTeamPlan {
+    std::vector<DeviceStream> replicas{};  ///< the device of each replica, and the stream of the program there
+    std::vector<TeamTensor> tensors{};
+    std::size_t summed = 0;       ///< ready() may be called for this number of tensors, the first ones
+    ReduceOp op = ReduceOp::sum;  ///< sum or average over the replicas
+    double postscale = 1.0;       ///< factor for the sum or the average
+};
+
+/// Adds up and copies tensors among several replicas of a model in one process. Each replica is on a device; several
+/// replicas may be on one device. The object has a stream of its own on each device. No call waits for a device. All
+/// work of the object waits only for events that were recorded before, and never for another process.
+///
+/// Threads: any thread may call any function. If a call fails, the contents of the tensors are undefined.
+class DeviceTeam {
+public:
+    /// The object's memory is freed when the devices have done its work.
+    virtual ~DeviceTeam() = default;
+    /// The object's stream on the device of replica 0.
+    [[nodiscard]] virtual DeviceStream stream() const = 0;
+    /// Says that replica `replica` has put the work that writes `tensor` into its stream. When all replicas have said
+    /// so, puts the sum into the streams of the object and returns true. The sum replaces the tensor of replica 0, and
+    /// is there for later work in stream(). If the call fails, it may be repeated.
+    [[nodiscard]] virtual Result<bool> ready(std::size_t replica, std::size_t tensor) = 0;
+    /// Makes the streams of the object wait for all work that is in the streams of the replicas now.
+    [[nodiscard]] virtual Status follow() = 0;
+    /// Copies the tensor of replica 0 to all other replicas, after the work in stream().
+    [[nodiscard]] virtual Status distribute(std::size_t tensor) = 0;
+    /// Makes the streams of all replicas wait for all work that is in the streams of the object now. A sum that is not
+    /// complete begins anew.
+    [[nodiscard]] virtual Status join() = 0;
+};
+
 /// The devices of this process. There is one object for the whole process.
 ///
 /// Threads: any thread may call any function.
@@ -279,6 +319,11 @@ public:
     /// Registers memory of the program, which must begin at a page. Threads: the same as for allocate().
     [[nodiscard]] virtual Result<std::unique_ptr<PinnedMemory>> pin(std::int32_t device, std::byte* memory,
                                                                     std::size_t bytes) = 0;
+
+    /// Makes an object for the replicas of a model on the devices of this process. Returns Unsupported if a device has
+    /// no kernels, and InvalidArgument if there are too many replicas. Threads: any thread except one that drives
+    /// progress, because the driver allocates memory.
+    [[nodiscard]] virtual Result<std::unique_ptr<DeviceTeam>> make_team(DeviceTeamPlan plan) = 0;
 };
 
 struct DeviceRuntimeOptions {

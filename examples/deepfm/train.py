@@ -6,11 +6,13 @@ samples.
 
     deepfm_data --folder clicks
     ruedarun -np 2 python train.py --train 'clicks/train-*.libsvm' --test 'clicks/test-*.libsvm'
+    ruedarun -np 2 python train.py --device cuda --train …     # a GPU for each process
 """
 
 import argparse
 import glob
 import os
+import sys
 import time
 from typing import NamedTuple, NoReturn
 
@@ -21,6 +23,14 @@ import torch
 from model import CATEGORIES, FIELDS, NUMBERS, DeepFM
 from rueda import training
 from torch.nn.functional import binary_cross_entropy_with_logits
+
+
+def choose_device(name: str) -> torch.device:
+    """Returns the device that Rueda chose for this rank, and makes it the current one. Call this after hvd.init()."""
+    if name == "cpu":
+        return torch.device("cpu")
+    torch.cuda.set_device(hvd.local_device())
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 class Samples(NamedTuple):
@@ -43,8 +53,8 @@ def open_input(patterns: list[str], batch: int, **options) -> rueda.data.Pipelin
     return rueda.data.Pipeline(patterns, format, batch, rank=hvd.rank(), size=hvd.size(), threads=1, **options)
 
 
-def samples_of(batch: dict, features: int, where: str) -> Samples:
-    """Checks a batch, and returns its samples. The error names the first sample that is wrong."""
+def samples_of(batch: dict, features: int, where: str, device: torch.device) -> Samples:
+    """Checks a batch, and returns its samples on the device. The error names the first sample that is wrong."""
 
     def refuse(row: int, what: str) -> NoReturn:
         raise rueda.InvalidArgument(f"reading sample {row} of this rank's part of {where}: {what}")
@@ -68,17 +78,17 @@ def samples_of(batch: dict, features: int, where: str) -> Samples:
                     "number above the largest id")  # fmt: skip
     for row in np.flatnonzero(~np.isfinite(values).all(1))[:1]:
         refuse(row, "a value is not a finite number; correct the file")
-    return Samples(*(torch.from_numpy(column) for column in (labels, ids, values)))
+    return Samples(*(torch.from_numpy(column).to(device) for column in (labels, ids, values)))
 
 
 def evaluate(model: DeepFM, patterns: list[str], features: int) -> float:
     """Returns the exact AUC over all test samples. Each rank evaluates some of them."""
-    auc = training.Auc()
+    auc, device = training.Auc(), model.table.weight.device
 
     def add_samples() -> None:
         with open_input(patterns, 1024 * hvd.size()) as pipeline, torch.no_grad():
             for batch in pipeline:
-                samples = samples_of(batch, features, "the test samples")
+                samples = samples_of(batch, features, "the test samples", device)
                 auc.add(model(samples.ids, samples.values), samples.labels)
 
     training.on_all_ranks("evaluating", add_samples)
@@ -115,13 +125,19 @@ def main() -> None:
     parser.add_argument("--shuffle", type=int, default=10000, help="samples that are permuted together")
     parser.add_argument("--checkpoint-dir", help="if it has a checkpoint, the run continues from it")
     parser.add_argument("--checkpoint-every", type=int, default=200, help="steps between two checkpoints")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where the model is")
     parser.add_argument("--summary", help="file for the numbers of the summary, as JSON")
     given = parser.parse_args()
+    if given.device == "cuda" and not torch.cuda.is_available():
+        print("train.py: --device cuda needs a GPU, but PyTorch finds none that this process can use; look at nvidia-smi and "
+              "CUDA_VISIBLE_DEVICES, or use --device cpu", file=sys.stderr)  # fmt: skip
+        sys.exit(2)
 
     hvd.init()
+    device = choose_device(given.device)
     torch.set_num_threads(1)  # one core for each process
     torch.manual_seed(1)
-    model = DeepFM(given.features, given.embedding, given.hidden)
+    model = DeepFM(given.features, given.embedding, given.hidden).to(device)
     # Adagrad divides by the root of a sum of squares. With an initial value of 0, the first step of a rare id would
     # have the length of the learning rate, however small the gradient is.
     adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
@@ -150,7 +166,7 @@ def main() -> None:
         begin, trained = time.perf_counter(), 0
         for batch in summary.data(pipeline):
             rueda.begin_step(step)
-            samples = samples_of(batch, given.features, f"step {step}, epoch {epoch}")
+            samples = samples_of(batch, given.features, f"step {step}, epoch {epoch}", device)
             # The last batch of an epoch is smaller, and may have no samples for this rank.
             rows = hvd.allreduce(torch.tensor([len(samples.labels)]), name="rows", op=hvd.Sum).item()
             optimizer.zero_grad()
@@ -165,6 +181,8 @@ def main() -> None:
             if manager:
                 values = {**course, "epoch": str(epoch), **pipeline.state_dict()}
                 manager.save_when_due(step, model, {"optimizer": optimizer}, values=values)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
         rate = trained / (time.perf_counter() - begin)
         auc = evaluate(model, given.test, given.features)
         if hvd.rank() == 0:

@@ -6,7 +6,7 @@
 
 # shellcheck disable=SC2034  # scripts/gpu uses them
 readonly kNoGpu=77
-readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2-ipc-dies check-2 check-2-ipc digits torch-check-1 torch-check-2-shared
+readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2-ipc-dies check-2 check-2-ipc replicas-1 replicas-2-shared digits deepfm torch-check-1 torch-check-2-shared
     bench-kernels bench-1 bench-2-shared bench-2-staged bench-2 bench-2-ipc bench-torch-1 bench-torch-2-shared sanitizer)
 failed_steps=0
 
@@ -25,14 +25,15 @@ count_gpus() {
 path_in_build() {
     case $1 in
         gpu_check) echo tests/core/devices/gpu_check ;;
+        device_replicas_check) echo tests/training/device_replicas_check ;;
         cuda_kernels_test) echo tests/ops/cuda/cuda_kernels_test ;;
         *) echo "bin/$1" ;;
     esac
 }
 
-# The example digits is built only if its libraries are there, so it may be missing.
+# The examples digits and deepfm are built only if their libraries are there, so they may be missing.
 readonly kNotCollected='/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|librueda)\.so'
-readonly kGpuPrograms=(ruedarun rueda gpu_check cuda_kernels_test gpu_bench)
+readonly kGpuPrograms=(ruedarun rueda gpu_check device_replicas_check cuda_kernels_test gpu_bench)
 
 # collect_programs BUILD FOLDER: copies what the steps need into FOLDER/bin, FOLDER/lib and FOLDER/python. The machine
 # with the GPU needs the driver, NCCL, and a glibc and a libstdc++ that are not older than those of this machine. These
@@ -49,6 +50,9 @@ collect_programs() {
     strip --strip-unneeded "$folder"/lib/librueda*
     ldd "$folder"/bin/* "$build/lib/librueda_cuda.so" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
         grep -Ev "$kNotCollected" | xargs cp --dereference --target-directory="$folder/lib"
+    if [[ -x $build/bin/deepfm_data ]]; then
+        strip -o "$folder/bin/deepfm_data" "$build/bin/deepfm_data"
+    fi
     if [[ -x $build/bin/digits ]]; then
         strip -o "$folder/bin/digits" "$build/bin/digits"
         ldd "$build/bin/digits" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -Ev "$kNotCollected" |
@@ -74,6 +78,7 @@ find_programs() {
             die "$kFailed" "scripts/gpu: ${path[$program]} does not exist; see scripts/gpu --help for how to make it"
     done
     path[digits]=${programs:-$builds}/bin/digits
+    path[deepfm_data]=${programs:-$builds}/bin/deepfm_data
     if [[ -n $programs ]]; then
         programs=$(realpath "$programs")
         export LD_LIBRARY_PATH=$programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -134,6 +139,20 @@ digits_step() {
     gpu_step digits 60 env LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(nvidia_folders)" \
         DIGITS="$(realpath -m "${path[digits]}")" RUEDARUN="$(realpath -m "${path[ruedarun]}")" \
         DIGITS_DATA="$(realpath -m "$data")" DIGITS_RANKS=1,2 DIGITS_SHARE_GPU=1 DIGITS_EPOCHS=1 "$python" -B tests/digits/test_devices.py
+}
+
+# Trains the PyTorch program of examples/deepfm on the CPU and on the GPU, and compares the AUCs.
+deepfm_step() {
+    is_wanted deepfm || return 0
+    if [[ ! -x ${path[deepfm_data]} && $dry_run == no ]]; then
+        skip_gpu_step deepfm "because ${path[deepfm_data]} does not exist"
+    elif ! has_torch; then
+        skip_gpu_step deepfm "because $python has no PyTorch that sees a GPU"
+    else
+        gpu_step deepfm 90 env DEEPFM=unused DEEPFM_DATA="$(realpath -m "${path[deepfm_data]}")" \
+            DEEPFM_TRAIN="$PWD/examples/deepfm/train.py" RUEDARUN="$(realpath -m "${path[ruedarun]}")" \
+            DEEPFM_RANKS=1,2 DEEPFM_SHARE_GPU=1 "$python" -B tests/deepfm/test_torch_devices.py
+    fi
 }
 
 begin_report() {
@@ -233,7 +252,10 @@ all_gpu_steps() {
         skip_gpu_step check-2 "because there is one GPU"
         skip_gpu_step check-2-ipc "because there is one GPU"
     fi
+    gpu_step replicas-1 30 "${run[@]}" -np 1 "${path[device_replicas_check]}" 4 "$((gpus > 4 ? 4 : gpus > 0 ? gpus : 1))"
+    gpu_step replicas-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[device_replicas_check]}" 2 1
     digits_step
+    deepfm_step
     torch_steps torch-check 40 tests/gpu/torch_cuda_check.py
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
     gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce --seconds 0.2

@@ -9,6 +9,7 @@
 #include "rueda/data.h"
 #include "rueda/elastic.h"
 #include "rueda/metric_files.h"
+#include "rueda/replicas.h"
 #include "rueda/rueda.h"
 
 int rueda_wants_call_sites(void);
@@ -189,3 +190,10 @@ int rueda_metric_files_write(rueda_metric_files* files, int64_t step, const char
                              size_t count);
 int rueda_metric_files_close(rueda_metric_files* files);
 void rueda_metric_files_release(rueda_metric_files* files);
+int rueda_device_team_create(const rueda_device_team_options* options, rueda_device_team** team);
+void rueda_device_team_free(rueda_device_team* team);
+int rueda_device_team_stream(const rueda_device_team* team, rueda_device_stream* stream);
+int rueda_device_team_ready(rueda_device_team* team, size_t replica, size_t tensor, int* is_summed);
+int rueda_device_team_follow(rueda_device_team* team);
+int rueda_device_team_distribute(rueda_device_team* team, size_t tensor);
+int rueda_device_team_join(rueda_device_team* team);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "rueda/checkpoints.h"
+#include "rueda/replicas.h"
 #include "rueda/data.h"
 #include "rueda/elastic.h"
 #include "rueda/rueda.h"
@@ -187,6 +188,20 @@ static int check_snapshot(void) {
     return 0;
 }
 
+static int check_device_team(void) {
+    const rueda_device_team_options team = RUEDA_DEVICE_TEAM_INIT;
+    if (team.struct_size != sizeof(rueda_device_team_options) || sizeof(rueda_device_team_options) != 64) {
+        return fail("struct_size of rueda_device_team_options is not the size, which is 64");
+    }
+    if (team.replicas != 0 || team.streams != NULL || team.tensors != 0 || team.data != NULL || team.summed != 0) {
+        return fail("the device team is not empty");
+    }
+    if (team.postscale != 1.0 || team.reduce_op != RUEDA_AVERAGE || team.reserved != 0) {
+        return fail("the device team does not average");
+    }
+    return 0;
+}
+
 int main(void) {
     const rueda_options options = RUEDA_OPTIONS_INIT;
     if (options.struct_size != sizeof(rueda_options)) {
@@ -204,5 +219,5 @@ int main(void) {
     if (options.reduce_op != RUEDA_AVERAGE) {
         return fail("the reduction is not the average");
     }
-    return check_snapshot() != 0 ? 1 : check_init_options();
+    return check_snapshot() != 0 || check_device_team() != 0 ? 1 : check_init_options();
 }

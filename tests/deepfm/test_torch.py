@@ -10,6 +10,7 @@ import re
 import sys
 import unittest
 
+import torch
 from deepfm_job import FEATURES, RUEDARUN, DeepFmTest, run
 
 
@@ -38,6 +39,16 @@ class Torch(DeepFmTest):
         self.assertLess(abs(one - cpp), 0.015)
         self.assertGreater(one, self.best[1] - 0.06)
         self.assertLess(one, self.best[1] + 0.005)
+
+    def test_a_gpu_that_is_missing(self):
+        if torch.cuda.is_available():
+            self.skipTest("this machine has a GPU; test_torch_devices.py uses it")
+        done = self.torch_job(1, "--device", "cuda")
+        self.assertNotEqual(done.returncode, 0)
+        lines = [line for line in done.stderr.splitlines() if "train.py" in line]
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertIn("train.py: --device cuda needs a GPU", lines[0])
+        self.assertIn("--device cpu", lines[0])
 
     def test_a_job_that_stopped_continues_exactly(self):
         # The last batch has only one sample, so one of the two ranks has no sample.

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "rueda/error.hpp"
@@ -115,6 +117,33 @@ void check_replicas(std::span<const std::vector<Parameter>> replicas) {
         }
     }
     check_gradients(replicas);
+}
+
+void check_device_replicas(std::span<const DeviceReplica> replicas) {
+    const std::vector<DeviceParameter>& first = replicas[0].parameters;
+    std::map<const void*, std::string> owners;
+    for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+        const std::vector<DeviceParameter>& own = replicas[replica].parameters;
+        if (own.size() != first.size()) {
+            throw InvalidArgument(fmt::format("replicas: replica {} has {} parameters, but replica 0 has {}", replica,
+                                              own.size(), first.size()));
+        }
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            if (own[i].name != first[i].name) {
+                throw InvalidArgument(fmt::format("replicas: parameter {} of replica {} is '{}', but of replica 0 '{}'",
+                                                  i, replica, own[i].name, first[i].name));
+            }
+            const auto [owner, is_new] =
+                owners.emplace(own[i].gradient.data(), fmt::format("'{}' of replica {}", own[i].name, replica));
+            if (!is_new && own[i].gradient.data() != nullptr) {
+                throw InvalidArgument(
+                    fmt::format("replicas: the gradients of parameter {} and of '{}' of replica {} are in the same "
+                                "memory; give each "
+                                "parameter of each replica its own gradient",
+                                owner->second, own[i].name, replica));
+            }
+        }
+    }
 }
 
 }  // namespace rueda::training

@@ -20,11 +20,11 @@ std::string_view name_of(ReplicaReduction reduction) noexcept {
     return "unknown";
 }
 
-int Replica::count() const noexcept { return team_.count(); }
-int Replica::worker() const noexcept { return team_.first_worker() + index_; }
-int Replica::workers() const noexcept { return team_.workers(); }
-void Replica::gradient_ready(std::size_t parameter) { team_.gradient_ready(index_, parameter); }
-bool Replica::stopped() const noexcept { return team_.stopped(); }
+int Replica::count() const noexcept { return runs_.count(); }
+int Replica::worker() const noexcept { return runs_.first_worker() + index_; }
+int Replica::workers() const noexcept { return runs_.workers(); }
+void Replica::gradient_ready(std::size_t parameter) { runs_.gradient_ready(index_, parameter); }
+bool Replica::stopped() const noexcept { return runs_.stopped(); }
 
 Replicas::Replicas(const OptimizerRule& rule, std::vector<std::vector<Parameter>> replicas,
                    const ReplicasOptions& options)

@@ -122,6 +122,24 @@ Result<std::unique_ptr<PinnedMemory>> CudaDeviceRuntime::pin(std::int32_t ordina
     return RegisteredMemory::pin(found.value()->shared_device(), memory, bytes);
 }
 
+Result<std::unique_ptr<DeviceTeam>> CudaDeviceRuntime::make_team(DeviceTeamPlan plan) {
+    std::vector<std::shared_ptr<StagingDevice>> devices;
+    for (const DeviceStream& replica : plan.replicas) {
+        auto found = device(replica.device);
+        RUEDA_RETURN_IF_FAILED(found.status());
+        const Status& kernels = found.value()->device().kernels().load([this](const std::string& text) { note(text); });
+        if (!kernels.is_ok()) {
+            return failure(ErrorCode::unsupported,
+                           "replicas on GPUs need Rueda's kernels, which GPU {} does not have: {}", replica.device,
+                           kernels.message());
+        }
+        devices.push_back(std::move(found).value());
+    }
+    memory_->free_unused();
+    return CudaDeviceTeam::make(
+        std::move(plan), devices, memory_, [this](const std::string& text) { note(text); }, parts_.team_divided_bytes);
+}
+
 Result<std::unique_ptr<DeviceRuntime>> open_cuda_runtime(const DeviceRuntimeOptions& options) {
     auto cuda = load_cuda();
     RUEDA_RETURN_IF_FAILED(cuda.status());

@@ -20,6 +20,7 @@
 #include "collectives/cuda/order/nccl_sets.hpp"
 #include "collectives/cuda/plugin/set_communicator.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
+#include "collectives/cuda/replicas/device_team.hpp"
 #include "collectives/cuda/staged/staging_device.hpp"
 #include "ops/cuda/kernel_image.hpp"
 
@@ -39,6 +40,7 @@ public:
         std::string_view kernels = ops::cuda::kernel_image();            ///< the text of the kernels
         std::size_t piece_bytes = StagedTask::kPieceBytes;               ///< tests set a small size
         IpcSizes ipc_sizes{};                                            ///< tests set small sizes
+        std::size_t team_divided_bytes = CudaDeviceTeam::kDividedBytes;  ///< tests set a small size
         std::uint32_t order_interval = SetCommunicator::kOrderInterval;  ///< tests set a small number
     };
     explicit CudaDeviceRuntime(Parts parts) : parts_(std::move(parts)) {}
@@ -53,6 +55,7 @@ public:
     bool deallocate(const void* memory) override { return memory_->give_back(memory); }
     DeviceMemoryPtr memory_of(const std::byte* address) override { return memory_->find(address); }
     Result<std::unique_ptr<PinnedMemory>> pin(std::int32_t device, std::byte* memory, std::size_t bytes) override;
+    Result<std::unique_ptr<DeviceTeam>> make_team(DeviceTeamPlan plan) override;
 
 private:
     /// Returns the device, together with the objects that all process sets on this device share.

@@ -29,7 +29,8 @@ struct PinnedBlock {
 /// The streams are not Device::stream(). NCCL puts work into that stream from a thread of its own, and NCCL's kernels
 /// wait for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier copies. With
 /// a stream for each direction, a copy to the host and one to the device run at the same time. A copy that waits for
-/// the program's work has a third stream, so that it does not stop the others.
+/// the program's work has a third stream, so that it does not stop the others. A fourth stream has the work of teams of
+/// replicas (DeviceTeam), which also waits for the program's work.
 ///
 /// Pinned memory is never freed, because the driver may wait for all work of the device when memory is freed. A block
 /// that is given back is used again. The sizes of blocks are powers of two. Suppose that each operation needs one
@@ -39,7 +40,7 @@ struct PinnedBlock {
 /// Threads: any thread may call any function.
 class StagingDevice {
 public:
-    enum class Stream : std::uint8_t { to_host, to_device, after_events };
+    enum class Stream : std::uint8_t { to_host, to_device, after_events, replicas };
 
     explicit StagingDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
@@ -65,7 +66,7 @@ private:
     std::mutex order_;  // copy() holds this lock while it puts a copy and its waits into a stream, so that no other
                         // copy comes between them
     std::mutex mutex_;  // guards the next three members
-    std::array<CudaStream, 3> streams_{};
+    std::array<CudaStream, 4> streams_{};
     std::map<std::size_t, std::vector<std::byte*>> free_;  // by size
     std::map<const std::byte*, std::size_t> blocks_;       // the sizes of all blocks, by address
 };

@@ -49,10 +49,11 @@ struct ReplicasOptions {
     ProcessSet process_set = world();
 };
 
+class ReplicaRuns;  // a part of the implementation
 class ReplicaTeam;  // the implementation
 
-/// The argument of a replica's function. It has the number of the replica, and the call that hands over gradients.
-/// Threads: only the thread of the replica may use the object, except for stopped().
+/// The argument of a replica's function, for Replicas and DeviceReplicas. It has the number of the replica, and the
+/// call that hands over gradients. Threads: only the thread of the replica may use the object, except for stopped().
 class RUEDA_API Replica {
 public:
     Replica(const Replica&) = delete;
@@ -82,10 +83,10 @@ public:
     [[nodiscard]] bool stopped() const noexcept;
 
 private:
-    friend class ReplicaTeam;
-    Replica(ReplicaTeam& team, int index) noexcept : team_(team), index_(index) {}
+    friend class ReplicaRuns;
+    Replica(ReplicaRuns& runs, int index) noexcept : runs_(runs), index_(index) {}
 
-    ReplicaTeam& team_;
+    ReplicaRuns& runs_;
     int index_;
 };
 

@@ -99,6 +99,8 @@ struct Row {
     F(context_push, cuCtxPushCurrent)                                  \
     F(context_pop, cuCtxPopCurrent)                                    \
     F(context_get_current, cuCtxGetCurrent)                            \
+    F(device_can_access_peer, cuDeviceCanAccessPeer)                   \
+    F(context_enable_peer_access, cuCtxEnablePeerAccess)               \
     F(context_get_stream_priority_range, cuCtxGetStreamPriorityRange)  \
     F(stream_create_with_priority, cuStreamCreateWithPriority)         \
     F(stream_destroy, cuStreamDestroy)                                 \
@@ -121,6 +123,7 @@ struct Row {
     F(host_register, cuMemHostRegister)                                \
     F(host_unregister, cuMemHostUnregister)                            \
     F(copy_async, cuMemcpyAsync)                                       \
+    F(copy_peer_async, cuMemcpyPeerAsync)                              \
     F(fill_async, cuMemsetD8Async)                                     \
     F(pointer_get_attribute, cuPointerGetAttribute)                    \
     F(ipc_get_memory_handle, cuIpcGetMemHandle)                        \

@@ -40,6 +40,7 @@ constexpr ErrorText kErrorTexts[] = {
     {kCudaNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {kCudaNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kCudaIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {kCudaPeerAccessEnabled, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {kCudaLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {kCudaNotPermitted, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {kCudaNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
@@ -269,6 +270,30 @@ CudaResult cuCtxGetDevice(CudaDevice* device) {
     return kCudaSuccess;
 }
 
+CudaResult cuDeviceCanAccessPeer(int* can, CudaDevice device, CudaDevice peer) {
+    Call call("cuDeviceCanAccessPeer", Call::Needs::initialisation);
+    if (call.error() != kCudaSuccess) {
+        return call.error();
+    }
+    const bool exist = find_device(call.machine(), device) != nullptr && find_device(call.machine(), peer) != nullptr;
+    *can = exist && device != peer ? 1 : 0;
+    return exist ? kCudaSuccess : kCudaInvalidDevice;
+}
+
+CudaResult cuCtxEnablePeerAccess(CudaContext peer, unsigned flags) {
+    Call call("cuCtxEnablePeerAccess");
+    if (call.error() != kCudaSuccess) {
+        return call.error();
+    }
+    const Device* found = call.machine().device_of(peer);
+    if (found == nullptr || found == &call.device() || flags != 0) {
+        return found == nullptr ? kCudaInvalidContext : kCudaInvalidValue;
+    }
+    // CUDA Driver API, cuCtxEnablePeerAccess: enabling the access a second time is an error.
+    const bool is_new = call.device().peers.insert(found->ordinal).second;
+    return is_new ? kCudaSuccess : kCudaPeerAccessEnabled;
+}
+
 CudaResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
     Call call("cuCtxGetStreamPriorityRange");
     *least = 0;
@@ -292,4 +317,6 @@ GPU_STAND_IN_CHECK_TYPE(cuDevicePrimaryCtxGetState, primary_context_get_state);
 GPU_STAND_IN_CHECK_TYPE(cuCtxPushCurrent_v2, context_push);
 GPU_STAND_IN_CHECK_TYPE(cuCtxPopCurrent_v2, context_pop);
 GPU_STAND_IN_CHECK_TYPE(cuCtxGetCurrent, context_get_current);
+GPU_STAND_IN_CHECK_TYPE(cuDeviceCanAccessPeer, device_can_access_peer);
+GPU_STAND_IN_CHECK_TYPE(cuCtxEnablePeerAccess, context_enable_peer_access);
 GPU_STAND_IN_CHECK_TYPE(cuCtxGetStreamPriorityRange, context_get_stream_priority_range);

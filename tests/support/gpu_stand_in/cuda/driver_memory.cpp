@@ -22,9 +22,9 @@ std::byte* pointer(DeviceAddress address) { return reinterpret_cast<std::byte*>(
 class Copy final : public Operation {
 public:
     /// `staged` contains the source's bytes if the source is pageable memory, which is read during the call.
-    Copy(DeviceAddress to, DeviceAddress from, std::size_t bytes, bool to_is_known, bool from_is_known,
-         std::vector<std::byte> staged)
-        : Operation("cuMemcpyAsync"),
+    Copy(const char* label, DeviceAddress to, DeviceAddress from, std::size_t bytes, bool to_is_known,
+         bool from_is_known, std::vector<std::byte> staged)
+        : Operation(label),
           to_(to),
           from_(from),
           bytes_(bytes),
@@ -300,7 +300,8 @@ CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes
         staged.assign(pointer(from), pointer(from) + bytes);
     }
     Device& device = *stream->device;
-    auto operation = std::make_unique<Copy>(to, from, bytes, to_is_known, from_is_known, std::move(staged));
+    auto operation =
+        std::make_unique<Copy>("cuMemcpyAsync", to, from, bytes, to_is_known, from_is_known, std::move(staged));
     const CompletionPtr completion = operation->completion;
     const bool is_captured = stream->capture_status != kCaptureNone;
     machine.submit(*stream, std::move(operation));
@@ -308,6 +309,32 @@ CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes
         machine.wait(call.lock(), {completion});
         return device.error;
     }
+    return kCudaSuccess;
+}
+
+CudaResult cuMemcpyPeerAsync(DeviceAddress to, CudaContext to_context, DeviceAddress from, CudaContext from_context,
+                             std::size_t bytes, CudaStream handle) {
+    Call call("cuMemcpyPeerAsync");
+    if (call.error() != kCudaSuccess) {
+        return call.error();
+    }
+    Machine& machine = call.machine();
+    Stream* stream = call.stream(handle);
+    if (stream == nullptr) {
+        return kCudaInvalidHandle;
+    }
+    // CUDA Driver API, cuMemcpyPeerAsync: each pointer is memory of the context that the call names for it.
+    const auto is_memory_of = [&](DeviceAddress address, CudaContext context) {
+        const Allocation* allocation = machine.memory->find(address);
+        const Device* device = machine.device_of(context);
+        return allocation != nullptr && device != nullptr && allocation->device == device->ordinal;
+    };
+    if (!is_memory_of(to, to_context) || !is_memory_of(from, from_context)) {
+        call.report("an address is not memory of the context that the call names for it");
+        return kCudaInvalidValue;
+    }
+    machine.submit(*stream,
+                   std::make_unique<Copy>("cuMemcpyPeerAsync", to, from, bytes, true, true, std::vector<std::byte>()));
     return kCudaSuccess;
 }
 
@@ -358,5 +385,6 @@ GPU_STAND_IN_CHECK_TYPE(cuMemFreeHost, host_free);
 GPU_STAND_IN_CHECK_TYPE(cuMemHostRegister_v2, host_register);
 GPU_STAND_IN_CHECK_TYPE(cuMemHostUnregister, host_unregister);
 GPU_STAND_IN_CHECK_TYPE(cuMemcpyAsync, copy_async);
+GPU_STAND_IN_CHECK_TYPE(cuMemcpyPeerAsync, copy_peer_async);
 GPU_STAND_IN_CHECK_TYPE(cuMemsetD8Async, fill_async);
 GPU_STAND_IN_CHECK_TYPE(cuPointerGetAttribute, pointer_get_attribute);

@@ -63,7 +63,8 @@ struct Device {
     int ordinal = 0;
     unsigned retained = 0;
     bool is_held = false;
-    CudaResult error = 0;  ///< sticky
+    CudaResult error = 0;   ///< sticky
+    std::set<int> peers{};  ///< the devices to which the context has enabled peer access
     Stream* legacy = nullptr;
     std::vector<std::unique_ptr<Stream>> streams{};
     unsigned nccl_kernels = 0;  ///< of NCCL, that run now

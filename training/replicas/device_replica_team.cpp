@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "training/replicas/device_replica_team.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "rueda/error.hpp"
+#include "training/replicas/replica_checks.hpp"
+
+namespace rueda::training {
+namespace {
+
+int checked_device_count(std::span<const DeviceReplica> replicas, const DeviceReplicasOptions& options) {
+    const int count = static_cast<int>(replicas.size());
+    check_replicas_options(
+        {.op = options.op, .passes_per_step = options.passes_per_step, .process_set = options.process_set}, count);
+    check_device_replicas(replicas);
+    return count;
+}
+
+std::vector<std::string> names_of_parameters(const DeviceReplica& replica) {
+    std::vector<std::string> names;
+    for (const DeviceParameter& each : replica.parameters) {
+        names.push_back(each.name);
+    }
+    return names;
+}
+
+/// Keeps the first error of several actions, which are all made.
+class FirstError {
+public:
+    template <class Action>
+    void attempt(Action&& action) {
+        try {
+            action();
+        } catch (...) {
+            first_ = first_ == nullptr ? std::current_exception() : first_;
+        }
+    }
+    void rethrow() const {
+        if (first_ != nullptr) {
+            std::rethrow_exception(first_);
+        }
+    }
+
+private:
+    std::exception_ptr first_;
+};
+
+/// Makes a team whose tensors are all gradients, and then all values.
+rueda_device_team* make_team(std::span<const DeviceReplica> replicas, const DeviceReplicasOptions& options) {
+    std::vector<DeviceStream> streams;
+    std::vector<std::vector<rueda_tensor>> tensors;
+    std::vector<const rueda_tensor*> data;
+    for (const DeviceReplica& replica : replicas) {
+        streams.push_back(replica.stream);
+        std::vector<rueda_tensor>& own = tensors.emplace_back();
+        for (const DeviceParameter& each : replica.parameters) {
+            own.push_back(each.gradient.c_tensor());
+        }
+        for (const DeviceParameter& each : replica.parameters) {
+            own.push_back(each.values.c_tensor());
+        }
+    }
+    for (const std::vector<rueda_tensor>& each : tensors) {
+        data.push_back(each.data());
+    }
+    rueda_device_team_options given = RUEDA_DEVICE_TEAM_INIT;
+    given.replicas = replicas.size();
+    given.streams = streams.data();
+    given.tensors = tensors[0].size();
+    given.data = data.data();
+    given.summed = replicas[0].parameters.size();
+    given.reduce_op = static_cast<std::int32_t>(options.op);
+    if (options.op == ReduceOp::average) {
+        given.postscale = 1.0 / static_cast<double>(options.passes_per_step);
+    }
+    rueda_device_team* team = nullptr;
+    detail::check(rueda_device_team_create(&given, &team));
+    return team;
+}
+
+}  // namespace
+
+DeviceReplicaTeam::DeviceReplicaTeam(std::vector<DeviceReplica> replicas, const DeviceReplicasOptions& options)
+    : ReplicaRuns({.count = checked_device_count(replicas, options),
+                   .names = names_of_parameters(replicas[0]),
+                   .passes_per_step = options.passes_per_step,
+                   .process_set = options.process_set}),
+      options_(options),
+      parameters_(replicas[0].parameters),
+      team_(make_team(replicas, options)),
+      progress_(parameters()) {
+    detail::check(rueda_device_team_stream(team_.get(), &stream_));
+    for (Progress& each : progress_) {
+        each.arrived.resize(replicas.size());
+    }
+}
+
+DeviceReplicaTeam::~DeviceReplicaTeam() { drop_gradients(); }
+
+void DeviceReplicaTeam::begin_run() {
+    for (Progress& each : progress_) {
+        std::fill(each.arrived.begin(), each.arrived.end(), std::uint8_t{0});
+        each.is_summed = false;
+    }
+}
+
+void DeviceReplicaTeam::arrive(std::size_t parameter, int replica) {
+    Progress& progress = progress_[parameter];
+    int is_summed = 0;
+    detail::check(rueda_device_team_ready(team_.get(), static_cast<std::size_t>(replica), parameter, &is_summed));
+    progress.arrived[static_cast<std::size_t>(replica)] = 1;
+    if (is_summed != 0) {
+        progress.is_summed = true;
+        start_reduction(parameter);
+    }
+}
+
+/// Starts the reduction of a gradient among the processes, unless it was started before.
+void DeviceReplicaTeam::start_reduction(std::size_t parameter) {
+    Progress& progress = progress_[parameter];
+    if (processes() > 1 && progress.reduction.empty()) {
+        // The team has multiplied by all factors, so the processes use the same operation without a factor.
+        progress.reduction =
+            allreduce_async("replicas.gradient." + parameters_[parameter].name, parameters_[parameter].gradient,
+                            {.op = options_.op, .process_set = options_.process_set, .device = stream_});
+    }
+}
+
+void DeviceReplicaTeam::announce_anyway(std::size_t parameter) {
+    Progress& progress = progress_[parameter];
+    for (int replica = 0; replica < count() && !progress.is_summed; ++replica) {
+        if (progress.arrived[static_cast<std::size_t>(replica)] == 0) {
+            arrive(parameter, replica);  // the last one starts the reduction
+        }
+    }
+    start_reduction(parameter);
+}
+
+void DeviceReplicaTeam::drop_gradients() noexcept {
+    for (Progress& each : progress_) {
+        if (each.reduction.empty()) {
+            continue;
+        }
+        try {
+            each.reduction.wait_on_stream(stream_);
+        } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the step has failed already
+        }
+        each.reduction = Handle();
+    }
+    // An error of the GPU would be noticed again by the next call.
+    static_cast<void>(rueda_device_team_join(team_.get()));
+}
+
+void DeviceReplicaTeam::synchronize() {
+    check_runs();
+    end_step();
+    FirstError errors;
+    for (std::size_t i = 0; i < parameters(); ++i) {
+        errors.attempt([&] {
+            if (Handle& reduction = progress_[i].reduction; !reduction.empty()) {
+                const Handle ended = std::move(reduction);
+                ended.wait_on_stream(stream_);
+            }
+            detail::check(rueda_device_team_distribute(team_.get(), i));
+        });
+    }
+    errors.attempt([&] { detail::check(rueda_device_team_join(team_.get())); });
+    errors.rethrow();
+}
+
+void DeviceReplicaTeam::broadcast(int root) {
+    check_idle();
+    detail::check(rueda_device_team_follow(team_.get()));
+    if (processes() > 1) {
+        std::vector<Handle> broadcasts;
+        for (const DeviceParameter& each : parameters_) {
+            broadcasts.push_back(broadcast_async("replicas.values." + each.name, each.values, root,
+                                                 {.process_set = options_.process_set, .device = stream_}));
+        }
+        FirstError errors;
+        for (const Handle& each : broadcasts) {
+            errors.attempt([&] { each.wait_on_stream(stream_); });
+        }
+        errors.rethrow();
+    }
+    copy_values();
+}
+
+void DeviceReplicaTeam::copy_to_replicas() {
+    check_idle();
+    detail::check(rueda_device_team_follow(team_.get()));
+    copy_values();
+}
+
+void DeviceReplicaTeam::copy_values() {
+    for (std::size_t i = 0; i < parameters(); ++i) {
+        detail::check(rueda_device_team_distribute(team_.get(), parameters() + i));
+    }
+    detail::check(rueda_device_team_join(team_.get()));
+}
+
+}  // namespace rueda::training

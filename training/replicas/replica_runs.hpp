@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "rueda/rueda.hpp"
+#include "rueda/training/replicas.hpp"
+#include "training/replicas/replica_threads.hpp"
+
+namespace rueda::training {
+
+/// Runs the functions of replicas on their threads, and lets all processes learn of failures. A derived class adds up
+/// the gradients: ReplicaTeam in the CPU's memory, DeviceReplicaTeam on GPUs.
+///
+/// Threads: those of Replicas. The threads of the replicas call gradient_ready() and stopped().
+class ReplicaRuns {
+public:
+    using Function = std::function<void(Replica&)>;
+
+    ReplicaRuns(const ReplicaRuns&) = delete;
+    ReplicaRuns& operator=(const ReplicaRuns&) = delete;
+    virtual ~ReplicaRuns() = default;
+
+    [[nodiscard]] int count() const noexcept { return count_; }
+    [[nodiscard]] int first_worker() const noexcept { return position_ * count_; }
+    [[nodiscard]] int workers() const noexcept { return processes_ * count_; }
+    [[nodiscard]] bool stopped() const noexcept {
+        // relaxed: the value only tells a replica to end early. What fail() wrote before its store is read after the
+        // threads have ended their work.
+        return stopped_.load(std::memory_order_relaxed);
+    }
+
+    void run(const Function& pass);
+    void on_each(const Function& work);
+    void gradient_ready(int replica, std::size_t parameter);
+
+protected:
+    struct Plan {
+        int count = 1;                     ///< the replicas
+        std::vector<std::string> names{};  ///< of the parameters
+        std::int64_t passes_per_step = 1;
+        ProcessSet process_set = world();
+    };
+    explicit ReplicaRuns(Plan plan);
+
+    [[nodiscard]] int processes() const noexcept { return processes_; }
+    [[nodiscard]] std::size_t parameters() const noexcept { return plan_.names.size(); }
+    [[nodiscard]] ReplicaThreads& threads() noexcept { return threads_; }
+    /// The functions that use the threads of all replicas must not be called on one of these threads, which would wait
+    /// for itself. Throws InvalidArgument there.
+    void check_idle() const;
+    /// Throws InvalidArgument if runs are missing in this step.
+    void check_runs() const;
+    /// The next run begins a new step.
+    void end_step() noexcept { runs_ = 0; }
+
+private:
+    /// Begins a run, in which each replica has each gradient once. No replica runs.
+    virtual void begin_run() = 0;
+    /// Says that a replica has its gradient, in the last run of a step. The last of the replicas starts the reduction
+    /// among the processes. Called on the replica's thread.
+    virtual void arrive(std::size_t parameter, int replica) = 0;
+    /// Called on each replica's thread when the replica has all its gradients, in the last run of a step.
+    virtual void help() {}
+    /// Makes help() return on all threads, because some gradients will never arrive.
+    virtual void stop_help() {}
+    /// Starts the reduction of a parameter's gradient among the processes, unless it was started before, although some
+    /// replicas may not have the gradient. If this throws, a second call continues where the first one has stopped. No
+    /// replica runs.
+    virtual void announce_anyway(std::size_t parameter) = 0;
+    /// Drops the gradients of this step after a failure. Some reductions may not have been started: in a job of one
+    /// process, or after the end of the job.
+    virtual void drop_gradients() noexcept = 0;
+
+    /// The work that the replicas do on their threads.
+    enum class Work : std::uint8_t {
+        none,       ///< nothing
+        other,      ///< work without gradients
+        early_run,  ///< a run before the last one of a step, whose gradients are only accumulated
+        last_run,   ///< the last run of a step, whose gradients are reduced
+    };
+
+    void run_all(const Function& function, Work work);
+    void run_one(const Function& function, int index);
+    void fail(int index, ErrorCode code, std::string_view text) noexcept;
+    [[nodiscard]] Status agree(Work work);
+    [[nodiscard]] bool announce_the_rest();
+
+    const Plan plan_;
+    const int count_;
+    const int position_;   ///< of this process in the process set
+    const int processes_;  ///< in the process set
+
+    std::int64_t runs_ = 0;  ///< the runs of this step so far
+    Work work_ = Work::none;
+    std::vector<std::vector<std::uint8_t>> ready_;  ///< [replica][parameter]; only the replica's thread uses its vector
+
+    std::atomic<bool> stopped_{false};  ///< fail() stores it, stopped() loads it; run_all() resets it between the works
+    std::mutex failing_;
+    Status failure_;                  ///< of the replica that failed first
+    PreparedFailure without_memory_;  ///< becomes failure_ if no memory is left for the text
+
+    /// The last member, so that the threads end before what they use. While the members of a derived class are
+    /// destroyed, the threads sleep: run() and on_each() return when the threads have ended their work.
+    ReplicaThreads threads_;
+};
+
+}  // namespace rueda::training
