@@ -21,8 +21,8 @@
 #include "python/native/tensor_view.hpp"
 #include "python/native/torch_tensor.hpp"
 #include "python/native/vocabulary.hpp"
-#include "rueda/elastic.h"
 #include "python/native/worker_data.hpp"
+#include "rueda/elastic.h"
 #include "rueda/rueda.h"
 
 namespace rueda::python {

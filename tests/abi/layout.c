@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 #include "rueda/checkpoints.h"
-#include "rueda/replicas.h"
 #include "rueda/data.h"
 #include "rueda/elastic.h"
+#include "rueda/replicas.h"
 #include "rueda/rueda.h"
 
 #define MEMBER(type, member, offset, size)                                              \

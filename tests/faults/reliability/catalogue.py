@@ -633,9 +633,9 @@ FAULTS = (
         (1,),
         r"^ruedarun: .*host \S+ \(ranks 2, 3\) has not answered",
         "has not answered",
-        (0, 1, 2, 3),
+        (0, 1),
         launch=TWO_HOSTS_WITHOUT_MPI,
-        limit=5,
+        limit=6,
     ),
     Fault(
         "no-mpi-root-cut",
@@ -645,9 +645,9 @@ FAULTS = (
         (1,),
         r"^ruedarun: .*host \S+ \(ranks 0, 1\) has not answered",
         "has not answered",
-        (0, 1, 2, 3),
+        (2, 3),
         launch=Launch("hosts without MPI", (2, 2), away=True),
-        limit=5,
+        limit=6,
     ),
     Fault(
         "no-mpi-launcher-killed",
