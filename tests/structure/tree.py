@@ -49,6 +49,7 @@ LAYERS = {
         "cuda/memory",
         "cuda/order",
         "cuda/staged",
+        "cuda/replicas",
         "cuda/ipc",
         "cuda/plugin",
         "tcp",
