@@ -69,6 +69,11 @@ bool has_fifo(const PipelineOptions& options) {
                        [](const Source& source) { return source.kind == SourceKind::fifo; });
 }
 
+/// Whether the lanes read the whole sources and split them into records.
+bool is_split(const Format& format) {
+    return !std::holds_alternative<WholeFiles>(format) && !std::holds_alternative<Safetensors>(format);
+}
+
 Status check_lanes(const PipelineOptions& options) {
     const auto sources = static_cast<std::int64_t>(options.sources.size());
     if (sources == 0) {
@@ -209,8 +214,8 @@ std::uint64_t fingerprint_of(const PipelineOptions& options) {
 std::vector<std::string> find_waste(const PipelineOptions& options) {
     std::vector<std::string> found;
     const auto sources = static_cast<std::int64_t>(options.sources.size());
-    // With WholeFiles, each rank reads only the files of its own samples.
-    if (options.size > 1 && options.lanes % options.size != 0 && !std::holds_alternative<WholeFiles>(options.format)) {
+    // With the other formats, each rank reads only its own samples.
+    if (options.size > 1 && options.lanes % options.size != 0 && is_split(options.format)) {
         found.push_back(
             fmt::format("{} ranks share {} {}, so sources are read by several ranks; {}", options.size, options.lanes,
                         options.lanes == 1 ? "lane" : "lanes",

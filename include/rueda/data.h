@@ -163,8 +163,8 @@ RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
  * the same secret. `accepted` is 1 on the side that has accepted the connection, and 0 on the other side. `purpose` is
  * a text that must be the same on both sides. `sending_key` and `receiving_key` receive 32 bytes each: the keys for the
  * codes of later messages. The socket stays open, and belongs to the caller. After a failure the caller must close it.
- * Returns RUEDA_TIMEOUT if the other side sends no proof in time, and RUEDA_UNSUPPORTED if it does not know the secret
- * or has ended the connection.
+ * Returns RUEDA_TIMEOUT if the other side sends no proof in time, RUEDA_INVALID_ARGUMENT if it does not know the secret
+ * or is no process of Rueda, and RUEDA_UNSUPPORTED if it has ended the connection.
  */
 RUEDA_API int rueda_data_prove(int32_t socket, int32_t accepted, const char* secret, const char* purpose,
                                double timeout_seconds, unsigned char* sending_key, unsigned char* receiving_key);

@@ -43,6 +43,7 @@ public:
             first_ = first_ == nullptr ? std::current_exception() : first_;
         }
     }
+    [[nodiscard]] bool none() const noexcept { return first_ == nullptr; }
     void rethrow() const {
         if (first_ != nullptr) {
             std::rethrow_exception(first_);
@@ -155,7 +156,7 @@ void DeviceReplicaTeam::drop_gradients() noexcept {
         }
         each.reduction = Handle();
     }
-    // An error of the GPU would be noticed again by the next call.
+    // The team makes all streams wait that it can. An error of the GPU would be noticed again by the next call.
     static_cast<void>(rueda_device_team_join(team_.get()));
 }
 
@@ -163,7 +164,9 @@ void DeviceReplicaTeam::synchronize() {
     check_runs();
     end_step();
     FirstError errors;
-    for (std::size_t i = 0; i < parameters(); ++i) {
+    // Backward passes produce the gradients from the last parameter to the first, so the reductions end in this order.
+    // The copies of a gradient overlap with the reductions of the gradients after it.
+    for (std::size_t i = parameters(); i-- > 0;) {
         errors.attempt([&] {
             if (Handle& reduction = progress_[i].reduction; !reduction.empty()) {
                 const Handle ended = std::move(reduction);
@@ -178,33 +181,47 @@ void DeviceReplicaTeam::synchronize() {
 
 void DeviceReplicaTeam::broadcast(int root) {
     check_idle();
+    if (root < 0 || root >= processes()) {
+        throw InvalidArgument(fmt::format(
+            "DeviceReplicas::broadcast(): root is {}; expected the rank of a process, 0 to {}", root, processes() - 1));
+    }
     detail::check(rueda_device_team_follow(team_.get()));
+    FirstError errors;
     if (processes() > 1) {
         std::vector<Handle> broadcasts;
-        for (const DeviceParameter& each : parameters_) {
-            broadcasts.push_back(broadcast_async("replicas.values." + each.name, each.values, root,
-                                                 {.process_set = options_.process_set, .device = stream_}));
-        }
-        FirstError errors;
+        broadcasts.reserve(parameters_.size());
+        errors.attempt([&] {
+            for (const DeviceParameter& each : parameters_) {
+                broadcasts.push_back(broadcast_async("replicas.values." + each.name, each.values, root,
+                                                     {.process_set = options_.process_set, .device = stream_}));
+            }
+        });
+        // After a failure, too, the replicas' streams must wait until no broadcast uses the values.
         for (const Handle& each : broadcasts) {
             errors.attempt([&] { each.wait_on_stream(stream_); });
         }
-        errors.rethrow();
     }
-    copy_values();
+    if (errors.none()) {
+        errors.attempt([&] { copy_values(); });
+    }
+    errors.attempt([&] { detail::check(rueda_device_team_join(team_.get())); });
+    errors.rethrow();
 }
 
 void DeviceReplicaTeam::copy_to_replicas() {
     check_idle();
     detail::check(rueda_device_team_follow(team_.get()));
-    copy_values();
+    FirstError errors;
+    errors.attempt([&] { copy_values(); });
+    errors.attempt([&] { detail::check(rueda_device_team_join(team_.get())); });
+    errors.rethrow();
 }
 
+/// Puts the copies into the team's streams. The replicas' streams do not wait for them yet.
 void DeviceReplicaTeam::copy_values() {
     for (std::size_t i = 0; i < parameters(); ++i) {
         detail::check(rueda_device_team_distribute(team_.get(), parameters() + i));
     }
-    detail::check(rueda_device_team_join(team_.get()));
 }
 
 }  // namespace rueda::training

@@ -155,7 +155,21 @@ void ReplicaRuns::gradient_ready(int replica, std::size_t parameter) {
     }
     ready[parameter] = 1;
     if (work_ == Work::last_run) {
+        arrive_or_fail(parameter, replica);
+    }
+}
+
+/// Calls arrive(). If it throws, the run fails, even if the function of the replica catches the error: the gradient of
+/// this replica would be missing in the reduction.
+void ReplicaRuns::arrive_or_fail(std::size_t parameter, int replica) {
+    try {
         arrive(parameter, replica);
+    } catch (const Error& error) {
+        fail(replica, error.code(), error.what());
+        throw;
+    } catch (const std::exception& error) {
+        fail(replica, ErrorCode::internal, error.what());
+        throw;
     }
 }
 

@@ -93,6 +93,7 @@ private:
     void run_one(const Function& function, int index);
     void fail(int index, ErrorCode code, std::string_view text) noexcept;
     [[nodiscard]] Status agree(Work work);
+    void arrive_or_fail(std::size_t parameter, int replica);
     [[nodiscard]] bool announce_the_rest();
 
     const Plan plan_;

@@ -25,14 +25,18 @@ Result<std::unique_ptr<PinnedMemory>> RegisteredMemory::pin(std::shared_ptr<Devi
 
 Status RegisteredMemory::note_work(void* stream) {
     auto recorded = device_->record(static_cast<CudaStream>(stream));
-    RUEDA_RETURN_IF_FAILED(recorded.status());
     const std::scoped_lock lock(mutex_);
+    if (!recorded.is_ok()) {
+        unknown_work_ = recorded.status();
+        return unknown_work_;
+    }
     work_.push_back(std::move(recorded).value());
     return {};
 }
 
 Result<bool> RegisteredMemory::is_idle() {
     const std::scoped_lock lock(mutex_);
+    RUEDA_RETURN_IF_FAILED(unknown_work_);
     while (!work_.empty()) {
         const Result<bool> is_done = work_.back()->is_done();
         if (!is_done.is_ok() || !is_done.value()) {

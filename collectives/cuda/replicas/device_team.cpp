@@ -326,13 +326,15 @@ Status CudaDeviceTeam::join() {
         std::fill(each.begin(), each.end(), nullptr);
     }
     // The memory of a replica may be in use in the stream of any home, so each replica waits for all homes.
-    RUEDA_RETURN_IF_FAILED(first_waits_for_others());
+    // After a failure, the other replicas wait all the same, because they must not use memory that the team still uses.
+    Status first = first_waits_for_others();
     auto end = homes_.front().device->record(homes_.front().stream);
     RUEDA_RETURN_IF_FAILED(end.status());
     for (const DeviceStream& replica : plan_.replicas) {
-        RUEDA_RETURN_IF_FAILED(end.value()->make_wait(replica));
+        const Status waits = end.value()->make_wait(replica);
+        first = first.is_ok() ? waits : first;
     }
-    return {};
+    return first;
 }
 
 }  // namespace rueda::collectives::cuda

@@ -43,7 +43,7 @@ struct MetricsWriterOptions {
 class RUEDA_API MetricsWriter {
 public:
     /// Creates the folder if it does not exist, and the files. Throws InvalidArgument if this is not possible, and
-    /// ResourceExhausted if the disk is full; earlier files are then unchanged.
+    /// ResourceExhausted if the disk is full; the file that could not be made is then unchanged.
     explicit MetricsWriter(const std::filesystem::path& folder, const MetricsWriterOptions& options = {});
     MetricsWriter(MetricsWriter&&) noexcept;
     MetricsWriter& operator=(MetricsWriter&&) noexcept;

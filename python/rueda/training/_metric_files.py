@@ -35,7 +35,7 @@ class MetricsWriter:
             object wrote, and not those of an earlier job.
 
     Raises:
-        InvalidArgument: a format is unknown, or a file cannot be created. Earlier files are then unchanged.
+        InvalidArgument: a format is unknown, or a file cannot be created. An earlier file at this place is then unchanged.
         ResourceExhausted: the disk is full.
 
     Example::

@@ -55,6 +55,20 @@ TEST_CASE("pinned memory is idle when the device has done the noted work", "[gpu
     });
 }
 
+TEST_CASE("pinned memory whose work could not be noted is never idle", "[gpu]") {
+    run_members(1, 1, 5, [](Member& member) {
+        std::vector<std::byte> memory(4096);
+        auto pinned = member.runtime().pin(0, memory.data(), memory.size());
+        require_that(pinned.is_ok(), "pin");
+        gpu::fail_call("cuEventRecord", 1, cuda::kCudaOutOfMemory);
+        require_that(!pinned.value()->note_work(member.stream().stream).is_ok(), "the work was noted");
+        require_that(!pinned.value()->is_idle().is_ok(), "the memory is idle");
+        require_that(pinned.value()->note_work(member.stream().stream).is_ok(), "later work");
+        require_that(!pinned.value()->is_idle().is_ok(), "the memory is idle after later work");
+        require_that(pinned.value()->unpin().is_ok(), "unpin");
+    });
+}
+
 TEST_CASE("memory that the driver cannot pin is an error that says what to do", "[gpu]") {
     run_members(1, 1, 5, [](Member& member) {
         std::vector<std::byte> memory(4096);
