@@ -70,14 +70,15 @@ Connected connect(int rank, SecretPlane& plane) {
     return {of_set.message(), transport.job_secret(), plane.sent};
 }
 
-std::vector<Connected> connect_all(const std::string& secret) {
+/// Runs the leaders of all hosts. Leader `stranger` has another secret.
+std::vector<Connected> connect_all(const std::string& secret, int stranger = -1) {
     std::vector<Connected> connected(kHosts);
     auto planes = collectives::make_thread_control_planes(kHosts);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kHosts; ++rank) {
         threads.emplace_back([&, rank] {
             const auto place = static_cast<std::size_t>(rank);
-            SecretPlane plane(std::move(planes[place]), secret);
+            SecretPlane plane(std::move(planes[place]), rank == stranger ? "another secret" : secret);
             connected[place] = connect(rank, plane);
         });
     }
@@ -95,6 +96,12 @@ TEST_CASE("leaders connect with the secret of the job, and send it to nobody") {
         CHECK_FALSE(leader.sent.empty());
         CHECK(leader.sent.find(secret) == std::string::npos);
     }
+}
+
+TEST_CASE("leaders refuse a leader with another secret") {
+    const std::vector<Connected> leaders = connect_all("the secret of this job", 1);
+    CHECK_THAT(leaders[1].why_not, Catch::Contains("secret"));
+    CHECK(leaders[1].secret.empty());
 }
 
 TEST_CASE("leaders connect if the job has no secret") {
