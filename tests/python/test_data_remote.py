@@ -303,6 +303,20 @@ class Failures(unittest.TestCase):
                 for _ in taken:
                     pass
 
+    def test_a_producer_that_has_sent_everything_waits_for_the_end_of_the_receiver(self):
+        with served(numbers, args=[10], prefetch=1) as (producer, batches):
+            taken = iter(batches)
+            found = [int(next(taken)["number"][0])]
+            (stream,) = (thread for thread in threading.enumerate() if thread.name == "rueda-producer-stream")
+            # The trainer does not take batches, so the receiver does not read all of them. The place of the worker is free.
+            wait_until(lambda: producer._workers == 0, "the end of the producer's worker")
+            stream.join(0.2)
+            self.assertTrue(stream.is_alive())
+            found += numbers_of(taken)
+            self.assertEqual(found, list(range(10)))
+            stream.join(LIMIT)
+            self.assertFalse(stream.is_alive())
+
     def test_workers_end_with_the_trainer(self):
         with ProducerProcess() as producer:
             with remote([producer.address], args=[1000, 10]) as batches:

@@ -17,6 +17,7 @@ import hmac
 import json
 import math
 import re
+import select
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -239,6 +240,16 @@ class Connection:
         for array in arrays:
             if array.nbytes > 0:
                 self._receive_into(_bytes_of(array))
+
+    def wait_for_end(self) -> None:
+        """Waits until the other side ends the connection or sends something. shut() and a host that is lost end the wait, too.
+
+        A producer calls this function after its last message. If it closed the socket at once, Linux would drop the bytes
+        that a slow receiver has not taken after a few minutes. Linux keeps them as long as the socket is open.
+        """
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        poll.poll()
 
     def limit_wait(self, seconds: float | None) -> None:
         """Limits the time of each wait for bytes. None: no limit."""

@@ -147,24 +147,29 @@ class Producer:
                 self._workers += not full
             if full:
                 connection.send(Kind.REFUSED, f"it has {self._most} workers already (most_workers of serve())".encode())
-                return
-            try:
-                connection.send(Kind.ACCEPTED)
-                self._stream(
-                    connection,
-                    Task(self._make_generator, tuple(task.args), task.count, task.epochs, task.ahead),
-                    task.index,
-                    task.epoch,
-                    task.first_batch,
-                )
-            finally:
-                with self._lock:
-                    self._workers -= 1
+            else:
+                self._accept_task(connection, task)
+            connection.wait_for_end()
         except (OSError, BadMessage, RuedaError) as error:
             if not self._end.is_set():
                 _logger.info("producer at %s: the connection of %s has ended: %s", self.address, peer, error)
         finally:
             self._drop(connected)
+
+    def _accept_task(self, connection: Connection, task: messages.Task) -> None:
+        """Does what a task asks for. The caller has counted the worker of the task; this function ends the count."""
+        try:
+            connection.send(Kind.ACCEPTED)
+            self._stream(
+                connection,
+                Task(self._make_generator, tuple(task.args), task.count, task.epochs, task.ahead),
+                task.index,
+                task.epoch,
+                task.first_batch,
+            )
+        finally:
+            with self._lock:
+                self._workers -= 1
 
     def _stream(self, connection: Connection, task: Task, index: int, epoch: int, first_batch: int) -> None:
         try:
@@ -238,7 +243,7 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
         while arrived:
             if not _send(connection, arrived.popleft()):
                 return
-        if process.finished:  # the receiver knows the number of epochs, and has ended, too
+        if process.finished:  # the receiver knows the number of epochs, and ends when it has received everything
             return
         if process.ended:
             connection.send(Kind.DIED, f"its worker process (pid {process.pid}) {process.how_it_ended()[0]}".encode())
