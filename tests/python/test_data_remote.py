@@ -249,6 +249,26 @@ class Failures(unittest.TestCase):
             with serve(numbers, address):
                 self.assertEqual(numbers_of(batches), [0, 1, 2])
 
+    def test_a_connection_that_ends_without_a_proof_is_tried_again(self):
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            where = unused.getsockname()
+        # The receiver is forked before the listener exists, so it has no copy of the listener.
+        with remote([f"127.0.0.1:{where[1]}"], args=[3]) as batches:
+            with socket.create_server(where) as listener:
+                listener.settimeout(LIMIT)
+                listener.accept()[0].close()
+            with serve(numbers, f"127.0.0.1:{where[1]}"):
+                self.assertEqual(numbers_of(batches), [0, 1, 2])
+
+    def test_another_producer_takes_over_for_one_that_ends_connections_without_a_proof(self):
+        with serve(numbers) as producer, socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(LIMIT)
+            addresses = [f"127.0.0.1:{listener.getsockname()[1]}", producer.address]
+            with remote(addresses, count=1, args=[3], on_death="replace") as batches:
+                listener.accept()[0].close()
+                self.assertEqual(numbers_of(batches), [0, 1, 2])
+                self.assertEqual(batches.statistics().replaced, 0)
+
     def test_a_producer_that_is_stopped_is_named(self):
         entered(self, mock.patch.object(messages, "SILENCE_SECONDS", 0.5))
         with ProducerProcess() as producer, remote([producer.address], args=[1_000_000, 10, 0.01]) as batches:
@@ -419,10 +439,11 @@ class Security(unittest.TestCase):
                 self.assertEqual(numbers_of(batches), [0, 1, 2])
 
     def test_other_programs_do_not_disturb_a_producer(self):
+        entered(self, mock.patch("rueda.data._remote.producer._MOST_UNPROVEN", 8))
         with serve(numbers) as producer:
             where = messages.split_address(producer.address)
             with contextlib.ExitStack() as silent:
-                for _ in range(70):  # more than the producer lets wait
+                for _ in range(10):  # more than the producer lets wait
                     silent.enter_context(socket.create_connection(where))
                 with socket.create_connection(where) as chatty:
                     chatty.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)

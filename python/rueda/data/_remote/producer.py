@@ -34,8 +34,10 @@ from rueda.errors import InvalidArgument, ResourceExhausted, RuedaError
 
 _logger = logging.getLogger("rueda.data")
 
-#: The number of connections that have not proved the secret yet. If one more comes, the oldest is closed.
-_MOST_UNPROVEN = 64
+#: The number of connections that have not proved the secret yet. If one more comes, the oldest is closed, and its receiver
+#: tries again. Each of them needs a thread and two descriptors. Many systems allow 1024 descriptors by default, and the
+#: workers need some of them.
+_MOST_UNPROVEN = 256
 #: In seconds: the pause after the system refused a connection, for example because there are too many open files.
 _PAUSE = 0.1
 
@@ -60,7 +62,7 @@ class Producer:
         host, port = split_address(address)
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-            self._listener = socket.create_server((host, port), family=family, backlog=_MOST_UNPROVEN)
+            self._listener = socket.create_server((host, port), family=family, backlog=socket.SOMAXCONN)
         except OSError as error:
             raise InvalidArgument(
                 f"serve: listening at {address} failed: {error}; give an address of this host"

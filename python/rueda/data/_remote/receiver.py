@@ -31,7 +31,7 @@ from rueda.data._remote.messages import (
 )
 from rueda.data._worker import Reported, WorkerInfo
 from rueda.data._workers import Workers, check_choices, check_numbers
-from rueda.errors import InvalidArgument, RuedaError, Timeout
+from rueda.errors import InvalidArgument, RuedaError
 
 #: In seconds: the pause between two attempts to connect.
 _PAUSE = 0.2
@@ -94,11 +94,13 @@ class Receiver:
             for self._address in candidates:
                 try:
                     return self._ask(task)
-                except Timeout as error:
-                    reasons.append(f"{self._address}: {error}")
-                except RuedaError as error:  # it does not know the secret, or is no producer: waiting does not help
+                except (
+                    InvalidArgument
+                ) as error:  # it does not know the secret, or is no producer: waiting does not help
                     raise self._lost(f"{error}; give all producers and trainers the same secret") from error
-                except (OSError, BadMessage) as error:
+                # A producer closes a connection without a proof if it has too many of them, or if it is being restarted.
+                # Another attempt may succeed.
+                except (OSError, BadMessage, RuedaError) as error:
                     reasons.append(f"{self._address}: {error}")
             if time.monotonic() >= deadline:
                 raise Reported(
@@ -108,7 +110,7 @@ class Receiver:
             time.sleep(_PAUSE)
 
     def _ask(self, task: Task) -> Connection:
-        """Connects to the current address, and sends the task. Raises OSError or BadMessage if this fails."""
+        """Connects to the current address, and sends the task. Raises OSError, BadMessage or an error of Rueda."""
         connected = socket.create_connection(split_address(self._address), timeout=FIRST_SECONDS)
         try:
             connection = Connection(connected, False, self.secret)
