@@ -33,9 +33,12 @@ from rueda.errors import InvalidArgument
 _PURPOSE = "rueda data 1"
 #: In seconds: the time for the handshake and for the first message.
 FIRST_SECONDS = 10.0
-#: If the host at the other end does not answer, the system sends its first question after this number of seconds. It
-#: then asks at this interval, and ends the connection after this number of questions. The kernel of the other host
-#: answers, so a generator that needs much time for a batch does no harm.
+#: TCP's keep-alive on an idle connection: if the other host sends nothing, the system sends its first question after this
+#: number of seconds. It then asks at this interval, and ends the connection after this number of questions without an
+#: answer. The kernel of the other host answers, so a generator that needs much time for a batch does no harm. A receiver
+#: sends nothing after its task, so this limit holds for a producer's host that vanishes. It does not hold for a trainer's
+#: host that vanishes: Linux asks no questions while bytes wait to be sent or acknowledged. The connection then ends when
+#: TCP gives up, which takes about 15 minutes.
 KEEP_ALIVE = (5, 2, 5)
 #: In seconds: if a producer has nothing to send for this time, it sends a sign of life. The kernel cannot do this for a
 #: process that is stopped.
