@@ -30,7 +30,7 @@ from rueda.data._remote.messages import (
     split_address,
 )
 from rueda.data._worker import Reported, WorkerInfo
-from rueda.data._workers import Workers, check_choices, check_numbers
+from rueda.data._workers import Workers, check_choices, check_numbers, pinned_device
 from rueda.errors import InvalidArgument, RuedaError
 
 #: In seconds: the pause between two attempts to connect.
@@ -139,7 +139,7 @@ def remote(
     on_death: str = "raise",
     start_method: str = "spawn",
     memory: str = "shared",
-    device: int = 0,
+    device: int | None = None,
     patience: float = 30.0,
     largest_batch: int = 1 << 32,
 ) -> Workers:
@@ -165,8 +165,7 @@ def remote(
         largest_batch: the maximum number of bytes of a batch. A larger one is treated like the loss of its producer.
 
     Raises:
-        InvalidArgument: an argument cannot be used.
-        ResourceExhausted, Unsupported: as for workers().
+        InvalidArgument, ResourceExhausted, Unsupported: as for workers().
 
         The loop raises the same errors as for workers().
 
@@ -192,4 +191,4 @@ def remote(
     Task(0, 1, 0, 0, 0, 1, list(given)).to_payload()  # refuses args that cannot be sent
     receiver = Receiver(known, secret, epochs, prefetch, on_death == "replace", float(patience), largest_batch)
     task = WorkersTask(receiver, given, count, epochs, prefetch, receives=True)
-    return Workers(task, order, on_death, start_method, device if memory == "pinned" else None)
+    return Workers(task, order, on_death, start_method, pinned_device(memory, device))
