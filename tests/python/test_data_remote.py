@@ -484,7 +484,7 @@ class Bytes(unittest.TestCase):
         payload = messages.describe_batch({"x": np.zeros((2, 3)), "y": np.zeros(4, "<U3")})
         recorded = []
         real, sender._socket = sender._socket, mock.Mock()
-        sender._socket.sendmsg.side_effect = lambda buffers: recorded.append(bytes(buffers[0])) or len(buffers[0])
+        sender._socket.sendmsg.side_effect = lambda buffers, *_: recorded.append(bytes(buffers[0])) or len(buffers[0])
         sender.send(messages.Kind.BATCH, payload)
         (message,) = recorded
         for place, bit in itertools.product(range(len(message)), range(8)):
@@ -504,6 +504,18 @@ class Bytes(unittest.TestCase):
         with self.assertRaisesRegex(messages.BadMessage, "expected at most"):
             taker.receive()
         real.close()
+        taker.close()
+
+    def test_the_end_of_a_connection_causes_no_signal(self):
+        sender, taker = proven_pair()
+        signals = []
+        before = signal.signal(signal.SIGPIPE, lambda number, _: signals.append(number))
+        self.addCleanup(signal.signal, signal.SIGPIPE, before)
+        sender.shut()
+        with self.assertRaises(BrokenPipeError):
+            sender.send(messages.Kind.ALIVE)
+        self.assertEqual(signals, [])
+        sender.close()
         taker.close()
 
     def test_descriptions_that_are_refused(self):

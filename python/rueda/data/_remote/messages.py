@@ -208,7 +208,7 @@ class Connection:
 
     def send(self, kind: Kind, payload: bytes = b"", arrays: Iterable[npt.NDArray[Any]] = ()) -> None:
         """Sends a message, and waits until the system has taken all of it. The receiver determines how long this takes.
-        Raises OSError.
+        Raises OSError, and never sends SIGPIPE to this process, because a program may have restored its default action.
         """
         header = _HEADER.pack(kind, len(payload))
         code = _code(self._sending, self._sent, header, payload)
@@ -216,7 +216,7 @@ class Connection:
         buffers = [memoryview(header + payload + code)]
         buffers += [_bytes_of(array) for array in arrays if array.nbytes > 0]
         while buffers:
-            sent = self._socket.sendmsg(buffers[:_MOST_BUFFERS])
+            sent = self._socket.sendmsg(buffers[:_MOST_BUFFERS], [], socket.MSG_NOSIGNAL)
             while buffers and sent >= len(buffers[0]):
                 sent -= len(buffers.pop(0))
             if sent > 0:
