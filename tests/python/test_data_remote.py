@@ -25,6 +25,7 @@ import numpy as np
 import rueda.data
 from rueda.data import _workers
 from rueda.data._remote import messages
+from rueda.data._remote.receiver import Receiver
 from rueda.data._slots import Packer
 from test_data_workers import failing, kill_self, kinds, numbers, numbers_of
 
@@ -437,6 +438,9 @@ class Security(unittest.TestCase):
                 numbers_of(batches)
             with remote([producer.address], args=[3]) as batches:
                 self.assertEqual(numbers_of(batches), [0, 1, 2])
+
+    def test_a_receiver_does_not_show_the_secret(self):
+        self.assertNotIn(SECRET, repr(Receiver(("host:1",), SECRET, 1, 2, False, 30.0, 1000)))
 
     def test_other_programs_do_not_disturb_a_producer(self):
         entered(self, mock.patch("rueda.data._remote.producer._MOST_UNPROVEN", 8))

@@ -42,7 +42,7 @@ class Receiver:
     """The "generator function" of a receiver process. It keeps its connection from epoch to epoch."""
 
     addresses: tuple[str, ...]
-    secret: str
+    secret: str = dataclasses.field(repr=False)  # a log of this object must not show it
     epochs: int
     ahead: int
     takes_over: bool
