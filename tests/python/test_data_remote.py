@@ -466,6 +466,18 @@ class Security(unittest.TestCase):
                     connection.receive()
                 connection.close()
 
+    def test_a_copy_of_a_socket_does_not_keep_a_connection_open(self):
+        with serve(numbers) as producer:
+            connected = socket.create_connection(messages.split_address(producer.address))
+            connection = messages.Connection(connected, False, SECRET)
+            (held,) = producer._open
+            with held.dup():  # a worker that is forked at the wrong time has such a copy
+                connection.send(messages.Kind.TASK, b"{}")
+                connection.limit_wait(LIMIT)
+                with self.assertRaisesRegex(ConnectionResetError, "closed the connection"):
+                    connection.receive()
+            connection.close()
+
 
 def proven_pair():
     """Returns both ends of a connection."""

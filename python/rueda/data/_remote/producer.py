@@ -127,10 +127,13 @@ class Producer:
             self._threads.append(thread)
 
     def _drop(self, connected: socket.socket) -> None:
-        """Closes a connection. The lock ensures that nobody shuts the descriptor when it already belongs to another file."""
+        """Ends and closes a connection. A worker that was forked just after accept() may have a copy of the socket, so closing
+        it would not be enough. The lock ensures that nobody shuts the descriptor when it already belongs to another file.
+        """
         with self._lock:
             self._unproven.pop(connected, None)
             self._open.discard(connected)
+            shut(connected)
             connected.close()
 
     def _serve(self, connected: socket.socket, peer: str) -> None:
