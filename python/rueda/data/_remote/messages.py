@@ -328,6 +328,12 @@ def split_address(address: str) -> tuple[str, int]:
         raise InvalidArgument(
             f"the address of a producer is {address!r}; expected 'host:port' or '[IPv6 address]:port'"
         )
+    try:
+        host.encode("idna")  # the module socket does this, and its UnicodeError is no OSError
+    except UnicodeError as error:
+        raise InvalidArgument(
+            f"the address of a producer is {address!r:.200}, and its host is no possible host name: {error}"
+        ) from error
     return host, int(port)
 
 
