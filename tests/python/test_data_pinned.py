@@ -3,12 +3,17 @@
 """Tests batches in pinned memory, with the GPU that tests/support/gpu_stand_in simulates."""
 
 import ctypes
+import functools
 import gc
+import itertools
 import os
 import unittest
+from unittest import mock
 
 import numpy as np
 import rueda.data
+from rueda import _native
+from rueda.data import _workers
 from simulated_gpu import Gpu
 
 _MEMORY_TYPE, _HOST = 2, 1  # numbers of the driver
@@ -95,6 +100,20 @@ class Pinned(unittest.TestCase):
         del kept
         gc.collect()
         self.assertFalse(any(map(is_pinned, addresses)))
+
+    def test_the_default_gpu_is_the_one_of_the_rank(self):
+        makers = (
+            functools.partial(rueda.data.workers, filled),
+            functools.partial(rueda.data.remote, ["host:1"], secret="a secret of sixteen or more characters"),
+        )
+        with mock.patch.object(_workers.Workers, "_start"):  # no processes
+            for make, given, local in itertools.product(makers, (None, 1), (None, 3)):  # local None: no rueda.init()
+                with (
+                    mock.patch.object(_native, "is_initialized", lambda joined=local is not None: joined),
+                    mock.patch.object(_native, "local_device", lambda local=local: local),
+                    make(memory="pinned", device=given) as batches,
+                ):
+                    self.assertEqual(batches._pin.device, given or local or 0)
 
     def test_a_gpu_that_does_not_exist(self):
         with self.assertRaisesRegex(rueda.InvalidArgument, "pinning memory: .*GPU 9.*this process sees"):

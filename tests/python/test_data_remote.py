@@ -25,6 +25,7 @@ import numpy as np
 import rueda.data
 from rueda.data import _workers
 from rueda.data._remote import messages
+from rueda.data._remote.receiver import Receiver
 from rueda.data._slots import Packer
 from test_data_workers import failing, kill_self, kinds, numbers, numbers_of
 
@@ -249,6 +250,26 @@ class Failures(unittest.TestCase):
             with serve(numbers, address):
                 self.assertEqual(numbers_of(batches), [0, 1, 2])
 
+    def test_a_connection_that_ends_without_a_proof_is_tried_again(self):
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            where = unused.getsockname()
+        # The receiver is forked before the listener exists, so it has no copy of the listener.
+        with remote([f"127.0.0.1:{where[1]}"], args=[3]) as batches:
+            with socket.create_server(where) as listener:
+                listener.settimeout(LIMIT)
+                listener.accept()[0].close()
+            with serve(numbers, f"127.0.0.1:{where[1]}"):
+                self.assertEqual(numbers_of(batches), [0, 1, 2])
+
+    def test_another_producer_takes_over_for_one_that_ends_connections_without_a_proof(self):
+        with serve(numbers) as producer, socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(LIMIT)
+            addresses = [f"127.0.0.1:{listener.getsockname()[1]}", producer.address]
+            with remote(addresses, count=1, args=[3], on_death="replace") as batches:
+                listener.accept()[0].close()
+                self.assertEqual(numbers_of(batches), [0, 1, 2])
+                self.assertEqual(batches.statistics().replaced, 0)
+
     def test_a_producer_that_is_stopped_is_named(self):
         entered(self, mock.patch.object(messages, "SILENCE_SECONDS", 0.5))
         with ProducerProcess() as producer, remote([producer.address], args=[1_000_000, 10, 0.01]) as batches:
@@ -302,6 +323,20 @@ class Failures(unittest.TestCase):
             with self.assertRaisesRegex(rueda.data.WorkerDied, "was lost"):
                 for _ in taken:
                     pass
+
+    def test_a_producer_that_has_sent_everything_waits_for_the_end_of_the_receiver(self):
+        with served(numbers, args=[10], prefetch=1) as (producer, batches):
+            taken = iter(batches)
+            found = [int(next(taken)["number"][0])]
+            (stream,) = (thread for thread in threading.enumerate() if thread.name == "rueda-producer-stream")
+            # The trainer does not take batches, so the receiver does not read all of them. The place of the worker is free.
+            wait_until(lambda: producer._workers == 0, "the end of the producer's worker")
+            stream.join(0.2)
+            self.assertTrue(stream.is_alive())
+            found += numbers_of(taken)
+            self.assertEqual(found, list(range(10)))
+            stream.join(LIMIT)
+            self.assertFalse(stream.is_alive())
 
     def test_workers_end_with_the_trainer(self):
         with ProducerProcess() as producer:
@@ -368,6 +403,7 @@ class Limits(unittest.TestCase):
             ({"addresses": ["host"]}, "expected 'host:port'"),
             ({"addresses": ["::1:70"]}, "expected 'host:port'"),
             ({"addresses": ["host:70000"]}, "expected 'host:port'"),
+            ({"addresses": ["host..name:1"]}, "no possible host name"),
             ({"secret": "short"}, "at least 16 characters"),
             ({"secret": "a secret with \0 in the middle"}, "without NUL"),
             ({"count": 0}, "count is 0"),
@@ -383,6 +419,7 @@ class Limits(unittest.TestCase):
             ({"make_generator": 3}, "make_generator"),
             ({"address": "0.0.0.0"}, "host:port"),
             ({"address": "203.0.113.1:80"}, "an address of this host"),
+            ({"address": f"{'a' * 70}:80"}, "no possible host name"),
             ({"secret": None}, "at least 16 characters"),
             ({"most_workers": 0}, "most_workers"),
             ({"start_method": "clone"}, "start_method"),
@@ -404,11 +441,15 @@ class Security(unittest.TestCase):
             with remote([producer.address], args=[3]) as batches:
                 self.assertEqual(numbers_of(batches), [0, 1, 2])
 
+    def test_a_receiver_does_not_show_the_secret(self):
+        self.assertNotIn(SECRET, repr(Receiver(("host:1",), SECRET, 1, 2, False, 30.0, 1000)))
+
     def test_other_programs_do_not_disturb_a_producer(self):
+        entered(self, mock.patch("rueda.data._remote.producer._MOST_UNPROVEN", 8))
         with serve(numbers) as producer:
             where = messages.split_address(producer.address)
             with contextlib.ExitStack() as silent:
-                for _ in range(70):  # more than the producer lets wait
+                for _ in range(10):  # more than the producer lets wait
                     silent.enter_context(socket.create_connection(where))
                 with socket.create_connection(where) as chatty:
                     chatty.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
@@ -426,6 +467,18 @@ class Security(unittest.TestCase):
                 with self.assertRaisesRegex(ConnectionResetError, "closed the connection"):
                     connection.receive()
                 connection.close()
+
+    def test_a_copy_of_a_socket_does_not_keep_a_connection_open(self):
+        with serve(numbers) as producer:
+            connected = socket.create_connection(messages.split_address(producer.address))
+            connection = messages.Connection(connected, False, SECRET)
+            (held,) = producer._open
+            with held.dup():  # a worker that is forked at the wrong time has such a copy
+                connection.send(messages.Kind.TASK, b"{}")
+                connection.limit_wait(LIMIT)
+                with self.assertRaisesRegex(ConnectionResetError, "closed the connection"):
+                    connection.receive()
+            connection.close()
 
 
 def proven_pair():
@@ -449,7 +502,7 @@ class Bytes(unittest.TestCase):
         payload = messages.describe_batch({"x": np.zeros((2, 3)), "y": np.zeros(4, "<U3")})
         recorded = []
         real, sender._socket = sender._socket, mock.Mock()
-        sender._socket.sendmsg.side_effect = lambda buffers: recorded.append(bytes(buffers[0])) or len(buffers[0])
+        sender._socket.sendmsg.side_effect = lambda buffers, *_: recorded.append(bytes(buffers[0])) or len(buffers[0])
         sender.send(messages.Kind.BATCH, payload)
         (message,) = recorded
         for place, bit in itertools.product(range(len(message)), range(8)):
@@ -469,6 +522,18 @@ class Bytes(unittest.TestCase):
         with self.assertRaisesRegex(messages.BadMessage, "expected at most"):
             taker.receive()
         real.close()
+        taker.close()
+
+    def test_the_end_of_a_connection_causes_no_signal(self):
+        sender, taker = proven_pair()
+        signals = []
+        before = signal.signal(signal.SIGPIPE, lambda number, _: signals.append(number))
+        self.addCleanup(signal.signal, signal.SIGPIPE, before)
+        sender.shut()
+        with self.assertRaises(BrokenPipeError):
+            sender.send(messages.Kind.ALIVE)
+        self.assertEqual(signals, [])
+        sender.close()
         taker.close()
 
     def test_descriptions_that_are_refused(self):

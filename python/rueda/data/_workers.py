@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import numpy.typing as npt
 
+from rueda import _native
 from rueda.data._channel import Kind
 from rueda.data._errors import WorkerDied, WorkerFailed
 from rueda.data._mapping import Pin
@@ -397,7 +398,7 @@ def workers(
     on_death: str = "raise",
     start_method: str = "spawn",
     memory: str = "shared",
-    device: int = 0,
+    device: int | None = None,
 ) -> Workers:
     """Makes batches in worker processes. The arrays come through shared memory, so they are not pickled, and this
     process does not copy them.
@@ -431,10 +432,13 @@ def workers(
             copy from it while this process goes on (``tensor.to("cuda", non_blocking=True)``). When the arrays of a batch
             have died, Rueda waits for the work that is then in the default stream of the GPU, and reuses the memory only
             afterwards. If another stream copies, let the default stream wait for that stream while the arrays live.
-        device: with ``memory="pinned"``, the number of the GPU that takes the copies.
+        device: with ``memory="pinned"``, the number of the GPU that takes the copies. The default is rueda.local_device()
+            if rueda.init() was called, and otherwise 0. Give the number if the program copies to another GPU. Rueda cannot
+            check it. With a wrong number, a worker may write into the memory while a GPU still copies from it.
 
     Raises:
-        InvalidArgument: an argument cannot be used, or pickle cannot send it.
+        InvalidArgument: an argument cannot be used, or pickle cannot send it. Or ``device`` is missing with ``memory="pinned"``,
+            and this host has more ranks than GPUs.
         ResourceExhausted: the system refuses a process, or the driver cannot pin memory.
         Unsupported: ``memory="pinned"``, and there is no GPU, no driver or no plugin for it.
 
@@ -456,7 +460,16 @@ def workers(
     check_numbers("workers", (("count", count, 1), ("epochs", epochs, 0), ("prefetch", prefetch, 1)))
     check_choices("workers", order, on_death, start_method, memory)
     task = Task(make_generator, tuple(args), count, epochs, prefetch)
-    return Workers(task, order, on_death, start_method, device if memory == "pinned" else None)
+    return Workers(task, order, on_death, start_method, pinned_device(memory, device))
+
+
+def pinned_device(memory: str, device: int | None) -> int | None:
+    """Returns the GPU for which batches are pinned, or None if they are not pinned. Raises an error of Rueda."""
+    if memory != "pinned":
+        return None
+    if device is None:
+        return _native.local_device() if _native.is_initialized() else 0
+    return device
 
 
 def check_numbers(function: str, numbers: Iterable[tuple[str, object, int]]) -> None:

@@ -17,6 +17,7 @@ import hmac
 import json
 import math
 import re
+import select
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +33,12 @@ from rueda.errors import InvalidArgument
 _PURPOSE = "rueda data 1"
 #: In seconds: the time for the handshake and for the first message.
 FIRST_SECONDS = 10.0
-#: If the host at the other end does not answer, the system sends its first question after this number of seconds. It
-#: then asks at this interval, and ends the connection after this number of questions. The kernel of the other host
-#: answers, so a generator that needs much time for a batch does no harm.
+#: TCP's keep-alive on an idle connection: if the other host sends nothing, the system sends its first question after this
+#: number of seconds. It then asks at this interval, and ends the connection after this number of questions without an
+#: answer. The kernel of the other host answers, so a generator that needs much time for a batch does no harm. A receiver
+#: sends nothing after its task, so this limit holds for a producer's host that vanishes. It does not hold for a trainer's
+#: host that vanishes: Linux asks no questions while bytes wait to be sent or acknowledged. The connection then ends when
+#: TCP gives up, which takes about 15 minutes.
 KEEP_ALIVE = (5, 2, 5)
 #: In seconds: if a producer has nothing to send for this time, it sends a sign of life. The kernel cannot do this for a
 #: process that is stopped.
@@ -204,7 +208,7 @@ class Connection:
 
     def send(self, kind: Kind, payload: bytes = b"", arrays: Iterable[npt.NDArray[Any]] = ()) -> None:
         """Sends a message, and waits until the system has taken all of it. The receiver determines how long this takes.
-        Raises OSError.
+        Raises OSError, and never sends SIGPIPE to this process, because a program may have restored its default action.
         """
         header = _HEADER.pack(kind, len(payload))
         code = _code(self._sending, self._sent, header, payload)
@@ -212,7 +216,7 @@ class Connection:
         buffers = [memoryview(header + payload + code)]
         buffers += [_bytes_of(array) for array in arrays if array.nbytes > 0]
         while buffers:
-            sent = self._socket.sendmsg(buffers[:_MOST_BUFFERS])
+            sent = self._socket.sendmsg(buffers[:_MOST_BUFFERS], [], socket.MSG_NOSIGNAL)
             while buffers and sent >= len(buffers[0]):
                 sent -= len(buffers.pop(0))
             if sent > 0:
@@ -239,6 +243,16 @@ class Connection:
         for array in arrays:
             if array.nbytes > 0:
                 self._receive_into(_bytes_of(array))
+
+    def wait_for_end(self) -> None:
+        """Waits until the other side ends the connection or sends something. shut() and a host that is lost end the wait, too.
+
+        A producer calls this function after its last message. If it closed the socket at once, Linux would drop the bytes
+        that a slow receiver has not taken after a few minutes. Linux keeps them as long as the socket is open.
+        """
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        poll.poll()
 
     def limit_wait(self, seconds: float | None) -> None:
         """Limits the time of each wait for bytes. None: no limit."""
@@ -314,6 +328,12 @@ def split_address(address: str) -> tuple[str, int]:
         raise InvalidArgument(
             f"the address of a producer is {address!r}; expected 'host:port' or '[IPv6 address]:port'"
         )
+    try:
+        host.encode("idna")  # the module socket does this, and its UnicodeError is no OSError
+    except UnicodeError as error:
+        raise InvalidArgument(
+            f"the address of a producer is {address!r:.200}, and its host is no possible host name: {error}"
+        ) from error
     return host, int(port)
 
 

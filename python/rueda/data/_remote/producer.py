@@ -34,8 +34,10 @@ from rueda.errors import InvalidArgument, ResourceExhausted, RuedaError
 
 _logger = logging.getLogger("rueda.data")
 
-#: The number of connections that have not proved the secret yet. If one more comes, the oldest is closed.
-_MOST_UNPROVEN = 64
+#: The number of connections that have not proved the secret yet. If one more comes, the oldest is closed, and its receiver
+#: tries again. Each of them needs a thread and two descriptors. Many systems allow 1024 descriptors by default, and the
+#: workers need some of them.
+_MOST_UNPROVEN = 256
 #: In seconds: the pause after the system refused a connection, for example because there are too many open files.
 _PAUSE = 0.1
 
@@ -60,7 +62,7 @@ class Producer:
         host, port = split_address(address)
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-            self._listener = socket.create_server((host, port), family=family, backlog=_MOST_UNPROVEN)
+            self._listener = socket.create_server((host, port), family=family, backlog=socket.SOMAXCONN)
         except OSError as error:
             raise InvalidArgument(
                 f"serve: listening at {address} failed: {error}; give an address of this host"
@@ -125,10 +127,13 @@ class Producer:
             self._threads.append(thread)
 
     def _drop(self, connected: socket.socket) -> None:
-        """Closes a connection. The lock ensures that nobody shuts the descriptor when it already belongs to another file."""
+        """Ends and closes a connection. A worker that was forked just after accept() may have a copy of the socket, so closing
+        it would not be enough. The lock ensures that nobody shuts the descriptor when it already belongs to another file.
+        """
         with self._lock:
             self._unproven.pop(connected, None)
             self._open.discard(connected)
+            shut(connected)
             connected.close()
 
     def _serve(self, connected: socket.socket, peer: str) -> None:
@@ -147,24 +152,29 @@ class Producer:
                 self._workers += not full
             if full:
                 connection.send(Kind.REFUSED, f"it has {self._most} workers already (most_workers of serve())".encode())
-                return
-            try:
-                connection.send(Kind.ACCEPTED)
-                self._stream(
-                    connection,
-                    Task(self._make_generator, tuple(task.args), task.count, task.epochs, task.ahead),
-                    task.index,
-                    task.epoch,
-                    task.first_batch,
-                )
-            finally:
-                with self._lock:
-                    self._workers -= 1
+            else:
+                self._accept_task(connection, task)
+            connection.wait_for_end()
         except (OSError, BadMessage, RuedaError) as error:
             if not self._end.is_set():
                 _logger.info("producer at %s: the connection of %s has ended: %s", self.address, peer, error)
         finally:
             self._drop(connected)
+
+    def _accept_task(self, connection: Connection, task: messages.Task) -> None:
+        """Does what a task asks for. The caller has counted the worker of the task; this function ends the count."""
+        try:
+            connection.send(Kind.ACCEPTED)
+            self._stream(
+                connection,
+                Task(self._make_generator, tuple(task.args), task.count, task.epochs, task.ahead),
+                task.index,
+                task.epoch,
+                task.first_batch,
+            )
+        finally:
+            with self._lock:
+                self._workers -= 1
 
     def _stream(self, connection: Connection, task: Task, index: int, epoch: int, first_batch: int) -> None:
         try:
@@ -238,7 +248,7 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
         while arrived:
             if not _send(connection, arrived.popleft()):
                 return
-        if process.finished:  # the receiver knows the number of epochs, and has ended, too
+        if process.finished:  # the receiver knows the number of epochs, and ends when it has received everything
             return
         if process.ended:
             connection.send(Kind.DIED, f"its worker process (pid {process.pid}) {process.how_it_ended()[0]}".encode())

@@ -30,8 +30,8 @@ from rueda.data._remote.messages import (
     split_address,
 )
 from rueda.data._worker import Reported, WorkerInfo
-from rueda.data._workers import Workers, check_choices, check_numbers
-from rueda.errors import InvalidArgument, RuedaError, Timeout
+from rueda.data._workers import Workers, check_choices, check_numbers, pinned_device
+from rueda.errors import InvalidArgument, RuedaError
 
 #: In seconds: the pause between two attempts to connect.
 _PAUSE = 0.2
@@ -42,7 +42,7 @@ class Receiver:
     """The "generator function" of a receiver process. It keeps its connection from epoch to epoch."""
 
     addresses: tuple[str, ...]
-    secret: str
+    secret: str = dataclasses.field(repr=False)  # a log of this object must not show it
     epochs: int
     ahead: int
     takes_over: bool
@@ -94,11 +94,13 @@ class Receiver:
             for self._address in candidates:
                 try:
                     return self._ask(task)
-                except Timeout as error:
-                    reasons.append(f"{self._address}: {error}")
-                except RuedaError as error:  # it does not know the secret, or is no producer: waiting does not help
+                except (
+                    InvalidArgument
+                ) as error:  # it does not know the secret, or is no producer: waiting does not help
                     raise self._lost(f"{error}; give all producers and trainers the same secret") from error
-                except (OSError, BadMessage) as error:
+                # A producer closes a connection without a proof if it has too many of them, or if it is being restarted.
+                # Another attempt may succeed.
+                except (OSError, BadMessage, RuedaError) as error:
                     reasons.append(f"{self._address}: {error}")
             if time.monotonic() >= deadline:
                 raise Reported(
@@ -108,7 +110,7 @@ class Receiver:
             time.sleep(_PAUSE)
 
     def _ask(self, task: Task) -> Connection:
-        """Connects to the current address, and sends the task. Raises OSError or BadMessage if this fails."""
+        """Connects to the current address, and sends the task. Raises OSError, BadMessage or an error of Rueda."""
         connected = socket.create_connection(split_address(self._address), timeout=FIRST_SECONDS)
         try:
             connection = Connection(connected, False, self.secret)
@@ -137,7 +139,7 @@ def remote(
     on_death: str = "raise",
     start_method: str = "spawn",
     memory: str = "shared",
-    device: int = 0,
+    device: int | None = None,
     patience: float = 30.0,
     largest_batch: int = 1 << 32,
 ) -> Workers:
@@ -163,8 +165,7 @@ def remote(
         largest_batch: the maximum number of bytes of a batch. A larger one is treated like the loss of its producer.
 
     Raises:
-        InvalidArgument: an argument cannot be used.
-        ResourceExhausted, Unsupported: as for workers().
+        InvalidArgument, ResourceExhausted, Unsupported: as for workers().
 
         The loop raises the same errors as for workers().
 
@@ -190,4 +191,4 @@ def remote(
     Task(0, 1, 0, 0, 0, 1, list(given)).to_payload()  # refuses args that cannot be sent
     receiver = Receiver(known, secret, epochs, prefetch, on_death == "replace", float(patience), largest_batch)
     task = WorkersTask(receiver, given, count, epochs, prefetch, receives=True)
-    return Workers(task, order, on_death, start_method, device if memory == "pinned" else None)
+    return Workers(task, order, on_death, start_method, pinned_device(memory, device))
