@@ -3,6 +3,7 @@
 #include "rueda/training/elastic.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -28,11 +29,17 @@ void meet_again() {
     init();
 }
 
-/// Whether this process is in the first generation. The ranks of later generations join a training that runs.
-bool begins_training() {
+/// Whether this process has shared the values of a training with the other ranks. Relaxed, because it orders nothing: a
+/// program runs one elastic training at a time.
+std::atomic<bool> has_shared_values{false};
+
+/// Whether this process has the values with which a training begins, or has got values from the other ranks. A process
+/// that became a rank after the first generation joins a training that runs.
+bool has_values() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): only init() changes it
-    const char* const generation = std::getenv("RUEDARUN_GENERATION");
-    return generation == nullptr || std::string_view(generation) == "0";
+    const char* const generation = std::getenv("RUEDARUN_FIRST_GENERATION");
+    return generation == nullptr || std::string_view(generation) == "0" ||
+           has_shared_values.load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -54,11 +61,9 @@ public:
 private:
     std::vector<NamedTensor> tensors_;
     std::vector<std::vector<std::byte>> saved_;
-    bool has_values_;  ///< whether this process has had the values of the training, or begins it
 };
 
-ElasticValues::ElasticValues(std::vector<NamedTensor> tensors)
-    : tensors_(std::move(tensors)), saved_(tensors_.size()), has_values_(begins_training()) {
+ElasticValues::ElasticValues(std::vector<NamedTensor> tensors) : tensors_(std::move(tensors)), saved_(tensors_.size()) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
         const std::int64_t elements = tensors_[i].tensor.shape().elements();
         if (elements < 0) {
@@ -89,7 +94,7 @@ void ElasticValues::restore() {
 /// The survivors have the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could
 /// send them. The training must not begin anew without notice.
 void ElasticValues::check() const {
-    if (rank() == 0 && !has_values_) {
+    if (rank() == 0 && !has_values()) {
         throw Aborted(
             "Elastic: all ranks that had the values of the training have died before this new rank got the values; "
             "start the job again, from a checkpoint if there is one");
@@ -105,7 +110,7 @@ void ElasticValues::share(bool skip) {
         broadcast_parameters(tensors_);
         save();
     }
-    has_values_ = true;
+    has_shared_values.store(true, std::memory_order_relaxed);
 }
 
 Elastic::Elastic(std::vector<NamedTensor> tensors) : values_(std::make_unique<ElasticValues>(std::move(tensors))) {}
@@ -134,9 +139,14 @@ void Elastic::check_slots() const {
 void Elastic::run(const std::function<void()>& train) {
     bool skip = false;
     bool is_reset = false;
+    bool needs_restore = false;
     for (;;) {
         if (is_reset) {
             meet_again();
+        }
+        if (std::exchange(needs_restore, false)) {
+            // Not earlier: until the ranks have met again, a slow rank may still write to tensors in shared memory.
+            values_->restore();
         }
         values_->check();
         try {
@@ -153,7 +163,7 @@ void Elastic::run(const std::function<void()>& train) {
             if (rueda_is_elastic() == 0) {
                 throw;
             }
-            values_->restore();
+            needs_restore = true;
             skip = false;
         } catch (const SlotsChanged& change) {
             skip = change.only_removed();

@@ -134,14 +134,15 @@ Status ElasticRanks::start_worker(int number) {
     alone.ranks = 1;
     spec.environment = changed_environment(std::move(spec.environment),
                                            is_first ? rank_environment(plan_, number) : rank_environment(alone, 0));
-    spec.environment =
-        changed_environment(std::move(spec.environment), {{kJobVariable, std::nullopt}, {kGenerationVariable, "0"}});
+    spec.environment = changed_environment(
+        std::move(spec.environment),
+        {{kJobVariable, std::nullopt}, {kGenerationVariable, "0"}, {kFirstGenerationVariable, "0"}});
     spec.stdin_fd = number == 0 && plan_.first_rank_reads_stdin ? kInherit : null_.value();
     spec.stdout_fd = descriptors.value().standard_output.value();
     spec.stderr_fd = descriptors.value().standard_error.value();
     spec.own_group = plan_.own_groups;
     spec.signal_mask = context_.signal_mask;
-    Worker worker{RankProcess(context_.read), -1, -1, false, std::nullopt};
+    Worker worker{RankProcess(context_.read), -1, -1, -1, false, std::nullopt};
     RUEDA_RETURN_IF_FAILED(worker.process.open_line(is_first ? number : 0, is_first ? plan_.ranks : 1));
     worker.process.notify(base::encode({ElasticKind::elastic, 0, ""}));
     int error_number = 0;
@@ -170,11 +171,13 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         Worker& worker = workers_.at(member.worker);
         worker.rank = member.rank;
         worker.generation = form.generation;
+        worker.first_generation = worker.first_generation < 0 ? form.generation : worker.first_generation;
         std::vector<base::PlaceVariable> variables;
         for (const EnvironmentChange& change : rank_environment(generation, member.rank)) {
             variables.push_back({change.name, change.value.value_or("")});
         }
         variables.push_back({kGenerationVariable, fmt::format("{}", form.generation)});
+        variables.push_back({kFirstGenerationVariable, fmt::format("{}", worker.first_generation)});
         const Result<std::string> text = base::encode_place(variables);
         // On one host the text is always short enough. If it were not, the worker would report a damaged place.
         worker.process.notify(base::encode({ElasticKind::place, member.rank, text.is_ok() ? text.value() : ""}));

@@ -50,6 +50,7 @@ private:
         RankProcess process;
         int rank = -1;  ///< its rank in its last generation; −1: it has had none
         int generation = -1;
+        int first_generation = -1;  ///< the generation in which it became a rank
         bool is_dismissed = false;
         std::optional<TimePoint> kill_at;
     };

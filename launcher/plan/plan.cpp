@@ -44,6 +44,7 @@ constexpr std::array<std::string_view, 13> kIdentityVariables = {
     base::kLauncherVariable,
     kGpusPerRankVariable,
     kGenerationVariable,
+    kFirstGenerationVariable,
 };
 
 /// Other hosts get the variables whose names begin with one of these texts. They also get the variables in

@@ -157,6 +157,8 @@ inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 
 /// The variable with the number of the generation of an elastic job, counted from 0.
 inline constexpr const char* kGenerationVariable = "RUEDARUN_GENERATION";
+/// The variable with the generation in which the process became a rank.
+inline constexpr const char* kFirstGenerationVariable = "RUEDARUN_FIRST_GENERATION";
 
 [[nodiscard]] Result<LaunchPlan> make_plan(const Options& options, const Surroundings& surroundings);
 

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 
 from rueda import _native
+from rueda._lifecycle import job_number
 from rueda.errors import InvalidArgument, NotInitialized, ResourceExhausted
 
 Kind: TypeAlias = Literal["auto", "private", "copied", "view"]
@@ -62,7 +63,7 @@ class ResidentStorage:
         if parameter.numel() == 0:
             return None
         place = self._places.get(parameter)
-        if place is not None and not place.fits(parameter):
+        if place is not None and not self._has_place(parameter):
             del self._places[parameter]
             place = None
         if place is None and not self._exhausted:
@@ -70,8 +71,12 @@ class ResidentStorage:
             place = self._places.get(parameter)
         return place.tensor() if place is not None and place.references() <= _references_of_unused() else None
 
+    def _has_place(self, parameter: torch.Tensor) -> bool:
+        place = self._places.get(parameter)
+        return place is not None and place.fits(parameter)
+
     def _make(self, parameters: list[torch.Tensor]) -> None:
-        new = [parameter for parameter in parameters if parameter not in self._places and parameter.numel() > 0]
+        new = [parameter for parameter in parameters if parameter.numel() > 0 and not self._has_place(parameter)]
         begins, total = [], 0
         for parameter in new:
             begins.append(total)
@@ -98,14 +103,15 @@ class ResidentStorage:
 class _Place:
     """Memory for one gradient, with the gradient's shape and dtype."""
 
-    __slots__ = ("address", "dtype", "memory", "shape")
+    __slots__ = ("address", "dtype", "job", "memory", "shape")
 
     def __init__(self, memory: memoryview, like: torch.Tensor) -> None:
-        self.memory, self.shape, self.dtype = memory, like.shape, like.dtype
+        self.memory, self.shape, self.dtype, self.job = memory, like.shape, like.dtype, job_number()
         self.address = self.tensor().data_ptr()
 
     def fits(self, parameter: torch.Tensor) -> bool:
-        return parameter.shape == self.shape and parameter.dtype == self.dtype
+        # The ranks of a later job do not share the memory of an earlier one, so reductions in it would be slower.
+        return parameter.shape == self.shape and parameter.dtype == self.dtype and self.job == job_number()
 
     def tensor(self) -> torch.Tensor:
         return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)

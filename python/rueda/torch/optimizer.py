@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import torch
 
+from rueda import _native
 from rueda.errors import DuplicateName, HorovodInternalError, InvalidArgument
 from rueda.torch import _basics, timeline
 from rueda.torch.compression import Compression
@@ -149,7 +150,7 @@ class _Common(torch.optim.Optimizer):
 
     def _is_active(self) -> bool:
         """Returns True if gradients must be reduced, because there are other ranks."""
-        elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
+        elastic = os.environ.get("HOROVOD_ELASTIC") == "1" or _native.is_elastic()
         there_are_others = _basics.size() > 1 or elastic  # size() raises NotInitialized if the job has ended
         included = self._process_set.included()
         if included is None:
@@ -382,12 +383,11 @@ class _DistributedOptimizer(_Common):
     def _form_groups(self, groups: int | Sequence[Sequence[Parameter]]) -> None:
         names = self._parameter_names
         if isinstance(groups, int):
-            # All ranks use the order of the parameters on the set's first rank, because other ranks may have another
-            # order.
-            root = (self._process_set.ranks or [0])[0]
-            order = broadcast_object(
-                [names[parameter] for parameter in self._allreduce_delay], root, process_set=self._process_set
-            )
+            order = [names[parameter] for parameter in self._allreduce_delay]
+            if not _native.is_elastic():
+                # All ranks use the order of the parameters on the set's first rank, because other ranks may have
+                # another order. In an elastic job, a new rank makes its optimizer while the others train, and cannot ask.
+                order = broadcast_object(order, (self._process_set.ranks or [0])[0], process_set=self._process_set)
             by_name = {names[parameter]: parameter for parameter in self._allreduce_delay}
             if sorted(order) != sorted(by_name):
                 raise InvalidArgument("groups: the ranks' parameters have different names; give named_parameters alike")
@@ -1104,7 +1104,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         groups = num_groups if groups is None else groups
     check_storage(gradient_storage)
     checked = _check_groups(groups)
-    by_adasum = op == Adasum and _basics.size() > 1
+    # A rank of an elastic job may be alone only for a time.
+    by_adasum = op == Adasum and (_basics.size() > 1 or _native.is_elastic())
     if by_adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer

@@ -3,6 +3,8 @@
 """Trains, and writes rank 0's weights to OUT. In the first attempt or generation, rank RANK kills itself in step STEP.
 
 Usage: elastic_training.py OUT [STEP RANK]
+
+A negative STEP means: before the training begins.
 """
 
 import os
@@ -16,6 +18,8 @@ out, *failing = sys.argv[1:]
 fail_step, fail_rank = map(int, failing) if failing else (-1, -1)
 
 hvd.init()
+if fail_step < 0 and hvd.rank() == fail_rank and os.environ.get("RUEDARUN_GENERATION", "0") == "0":
+    os.kill(os.getpid(), signal.SIGKILL)
 torch.set_num_threads(1)
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).double()

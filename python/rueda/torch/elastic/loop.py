@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from rueda import _native
 from rueda.errors import Aborted, HorovodInternalError
 from rueda.torch import _basics
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
-from rueda.torch.elastic.state import State, begins_training
+from rueda.torch.elastic.state import State
 from rueda.torch.operations.allreduce import allreduce
 from rueda.torch.operations.joining import barrier
 from rueda.types import Max
@@ -66,20 +67,23 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
 
     @functools.wraps(func)
     def attempts(state: State, *args: Any, **kwargs: Any) -> T:
-        skip_sync = is_reset = False
+        skip_sync = is_reset = needs_restore = False
         failed_at = -1
-        has_values = begins_training()
         while True:
             if is_reset:
                 reset()
-            _check_values(has_values)
+            if needs_restore:
+                # Not before reset(): until the ranks have met again, a slow rank may still write to the tensors.
+                state.restore()
+                needs_restore = False
+            _check_values()
             try:
                 if is_reset:
                     state.on_reset()
                 is_reset = True
                 if not _all_skip(skip_sync):
                     state.sync()
-                has_values = True
+                _note_values()
                 result = func(state, *args, **kwargs)
                 if _basics.is_initialized():
                     # A rank may still fail in its last steps. The commit is removed only when all ranks have finished.
@@ -90,7 +94,7 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 if not _may_go_on(failure, state._commits != failed_at):
                     raise
                 failed_at = state._commits
-                state.restore()
+                needs_restore = True
                 skip_sync = False
             except HostsUpdatedInterrupt as interrupt:
                 skip_sync = interrupt.skip_sync
@@ -98,11 +102,22 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
     return attempts
 
 
-def _check_values(has_values: bool) -> None:
-    """Raises an error if the training would begin anew without notice. The survivors have the lowest ranks. So if rank 0
-    has no values, all ranks that had them have died before they could send them.
+#: Whether this process has synced a state with the other ranks.
+_has_values = False
+
+
+def _note_values() -> None:
+    global _has_values
+    _has_values = True
+
+
+def _check_values() -> None:
+    """Raises an error if the training would begin anew without notice. A process that was there from the first generation
+    on has the values with which a training begins; other processes get the values in their first sync. The survivors have
+    the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could send them.
     """
-    if not has_values and _basics.rank() == 0:
+    joined_later = os.environ.get("RUEDARUN_FIRST_GENERATION", "0") != "0"
+    if joined_later and not _has_values and _basics.rank() == 0:
         raise Aborted(
             "elastic.run: all ranks that had the values of the training have died before this new rank got the values; "
             "start the job again: if RUEDA_ELASTIC_DIR is set, it continues from the last commit"

@@ -7,7 +7,7 @@ commit.
 from __future__ import annotations
 
 import copy
-import os
+import math
 import queue
 import sys
 import time
@@ -94,7 +94,8 @@ class State:
         ruedarun tells it.
         """
         if change := _native.take_slot_changes():
-            self.on_hosts_updated(time.time(), change)
+            # Changes are told apart by their times, and the clock may have been set back since the last one.
+            self.on_hosts_updated(max(time.time(), math.nextafter(self._last_updated_timestamp, math.inf)), change)
         before = latest = self._last_updated_timestamp
         changes = 0
         while not self._host_messages.empty():
@@ -144,7 +145,8 @@ class ObjectState(State):
         super().__init__(bcast_object, get_rank)
         self._saved_state: dict[str, Any] = kwargs
         self._folder = commits.folder()
-        self._looked_for_commit = False
+        #: Whether this process has had the values of all ranks: from a stored commit, or from rank 0.
+        self._has_synced = False
         self._set_attrs()
 
     def save(self) -> None:
@@ -155,6 +157,10 @@ class ObjectState(State):
 
     def sync(self) -> None:
         self._take_commit()
+        self._sync_values()
+        self._has_synced = True
+
+    def _sync_values(self) -> None:
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
             self._set_attrs()
@@ -185,12 +191,12 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Restores the commit of an earlier process, when this process calls it for the first time. Rank 0 reads the
-        commit, and the other ranks get the values from rank 0. The number of commits is that of rank 0 on all ranks:
-        another rank may be new, or one commit ahead.
+        """Restores the commit of an earlier process, unless this process has had the values of all ranks already. Rank 0
+        reads the commit, and the other ranks get the values from rank 0. If ranks die before all have the values, a new
+        rank 0 reads the commit again. The number of commits is that of rank 0 on all ranks: another rank may be new, or
+        one commit ahead.
         """
-        is_first, self._looked_for_commit = not self._looked_for_commit, True
-        if is_first and self._folder is not None and self._rank() == 0 and begins_training():
+        if not self._has_synced and self._folder is not None and self._rank() == 0:
             found = commits.read(self._folder)
             if found is not None:
                 self._commits, content = found
@@ -198,13 +204,6 @@ class ObjectState(State):
                 self.restore()
                 print(f"rueda: going on from commit {self._commits} in {self._folder}", file=sys.stderr, flush=True)
         self._commits = self._bcast_object(self._commits)
-
-
-def begins_training() -> bool:
-    """Whether this process is in the first generation of a job. The ranks of later generations join a training that runs,
-    and rank 0 has its values in memory.
-    """
-    return os.environ.get("RUEDARUN_GENERATION", "0") == "0"
 
 
 class TorchState(ObjectState):
@@ -242,11 +241,10 @@ class TorchState(ObjectState):
             handler.restore()
         super().restore()
 
-    def sync(self) -> None:
-        self._take_commit()
+    def _sync_values(self) -> None:
         for handler in self._handlers.values():
             handler.sync()
-        super().sync()
+        super()._sync_values()
 
     def reset(self) -> None:
         for handler in self._handlers.values():
