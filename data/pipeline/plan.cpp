@@ -166,7 +166,7 @@ std::pair<std::uint64_t, std::size_t> size_of_files(std::span<const Source> sour
         std::error_code error;
         const auto size = std::filesystem::file_size(source.name, error);
         bytes += error ? 0 : size;
-        compressed += compression_of(source) == FileCompression::none ? 0 : 1;
+        compressed += static_cast<std::size_t>(compression_of(source) != FileCompression::none);
     }
     return {bytes, compressed};
 }

@@ -208,7 +208,7 @@ TEST_CASE("What does not fit into the memory is read from the file again", "[uni
     Statistics statistics;
     statistics.cache_refused = 2;
     CHECK_THAT(summarize(statistics, cache->counts().first_refusal),
-               Contains("2 times the cache could not keep a file, first because: 26.2 MB of memory are available"));
+               Contains("2 times the cache could not keep a file, first because: 25 MiB of memory are available"));
 }
 
 TEST_CASE("If the disk of the cache is full, training goes on", "[unit]") {
