@@ -65,10 +65,20 @@ using rueda::data::ReleasedBatches;
 using rueda::data::Statistics;
 
 nlohmann::json statistics_as_json(const Statistics& counts) {
-    return {{"batches", counts.batches},     {"records", counts.records}, {"bytes", counts.bytes},
-            {"malformed", counts.malformed}, {"seconds", counts.seconds}, {"consumer_waited", counts.consumer_waited},
-            {"reading", counts.reading},     {"parsing", counts.parsing}, {"mapping", counts.mapping},
-            {"starved", counts.starved},     {"lanes", counts.lanes},     {"threads", counts.threads}};
+    return {{"batches", counts.batches},
+            {"records", counts.records},
+            {"bytes", counts.bytes},
+            {"malformed", counts.malformed},
+            {"seconds", counts.seconds},
+            {"consumer_waited", counts.consumer_waited},
+            {"reading", counts.reading},
+            {"parsing", counts.parsing},
+            {"mapping", counts.mapping},
+            {"starved", counts.starved},
+            {"lanes", counts.lanes},
+            {"threads", counts.threads},
+            {"cache_opened", counts.cache_opened},
+            {"cache_refused", counts.cache_refused}};
 }
 
 }  // namespace
@@ -196,7 +206,7 @@ int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text) {
                                      {"epoch", position.epoch},
                                      {"step", position.step},
                                      {"finished", described.finished()},
-                                     {"summary", rueda::data::summarize(statistics)},
+                                     {"summary", described.summary()},
                                      {"slowest", rueda::data::describe_slowest(statistics)},
                                      {"warnings", std::vector<std::string>(warnings.begin(), warnings.end())},
                                      {"statistics", statistics_as_json(statistics)}};

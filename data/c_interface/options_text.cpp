@@ -227,7 +227,7 @@ std::function<void(Batch&)> stage_of(const Json& object, Vocabularies vocabulari
 
 PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
     check_members(object, {"sources", "format", "batch", "rank", "size", "seed", "shuffle", "lanes", "drop_remainder",
-                           "epochs", "malformed_limit", "threads", "prefetch", "start", "stages", "memory"});
+                           "epochs", "malformed_limit", "threads", "prefetch", "start", "stages", "memory", "cache"});
     PipelineOptions options;
     for (const Json& source : array_of(object, "sources")) {
         std::ranges::move(sources_of(source), std::back_inserter(options.sources));
@@ -244,6 +244,7 @@ PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
     read_if_there(object, "malformed_limit", options.malformed_limit);
     read_if_there(object, "threads", options.threads);
     read_if_there(object, "prefetch", options.prefetch);
+    read_if_there(object, "cache", options.cache);
     if (find(object, "stages") != nullptr) {
         for (const Json& stage : array_of(object, "stages")) {
             options.maps.push_back(stage_of(stage, vocabularies));

@@ -31,15 +31,15 @@ private:
 }  // namespace
 
 std::unique_ptr<BlockReader> make_block_reader(const Source& source, std::uint32_t index, std::int64_t epoch,
-                                               const Format& format, const std::string& header,
-                                               const StopSignal& stop) {
+                                               const Format& format, const std::string& header, const StopSignal& stop,
+                                               SourceCache* cache) {
     if (std::holds_alternative<WholeFiles>(format)) {
         return std::make_unique<WholeFileReader>(index);
     }
     if (const auto* const tensors = std::get_if<Safetensors>(&format)) {
         return std::make_unique<TensorRowReader>(source, index, *tensors, stop);
     }
-    return std::make_unique<RecordReader>(source, index, epoch, format, header, stop);
+    return std::make_unique<RecordReader>(source, index, epoch, format, header, stop, cache);
 }
 
 }  // namespace rueda::data

@@ -41,9 +41,9 @@ std::unique_ptr<Splitter> make_splitter(const Format& format, const std::string&
 }
 
 RecordReader::RecordReader(const Source& source, std::uint32_t index, std::int64_t epoch, const Format& format,
-                           const std::string& header, const StopSignal& stop)
+                           const std::string& header, const StopSignal& stop, SourceCache* cache)
     : name_(name_in_epoch(source, epoch)), index_(index), splitter_(make_splitter(format, header)) {
-    auto stream = open_stream(source, epoch, stop);
+    auto stream = cache == nullptr ? open_stream(source, epoch, stop) : cache->open(source, epoch, stop);
     opened_ = stream.status();
     if (stream.is_ok()) {
         stream_ = std::move(stream).value();

@@ -11,6 +11,7 @@
 #include "base/status.hpp"
 #include "data/formats/splitter.hpp"
 #include "data/sources/byte_stream.hpp"
+#include "data/sources/source_cache.hpp"
 
 namespace rueda::data {
 
@@ -41,17 +42,19 @@ public:
     virtual bool next(Block& block) = 0;
 };
 
-/// Makes the reader for a source. `index` becomes Record::source. The arguments must outlive the reader.
+/// Makes the reader for a source. `index` becomes Record::source. If `cache` is not null, it opens the
+/// source, except for formats that are not split. The arguments must outlive the reader.
 [[nodiscard]] std::unique_ptr<BlockReader> make_block_reader(const Source& source, std::uint32_t index,
                                                              std::int64_t epoch, const Format& format,
-                                                             const std::string& header, const StopSignal& stop);
+                                                             const std::string& header, const StopSignal& stop,
+                                                             SourceCache* cache = nullptr);
 
 /// Reads a source in chunks, and splits them.
 class RecordReader final : public BlockReader {
 public:
-    /// `index` becomes Record::source. `stop` must outlive the reader.
+    /// `index` becomes Record::source. `stop` and `cache` must outlive the reader.
     RecordReader(const Source& source, std::uint32_t index, std::int64_t epoch, const Format& format,
-                 const std::string& header, const StopSignal& stop);
+                 const std::string& header, const StopSignal& stop, SourceCache* cache = nullptr);
 
     bool next(Block& block) override;
 

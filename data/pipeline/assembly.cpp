@@ -81,12 +81,12 @@ void LaneCursor::finish_epoch(Work& work) {
     epoch_ends_ = false;
 }
 
-Assembly::Assembly(const PipelineOptions& options, const std::string& header)
+Assembly::Assembly(const PipelineOptions& options, const std::string& header, SourceCache* cache)
     : options_(options), epoch_(options.start.epoch), step_(options.start.step) {
     const auto plans = plan_lanes(options);
     cursors_.reserve(plans.size());
     for (const LanePlan& plan : plans) {
-        cursors_.emplace_back(options, plan, header);
+        cursors_.emplace_back(options, plan, header, cache);
     }
     counts_.resize(cursors_.size());
     ended_ = options.epochs != 0 && epoch_ >= options.epochs;

@@ -11,6 +11,7 @@
 #include "base/status.hpp"
 #include "data/pipeline/lane.hpp"
 #include "data/pipeline/plan.hpp"
+#include "data/sources/source_cache.hpp"
 
 namespace rueda::data {
 
@@ -29,8 +30,8 @@ struct Work {
 /// Takes records from one lane.
 class LaneCursor {
 public:
-    LaneCursor(const PipelineOptions& options, const LanePlan& plan, const std::string& header)
-        : plan_(plan), lane_(std::make_unique<Lane>(options, plan, header)) {}
+    LaneCursor(const PipelineOptions& options, const LanePlan& plan, const std::string& header, SourceCache* cache)
+        : plan_(plan), lane_(std::make_unique<Lane>(options, plan, header, cache)) {}
 
     [[nodiscard]] Lane& lane() const noexcept { return *lane_; }
     [[nodiscard]] const LanePlan& plan() const noexcept { return plan_; }
@@ -57,8 +58,9 @@ private:
 /// for a lane. stop() may be called by any thread.
 class Assembly {
 public:
-    /// Starts the threads of the lanes. `options` and `header` must outlive the object.
-    Assembly(const PipelineOptions& options, const std::string& header);
+    /// Starts the threads of the lanes. `options`, `header` and `cache` (which may be null) must
+    /// outlive the object.
+    Assembly(const PipelineOptions& options, const std::string& header, SourceCache* cache);
 
     /// Collects the records of the next step. Returns false after the last epoch, after a failure, and after stop().
     bool next(Work& work);

@@ -27,10 +27,13 @@ std::int64_t nanoseconds_now() noexcept {
         .count();
 }
 
-Lane::Lane(const PipelineOptions& options, const LanePlan& plan, const std::string& header)
-    : options_(options), plan_(plan), header_(header), filling_(std::make_shared<Window>()), thread_([this] {
-          run();
-      }) {}
+Lane::Lane(const PipelineOptions& options, const LanePlan& plan, const std::string& header, SourceCache* cache)
+    : options_(options),
+      plan_(plan),
+      header_(header),
+      cache_(cache),
+      filling_(std::make_shared<Window>()),
+      thread_([this] { run(); }) {}
 
 Lane::~Lane() {
     stop();
@@ -100,7 +103,7 @@ bool Lane::read_epoch(std::int64_t epoch) {
 
 bool Lane::read_source(std::uint32_t source, std::int64_t epoch) {
     const auto reader =
-        make_block_reader(options_.sources[source], source, epoch, options_.format, header_, stop_signal_);
+        make_block_reader(options_.sources[source], source, epoch, options_.format, header_, stop_signal_, cache_);
     Block block;
     while (reader->next(block)) {
         if (!block.failed.is_ok()) {

@@ -15,6 +15,7 @@
 #include "base/status.hpp"
 #include "data/formats/record_reader.hpp"
 #include "data/pipeline/plan.hpp"
+#include "data/sources/source_cache.hpp"
 
 namespace rueda::data {
 
@@ -36,8 +37,8 @@ struct Window {
 /// time may call take(); the destructor is called when no other thread uses the object.
 class Lane {
 public:
-    /// Starts the thread. `options` and `header` must outlive the object.
-    Lane(const PipelineOptions& options, const LanePlan& plan, const std::string& header);
+    /// Starts the thread. `options`, `header` and `cache` (which may be null) must outlive the object.
+    Lane(const PipelineOptions& options, const LanePlan& plan, const std::string& header, SourceCache* cache);
     /// Stops the thread and waits for it.
     ~Lane();
     Lane(const Lane&) = delete;
@@ -66,6 +67,7 @@ private:
     const PipelineOptions& options_;
     LanePlan plan_;
     const std::string& header_;
+    SourceCache* const cache_;
     StopSignal stop_signal_;
 
     // The thread alone uses these members.

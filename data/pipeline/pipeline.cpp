@@ -14,6 +14,7 @@
 #include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
 #include "data/pipeline/workers.hpp"
+#include "data/sources/source_cache.hpp"
 
 namespace rueda::data {
 
@@ -26,7 +27,8 @@ struct Pipeline::Parts {
     bool finished = false;
     std::int64_t begin = 0;  ///< when next() or wait_for() was called first; 0 before
     std::exception_ptr error;
-    std::unique_ptr<Workers> workers;
+    std::unique_ptr<SourceCache> cache;  ///< null if the options ask for none
+    std::unique_ptr<Workers> workers;    ///< their threads use the members above
 };
 
 namespace {
@@ -86,11 +88,16 @@ Pipeline::Pipeline(PipelineOptions options) : parts_(std::make_unique<Parts>()) 
     find_header(given, parts_->header).throw_if_failed();
     std::vector<std::unique_ptr<Parser>> parsers;
     make_parsers(given, parts_->header, parsers).throw_if_failed();
+    if (!given.cache.empty()) {
+        auto cache = make_source_cache(given.cache);
+        cache.status().throw_if_failed();
+        parts_->cache = std::move(cache).value();
+    }
     parts_->warnings = find_waste(given);
     parts_->position = {given.start.epoch, given.start.step, fingerprint_of(given)};
     parts_->finished = given.epochs != 0 && given.start.epoch >= given.epochs;
     try {
-        parts_->workers = std::make_unique<Workers>(given, parts_->header, std::move(parsers));
+        parts_->workers = std::make_unique<Workers>(given, parts_->header, parts_->cache.get(), std::move(parsers));
     } catch (const std::system_error& error) {
         throw ResourceExhausted(fmt::format(
             "pipeline: the system refused one of {} threads that parse and one thread for each of {} lanes: {}; use "
@@ -155,11 +162,18 @@ bool Pipeline::finished() const { return parts_->finished; }
 Statistics Pipeline::statistics() const {
     Statistics statistics = parts_->statistics;
     parts_->workers->add_to(statistics);
+    if (parts_->cache != nullptr) {
+        const SourceCache::Counts counts = parts_->cache->counts();
+        statistics.cache_opened = counts.opened;
+        statistics.cache_refused = counts.refused;
+    }
     statistics.seconds = parts_->begin == 0 ? 0 : static_cast<double>(nanoseconds_now() - parts_->begin) * 1e-9;
     return statistics;
 }
 
-std::string Pipeline::summary() const { return summarize(statistics()); }
+std::string Pipeline::summary() const {
+    return summarize(statistics(), parts_->cache == nullptr ? "" : parts_->cache->counts().first_refusal);
+}
 
 std::span<const std::string> Pipeline::warnings() const { return parts_->warnings; }
 

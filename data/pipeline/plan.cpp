@@ -6,11 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
 #include "base/system/cores.hpp"
+#include "base/system/memory_limits.hpp"
+#include "base/text.hpp"
+#include "data/sources/source_cache.hpp"
 #include "rueda/training/random.hpp"
 
 namespace rueda::data {
@@ -74,6 +80,16 @@ bool is_split(const Format& format) {
     return !std::holds_alternative<WholeFiles>(format) && !std::holds_alternative<Safetensors>(format);
 }
 
+Status check_cache(const PipelineOptions& options) {
+    if (options.cache.empty() || (is_split(options.format) && !has_fifo(options))) {
+        return {};
+    }
+    return failure(ErrorCode::unsupported, "pipeline: cache is '{}', and {}; leave cache empty", options.cache,
+                   has_fifo(options) ? "a source is a FIFO, whose writer sends each epoch anew"
+                                     : "the formats Safetensors and WholeFiles read single samples; the system's page "
+                                       "cache keeps their files");
+}
+
 Status check_lanes(const PipelineOptions& options) {
     const auto sources = static_cast<std::int64_t>(options.sources.size());
     if (sources == 0) {
@@ -91,6 +107,7 @@ Status check_lanes(const PipelineOptions& options) {
                        "pipeline: a source is a FIFO, and the format WholeFiles reads files in any order; use files(), "
                        "or a format whose records follow one another, such as Tfrecords");
     }
+    RUEDA_RETURN_IF_FAILED(check_cache(options));
     if (has_fifo(options) && options.lanes % options.size != 0) {
         return failure(
             ErrorCode::invalid_argument,
@@ -140,6 +157,44 @@ public:
 private:
     std::uint64_t hash_ = 0xcbf29ce484222325;
 };
+
+/// Returns the number of bytes of the files on the disk, and how many files are compressed.
+std::pair<std::uint64_t, std::size_t> size_of_files(std::span<const Source> sources) {
+    std::uint64_t bytes = 0;
+    std::size_t compressed = 0;
+    for (const Source& source : sources) {
+        std::error_code error;
+        const auto size = std::filesystem::file_size(source.name, error);
+        bytes += error ? 0 : size;
+        compressed += static_cast<std::size_t>(compression_of(source) != FileCompression::none);
+    }
+    return {bytes, compressed};
+}
+
+void find_waste_of_memory_cache(const PipelineOptions& options, std::vector<std::string>& found) {
+    if (options.epochs == 1) {
+        found.emplace_back("cache = \"memory\" keeps the files for later epochs, and there is only one epoch");
+    }
+    const auto [bytes, compressed] = size_of_files(options.sources);
+    if (compressed == 0) {
+        found.emplace_back(
+            "cache = \"memory\" keeps a second copy of files that are not compressed, and which the system's page "
+            "cache "
+            "keeps anyway; this is useful only if the page cache loses them");
+    }
+    // Each rank reads its own files only if the lanes can be divided by the ranks.
+    const std::uint64_t kept =
+        options.lanes % options.size == 0 ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
+    const auto limits = base::read_memory_limits();
+    if (limits.is_ok() && kept > limits.value().available_bytes / 4 * 3) {
+        found.push_back(fmt::format(
+            "cache = \"memory\" is too large: this rank's files have {} on the disk{}, and {} of memory are available, "
+            "a "
+            "quarter of which is left to the program; what does not fit is read anew in each epoch; use a folder",
+            base::format_bytes(kept), compressed == 0 ? "" : ", decompressed more",
+            base::format_bytes(limits.value().available_bytes)));
+    }
+}
 
 }  // namespace
 
@@ -213,6 +268,9 @@ std::uint64_t fingerprint_of(const PipelineOptions& options) {
 
 std::vector<std::string> find_waste(const PipelineOptions& options) {
     std::vector<std::string> found;
+    if (options.cache == kMemoryCache) {
+        find_waste_of_memory_cache(options, found);
+    }
     const auto sources = static_cast<std::int64_t>(options.sources.size());
     // With the other formats, each rank reads only its own samples.
     if (options.size > 1 && options.lanes % options.size != 0 && is_split(options.format)) {

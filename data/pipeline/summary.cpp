@@ -28,7 +28,7 @@ std::string describe_slowest(const Statistics& statistics) {
                        std::max(statistics.mapping, statistics.parsing), statistics.threads);
 }
 
-std::string summarize(const Statistics& statistics) {
+std::string summarize(const Statistics& statistics, const std::string& cache_refusal) {
     const double seconds = std::max(statistics.seconds, 1e-9);
     std::string text = fmt::format(
         "input: {} batches, {} samples, {} in {:.2f} s ({:.0f} samples/s); the consumer waited {:.2f} s "
@@ -38,6 +38,13 @@ std::string summarize(const Statistics& statistics) {
         100 * statistics.consumer_waited / seconds, describe_slowest(statistics));
     if (statistics.malformed > 0) {
         text += fmt::format("; {} malformed records were left out", statistics.malformed);
+    }
+    if (statistics.cache_opened > 0) {
+        text += fmt::format("; {} times a file came from the cache", statistics.cache_opened);
+    }
+    if (statistics.cache_refused > 0) {
+        text += fmt::format("; {} times the cache could not keep a file, first because: {}", statistics.cache_refused,
+                            cache_refusal);
     }
     return text;
 }

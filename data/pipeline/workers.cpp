@@ -44,11 +44,11 @@ std::vector<std::string> names_of_columns(Parser& parser) {
 
 }  // namespace
 
-Workers::Workers(const PipelineOptions& options, const std::string& header,
+Workers::Workers(const PipelineOptions& options, const std::string& header, SourceCache* cache,
                  std::vector<std::unique_ptr<Parser>> parsers)
     : options_(options),
       column_names_(names_of_columns(*parsers.front())),
-      assembly_(options, header),
+      assembly_(options, header, cache),
       slots_(static_cast<std::size_t>(options.prefetch)),
       parsers_(std::move(parsers)) {
     threads_.reserve(parsers_.size());

@@ -16,6 +16,7 @@
 
 #include "data/formats/parser.hpp"
 #include "data/pipeline/assembly.hpp"
+#include "data/sources/source_cache.hpp"
 
 namespace rueda::data {
 
@@ -33,9 +34,10 @@ struct Outcome {
 /// Threads: one thread, the consumer, calls the public functions.
 class Workers {
 public:
-    /// Starts the threads. complete() must have filled in `options`. `options` and `header` must outlive the object.
-    /// Each thread has a parser of its own.
-    Workers(const PipelineOptions& options, const std::string& header, std::vector<std::unique_ptr<Parser>> parsers);
+    /// Starts the threads. complete() must have filled in `options`. `options`, `header` and
+    /// `cache` (which may be null) must outlive the object. Each thread has a parser of its own.
+    Workers(const PipelineOptions& options, const std::string& header, SourceCache* cache,
+            std::vector<std::unique_ptr<Parser>> parsers);
     /// Stops the threads and waits for them.
     ~Workers();
     Workers(const Workers&) = delete;

@@ -202,6 +202,23 @@ class Order(WithFiles):
         with self.assertRaisesRegex(rueda.InvalidArgument, "the pipeline was closed"):
             pipeline.state_dict()
 
+    def test_a_cache_changes_no_batch(self):
+        with tempfile.TemporaryDirectory() as made:
+            place = pathlib.Path(made)
+            for file in range(2):
+                rows = "".join(f"{file * 50 + row}\n" for row in range(50))
+                (place / f"rows-{file}.csv.gz").write_bytes(gzip.compress(rows.encode()))
+            options = {"batch": 8, "epochs": 3, "shuffle": 20, "seed": 3}
+            form = data.Csv([data.CsvColumn("number")], header=False)
+            plain = data.Pipeline(place / "rows-*", form, **options)
+            expected = [[batch["number"].tolist() for batch in plain] for _ in range(3)]
+            for cache in ("memory", place / "cache"):
+                pipeline = data.Pipeline(place / "rows-*", form, cache=cache, **options)
+                self.assertEqual([[batch["number"].tolist() for batch in pipeline] for _ in range(3)], expected)
+                self.assertEqual(pipeline.statistics()["cache_opened"], 4)
+                self.assertIn("4 times a file came from the cache", pipeline.summary())
+            self.assertEqual(sum(path.suffix != ".lock" for path in (place / "cache").glob("[!.]*")), 2)
+
     def test_loops_are_epochs(self):
         pipeline = self.pipeline(drop_remainder=True)
         first = [next(iter(pipeline))["label"].tolist()]

@@ -62,6 +62,10 @@ struct PipelineOptions {
     /// rueda/data/resident.hpp stands for memory that all ranks of the host share. A program can also pass functions of
     /// its own, for example cudaMallocHost and cudaFreeHost for pinned memory
     std::shared_ptr<const BatchMemory> memory = {};
+    /// where to keep the decompressed bytes of the files for later epochs: "memory" (of this process), or a folder,
+    /// where they stay for later jobs, and which all ranks of a host can share. Empty: nowhere. FIFOs and the formats
+    /// Safetensors and WholeFiles have no cache
+    std::string cache = {};
     /// where to begin. Its fingerprint must be that of these options; a fingerprint of 0 is not checked
     Position start = {};
 };
@@ -80,6 +84,8 @@ struct Statistics {
     double starved = 0;  ///< seconds, over all threads, in which a thread that parses waited for samples of the lanes
     int lanes = 0;       ///< that this rank reads
     int threads = 0;     ///< that parse
+    std::int64_t cache_opened = 0;   ///< how often a file's copy in the cache was opened instead of the file
+    std::int64_t cache_refused = 0;  ///< how often the cache could not keep a copy
 };
 
 /// Reads the sources with threads of its own and hands out batches. The batches depend on the options alone, not on the

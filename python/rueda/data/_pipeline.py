@@ -59,6 +59,9 @@ class Pipeline:
             library's threads, without the GIL. The other functions are called for one batch after the other.
         memory: "ordinary", or "resident": the arrays lie in memory that all ranks of the host share, like those of
             rueda.empty(). An operation uses them without copying them first. Needs rueda.init().
+        cache: where to keep the decompressed bytes of the files for later epochs: "memory" (of this process), or a
+            folder, where they stay for later jobs, and which all ranks of a host can share. None: nowhere. FIFOs and
+            the formats Safetensors and WholeFiles have no cache.
         map_ahead: 0: the ``for`` loop calls the functions. Otherwise, a thread calls them, and prepares at most this
             number of batches before the program takes them.
 
@@ -107,6 +110,7 @@ class Pipeline:
         maps: Sequence[Map] = (),
         map_ahead: int = 0,
         memory: str = "ordinary",
+        cache: Path | None = None,
     ) -> None:
         if isinstance(source, str | os.PathLike):
             source = files(source)
@@ -132,6 +136,7 @@ class Pipeline:
             "format": format._options(),
             "drop_remainder": drop_remainder,
             "memory": memory,
+            "cache": "" if cache is None else os.fspath(cache),
             **{name: _whole(name, number) for name, number in numbers.items()},
         }
         self._map_ahead = _whole("map_ahead", map_ahead)

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The cache in a folder. Copies outlive the process, and several processes share them.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/system/atomic_file.hpp"
+#include "base/unique_fd.hpp"
+#include "data/sources/source_cache.hpp"
+
+namespace rueda::data {
+
+namespace {
+
+/// One byte of this file for each copy is locked while a process makes the copy. The system frees the lock when the
+/// process ends in any way.
+constexpr const char* kLockFile = ".lock";
+
+/// Returns the name of the file's copy. A file that was changed or replaced gets another name, so an old copy of it is
+/// not used. Throws nothing: a file that cannot be looked at has an empty name.
+std::string name_of_copy(const Source& source) {
+    struct stat info {};
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(source.name, error);
+    if (error || ::stat(path.c_str(), &info) != 0) {
+        return "";
+    }
+    // The beginning of the name is for people who look at the folder. It is cut, because names of files have at most
+    // 255 bytes.
+    constexpr std::size_t kShown = 100;
+    const auto changed = static_cast<unsigned long long>(info.st_mtim.tv_sec) * 1'000'000'000ULL +
+                         static_cast<unsigned long long>(info.st_mtim.tv_nsec);
+    return fmt::format("{}.{:016x}-{:x}-{:x}-{}", path.filename().string().substr(0, kShown),
+                       XXH3_64bits(path.native().data(), path.native().size()), info.st_size, changed,
+                       static_cast<int>(compression_of(source)));
+}
+
+/// Locks the byte of the lock file that belongs to the copy. The result owns no descriptor if another reader holds the
+/// lock.
+Result<base::UniqueFd> lock_copy(const std::filesystem::path& folder, const std::string& copy) {
+    const std::filesystem::path path = folder / kLockFile;
+    base::UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file.is_open()) {
+        return base::file_failure(path, "open", errno);
+    }
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(XXH3_64bits(copy.data(), copy.size()) >> 2);
+    lock.l_len = 1;
+    // This kind of lock belongs to the opened file, so it also excludes other threads of this process.
+    if (::fcntl(file.value(), F_OFD_SETLK, &lock) == 0) {
+        return file;
+    }
+    if (errno == EAGAIN || errno == EACCES) {
+        return base::UniqueFd();
+    }
+    return base::file_failure(path, "fcntl(F_OFD_SETLK)", errno);
+}
+
+class FileEntry final : public CacheEntry {
+public:
+    FileEntry(base::UniqueFd lock, base::AtomicFile file) : lock_(std::move(lock)), file_(std::move(file)) {}
+
+    Status add(std::span<const std::byte> bytes) override { return file_.write(bytes); }
+    Status finish() override { return file_.commit(); }
+
+private:
+    base::UniqueFd lock_;  // declared first: the destructors remove an incomplete copy before they free the lock
+    base::AtomicFile file_;
+};
+
+class FolderCache final : public SourceCache {
+public:
+    explicit FolderCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+private:
+    std::unique_ptr<ByteStream> find(const Source& source) override {
+        const std::string name = name_of_copy(source);
+        struct stat info {};
+        // A copy of another user is not used, because that user could have written anything.
+        if (name.empty() || ::lstat((folder_ / name).c_str(), &info) != 0 || info.st_uid != ::geteuid()) {
+            return nullptr;
+        }
+        auto copy = open_file(folder_ / name);
+        return copy.is_ok() ? std::move(copy).value() : nullptr;
+    }
+
+    Result<std::unique_ptr<CacheEntry>> begin(const Source& source) override {
+        const std::string name = name_of_copy(source);
+        if (name.empty()) {
+            return failure(ErrorCode::invalid_argument, "'{}' is not there any more", source.name);
+        }
+        auto lock = lock_copy(folder_, name);
+        RUEDA_RETURN_IF_FAILED(lock.status());
+        // If another reader has made the copy since find(), the next epoch uses it.
+        if (!lock.value().is_open() || ::access((folder_ / name).c_str(), F_OK) == 0) {
+            return std::unique_ptr<CacheEntry>();
+        }
+        auto file = base::AtomicFile::create(folder_ / name);
+        RUEDA_RETURN_IF_FAILED(file.status());
+        return std::unique_ptr<CacheEntry>(
+            std::make_unique<FileEntry>(std::move(lock).value(), std::move(file).value()));
+    }
+
+    std::filesystem::path folder_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SourceCache>> make_folder_cache(const std::string& folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: the folder of the cache, '{}', cannot be created: {}; name a folder that this user "
+                       "may write to, or \"memory\"",
+                       folder, error.message());
+    }
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: files cannot be written to the folder of the cache: {}; name a folder that this user "
+                       "may write to, or \"memory\"",
+                       base::file_failure(folder, "access", errno).message());
+    }
+    return std::unique_ptr<SourceCache>(std::make_unique<FolderCache>(folder));
+}
+
+}  // namespace rueda::data

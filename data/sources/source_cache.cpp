@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "data/sources/source_cache.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/system/memory_limits.hpp"
+
+namespace rueda::data {
+
+namespace {
+
+/// Reads a source, and gives its bytes to a cache entry.
+class KeepingStream final : public ByteStream {
+public:
+    KeepingStream(std::unique_ptr<ByteStream> from, std::unique_ptr<CacheEntry> entry, SourceCache& cache)
+        : from_(std::move(from)), entry_(std::move(entry)), cache_(cache) {}
+
+    Result<std::size_t> read(std::span<std::byte> into) override {
+        auto count = from_->read(into);
+        if (entry_ == nullptr) {
+            return count;
+        }
+        if (!count.is_ok()) {
+            entry_.reset();
+            return count;
+        }
+        const Status kept = count.value() == 0 ? entry_->finish() : entry_->add(into.first(count.value()));
+        if (!kept.is_ok()) {
+            cache_.note_refusal(kept);
+        }
+        if (!kept.is_ok() || count.value() == 0) {
+            entry_.reset();
+        }
+        return count;
+    }
+
+private:
+    std::unique_ptr<ByteStream> from_;
+    std::unique_ptr<CacheEntry> entry_;  ///< null if the copy is complete, or if none is kept
+    SourceCache& cache_;
+};
+
+/// Returns the memory that this process may still use. Without a known limit, the cache has none either.
+std::uint64_t available_memory() {
+    const auto limits = base::read_memory_limits();
+    return limits.is_ok() ? std::min(limits.value().available_bytes, limits.value().address_space_left_bytes)
+                          : base::MemoryLimits::kUnlimited;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ByteStream>> SourceCache::open(const Source& source, std::int64_t epoch,
+                                                      const StopSignal& stop) {
+    if (source.kind != SourceKind::file) {
+        return open_stream(source, epoch, stop);
+    }
+    if (auto copy = find(source); copy != nullptr) {
+        const std::lock_guard lock(mutex_);
+        ++counts_.opened;
+        return copy;
+    }
+    auto stream = open_stream(source, epoch, stop);
+    RUEDA_RETURN_IF_FAILED(stream.status());
+    auto entry = begin(source);
+    if (!entry.is_ok()) {
+        note_refusal(entry.status());
+        return stream;
+    }
+    if (entry.value() == nullptr) {
+        return stream;
+    }
+    return std::unique_ptr<ByteStream>(
+        std::make_unique<KeepingStream>(std::move(stream).value(), std::move(entry).value(), *this));
+}
+
+void SourceCache::note_refusal(const Status& reason) {
+    const std::lock_guard lock(mutex_);
+    if (counts_.refused++ == 0) {
+        counts_.first_refusal = reason.message();
+    }
+}
+
+SourceCache::Counts SourceCache::counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+}
+
+Result<std::unique_ptr<SourceCache>> make_source_cache(const std::string& where) {
+    if (where == kMemoryCache) {
+        // A quarter of the memory is left for the program, whose needs this library does not know.
+        return make_memory_cache(available_memory, available_memory() / 4);
+    }
+    return make_folder_cache(where);
+}
+
+}  // namespace rueda::data

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "data/sources/byte_stream.hpp"
+
+namespace rueda::data {
+
+/// The value of PipelineOptions::cache for a cache in the memory of the process.
+inline constexpr std::string_view kMemoryCache = "memory";
+
+/// Gets the bytes of a file from the first reader. Without finish(), the destructor drops all bytes. Threads: one at a
+/// time.
+class CacheEntry {
+public:
+    virtual ~CacheEntry() = default;
+    [[nodiscard]] virtual Status add(std::span<const std::byte> bytes) = 0;
+    /// The bytes are complete. Later readers of the file get them.
+    [[nodiscard]] virtual Status finish() = 0;
+};
+
+/// Keeps the decompressed bytes of files: the first reader that reads a file to its end leaves a copy, and later
+/// readers read the copy. Threads: any thread may call any function.
+class SourceCache {
+public:
+    struct Counts {
+        std::int64_t opened = 0;    ///< files whose copy was opened
+        std::int64_t refused = 0;   ///< attempts to keep a copy that failed
+        std::string first_refusal;  ///< why the first of them failed
+    };
+
+    virtual ~SourceCache() = default;
+    /// Opens the copy of the source, or else the source. The result is the same as that of open_stream(). A copy that
+    /// cannot be kept is no failure, but is counted. The stream must not outlive this object.
+    [[nodiscard]] Result<std::unique_ptr<ByteStream>> open(const Source& source, std::int64_t epoch,
+                                                           const StopSignal& stop);
+    /// Counts an attempt to keep a copy that failed.
+    void note_refusal(const Status& reason);
+    [[nodiscard]] Counts counts() const;
+
+private:
+    /// Opens the copy of the file. The result is a null pointer if there is none.
+    [[nodiscard]] virtual std::unique_ptr<ByteStream> find(const Source& source) = 0;
+    /// Begins a copy of the file. The result is a null pointer if another reader makes this copy now.
+    [[nodiscard]] virtual Result<std::unique_ptr<CacheEntry>> begin(const Source& source) = 0;
+
+    mutable std::mutex mutex_;  ///< guards counts_; no other lock is taken while it is held
+    Counts counts_;
+};
+
+/// Makes the cache for PipelineOptions::cache: kMemoryCache or a folder, which is created if it does not exist. The
+/// result is InvalidArgument if files cannot be written there.
+[[nodiscard]] Result<std::unique_ptr<SourceCache>> make_source_cache(const std::string& where);
+/// Makes a cache in the memory of the process. It keeps a copy only as long as `available_bytes` returns at least
+/// `reserve_bytes`. `available_bytes` is called by several threads.
+[[nodiscard]] std::unique_ptr<SourceCache> make_memory_cache(std::function<std::uint64_t()> available_bytes,
+                                                             std::uint64_t reserve_bytes);
+[[nodiscard]] Result<std::unique_ptr<SourceCache>> make_folder_cache(const std::string& folder);
+
+}  // namespace rueda::data

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "data/pipeline/summary.hpp"
+#include "data/sources/source_cache.hpp"
+#include "tests/data/support.hpp"
+
+namespace {
+
+using namespace rueda;
+using namespace rueda::data;
+using namespace rueda::data::test;
+using Catch::Contains;
+
+/// The records of a file. They are long enough for several chunks of the pipeline.
+std::vector<std::string> records_of(int file) {
+    std::vector<std::string> records;
+    for (int i = 0; i < 20; ++i) {
+        records.push_back(std::to_string(file) + ":" + std::to_string(i) + ":" + std::string(100'000, 'x'));
+    }
+    return records;
+}
+
+/// Whether this build can write and read gzip.
+bool has_gzip() {
+    return message_of([] {
+               ByteReader(memory("x", "", FileCompression::gzip).front());
+           }).find("this build of Rueda has no") == std::string::npos;
+}
+
+void write_tfrecords(const std::string& path, int file) {
+    TfrecordWriter writer(path);
+    for (const std::string& record : records_of(file)) {
+        writer.write(record);
+    }
+    writer.close();
+}
+
+/// Writes three TFRecord files, compressed if this build can do that.
+std::vector<Source> write_sources(const Folder& folder) {
+    for (int file = 0; file < 3; ++file) {
+        const std::string name = "part-" + std::to_string(file) + (has_gzip() ? ".gz" : ".tfrecord");
+        write_tfrecords(folder.file(name.c_str()), file);
+    }
+    return files(folder.file("part-*").string());
+}
+
+PipelineOptions options_for(const std::vector<Source>& sources, const std::string& cache) {
+    PipelineOptions options{.sources = sources, .format = Tfrecords{}, .batch = 7, .epochs = 3};
+    options.shuffle = 30;
+    options.lanes = 2;
+    options.cache = cache;
+    return options;
+}
+
+/// Takes the batches of one epoch. Returns the texts of all samples, in order.
+std::string take_epoch(Pipeline& pipeline) {
+    std::string all;
+    Batch batch;
+    while (pipeline.next(batch)) {
+        const Column& column = batch.columns().front();
+        const auto bytes = column.values<std::uint8_t>();
+        all.append(bytes.begin(), bytes.end());
+    }
+    return all;
+}
+
+/// Reads the source through the cache, or the first `most` bytes of it.
+std::string read_through(SourceCache& cache, const Source& source, std::size_t most = SIZE_MAX) {
+    const StopSignal never_given;
+    auto stream = cache.open(source, 0, never_given);
+    stream.status().throw_if_failed();
+    std::string all;
+    std::vector<std::byte> buffer(10'000);
+    while (all.size() < most) {
+        const auto count = stream.value()->read(buffer);
+        count.status().throw_if_failed();
+        if (count.value() == 0) {
+            break;
+        }
+        all.append(reinterpret_cast<const char*>(buffer.data()), count.value());
+    }
+    return all;
+}
+
+/// The names in the folder, without those that begin with a dot.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (const std::string name = entry.path().filename(); !name.starts_with('.')) {
+            names.push_back(name);
+        }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+std::unique_ptr<SourceCache> folder_cache(const Folder& folder) {
+    auto cache = make_folder_cache(folder.file("cache"));
+    cache.status().throw_if_failed();
+    return std::move(cache).value();
+}
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+TEST_CASE("With a cache, the batches are the same, and later epochs do not read the files", "[threads]") {
+    const Folder folder;
+    const auto sources = write_sources(folder);
+    Pipeline plain(options_for(sources, ""));
+    const bool in_memory = GENERATE(true, false);
+    Pipeline cached(options_for(sources, in_memory ? "memory" : folder.file("cache").string()));
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        const std::string expected = take_epoch(plain);
+        CHECK(expected.size() > 3 * 20 * 100'000);
+        CHECK((take_epoch(cached) == expected));  // Catch would print all bytes
+    }
+    CHECK(cached.statistics().cache_opened == 6);
+    CHECK(cached.statistics().cache_refused == 0);
+    CHECK(plain.statistics().cache_opened == 0);
+    CHECK_THAT(cached.summary(), Contains("; 6 times a file came from the cache"));
+}
+
+TEST_CASE("A pipeline that begins in the middle of an epoch completes the cache, too", "[threads]") {
+    const Folder folder;
+    auto options = options_for(write_sources(folder), folder.file("cache"));
+    options.start = {.epoch = 0, .step = 3};
+    Pipeline resumed(options);
+    options.cache = "";
+    Pipeline plain(options);
+    CHECK((take_epoch(resumed) == take_epoch(plain)));
+    CHECK((take_epoch(resumed) == take_epoch(plain)));
+    CHECK(names_in(folder.file("cache")).size() == 3);
+}
+
+TEST_CASE("A folder keeps the copies for other pipelines, but not those of changed files", "[unit]") {
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    const std::string first = tfrecord_bytes(records_of(0));
+    CHECK((read_through(*folder_cache(folder), source) == first));
+    REQUIRE(names_in(folder.file("cache")).size() == 1);
+    const std::string copy = names_in(folder.file("cache")).front();
+    CHECK_THAT(copy, Catch::StartsWith("part-0."));
+    CHECK((read_file(folder.file("cache") / copy) == first));
+
+    const auto other = folder_cache(folder);
+    CHECK((read_through(*other, source) == first));
+    CHECK(other->counts().opened == 1);
+
+    write_tfrecords(source.name, 1);
+    CHECK((read_through(*other, source) == tfrecord_bytes(records_of(1))));
+    CHECK(other->counts().opened == 1);
+    CHECK(names_in(folder.file("cache")).size() == 2);
+}
+
+TEST_CASE("A reader that stops early leaves nothing in the cache", "[unit]") {
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    const auto cache = folder_cache(folder);
+    CHECK(read_through(*cache, source, 1000).size() < 20 * 100'000);
+    CHECK(names_in(folder.file("cache")).empty());
+    CHECK((read_through(*cache, source) == tfrecord_bytes(records_of(0))));
+    CHECK(names_in(folder.file("cache")).size() == 1);
+
+    const auto memory_cache = make_memory_cache([] { return 1000 * kMiB; }, 0);
+    CHECK(read_through(*memory_cache, source, 1000).size() < 20 * 100'000);
+    CHECK((read_through(*memory_cache, source) == tfrecord_bytes(records_of(0))));
+    CHECK(memory_cache->counts().opened == 0);
+    CHECK((read_through(*memory_cache, source) == tfrecord_bytes(records_of(0))));
+    CHECK(memory_cache->counts().opened == 1);
+}
+
+TEST_CASE("While one reader makes a copy, other readers read the file itself", "[unit]") {
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    const StopSignal never_given;
+    const auto first = folder_cache(folder);
+    {
+        auto slow = first->open(source, 0, never_given);
+        REQUIRE(slow.is_ok());
+        CHECK((read_through(*folder_cache(folder), source) == tfrecord_bytes(records_of(0))));
+        CHECK((read_through(*first, source) == tfrecord_bytes(records_of(0))));
+        const auto names = names_in(folder.file("cache"));
+        REQUIRE(names.size() == 1);
+        CHECK_THAT(names.front(), Catch::EndsWith(".partial"));
+    }
+    CHECK(names_in(folder.file("cache")).empty());
+    // The lock of the first reader is free again.
+    CHECK((read_through(*folder_cache(folder), source) == tfrecord_bytes(records_of(0))));
+    CHECK(names_in(folder.file("cache")).size() == 1);
+    CHECK(first->counts().refused == 0);
+}
+
+TEST_CASE("What does not fit into the memory is read from the file again", "[unit]") {
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    const auto cache = make_memory_cache([] { return 25 * kMiB; }, 10 * kMiB);
+    for (int i = 0; i < 2; ++i) {
+        CHECK((read_through(*cache, source) == tfrecord_bytes(records_of(0))));
+    }
+    CHECK(cache->counts().opened == 0);
+    CHECK(cache->counts().refused == 2);
+    Statistics statistics;
+    statistics.cache_refused = 2;
+    CHECK_THAT(summarize(statistics, cache->counts().first_refusal),
+               Contains("2 times the cache could not keep a file, first because: 25 MiB of memory are available"));
+}
+
+TEST_CASE("If the disk of the cache is full, training goes on", "[unit]") {
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    const auto cache = folder_cache(folder);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{.rlim_cur = 500'000, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const std::string all = read_through(*cache, source);
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    std::signal(SIGXFSZ, handler);
+    CHECK((all == tfrecord_bytes(records_of(0))));
+    CHECK(cache->counts().refused == 1);
+    CHECK_THAT(cache->counts().first_refusal, Contains("write failed: File too large"));
+    CHECK(names_in(folder.file("cache")).empty());
+}
+
+TEST_CASE("A copy of another user is not used", "[unit]") {
+    if (::geteuid() != 0) {
+        WARN("skipped: only root can make a file of another user");
+        return;
+    }
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    (void)read_through(*folder_cache(folder), source);
+    const auto copy = folder.file("cache") / names_in(folder.file("cache")).front();
+    write_file(copy, "other bytes");
+    CHECK(read_through(*folder_cache(folder), source) == "other bytes");
+    REQUIRE(::chown(copy.c_str(), 12345, 12345) == 0);
+    CHECK((read_through(*folder_cache(folder), source) == tfrecord_bytes(records_of(0))));
+}
+
+TEST_CASE("A cache that cannot work is an error, and one that wastes memory a warning", "[unit]") {
+    const Folder folder;
+    const auto sources = write_sources(folder);
+    write_file(folder.file("plain"), "text");
+    CHECK_THAT(
+        message_of([&] { Pipeline(options_for(sources, folder.file("plain"))); }),
+        Contains("pipeline: the folder of the cache, '" + folder.file("plain").string() + "', cannot be created") ||
+            Contains("files cannot be written to the folder of the cache"));
+    auto fifo_options = options_for(fifo(folder.file("pipe")), "memory");
+    fifo_options.lanes = 1;
+    CHECK_THAT(message_of([&] { Pipeline{fifo_options}; }), Contains("cache is 'memory', and a source is a FIFO"));
+    auto single = options_for(sources, "memory");
+    single.format = WholeFiles{};
+    CHECK_THAT(message_of([&] { Pipeline{single}; }), Contains("the formats Safetensors and WholeFiles"));
+
+    auto wasteful = options_for(files(folder.file("plain")), "memory");
+    wasteful.format = Lines{};
+    wasteful.shuffle = 0;
+    wasteful.lanes = 1;
+    wasteful.epochs = 1;
+    const Pipeline pipeline(wasteful);
+    REQUIRE(pipeline.warnings().size() == 2);
+    CHECK_THAT(pipeline.warnings()[0], Contains("there is only one epoch"));
+    CHECK_THAT(pipeline.warnings()[1], Contains("files that are not compressed"));
+}
+
+}  // namespace
