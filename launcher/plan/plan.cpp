@@ -30,7 +30,7 @@ constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment, because
 /// they may come from another job. If they stayed, every rank of this job would read the same rank number from them.
-constexpr std::array<std::string_view, 13> kIdentityVariables = {
+constexpr std::array<std::string_view, 14> kIdentityVariables = {
     "RUEDA_RANK",
     "RUEDA_SIZE",
     "RUEDA_LOCAL_RANK",
