@@ -165,7 +165,6 @@ std::optional<StoreOwner> parse_store_owner(std::string_view text) {
 }
 
 Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chrono::milliseconds patience) {
-    using Clock = std::chrono::steady_clock;
     base::UniqueFd file(::open((store / kClaimFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!file.is_open() && errno == ELOOP) {
         return failure(ErrorCode::invalid_argument,
@@ -177,7 +176,7 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
         return StoreClaim({});  // the save will fail for the same reason, and will report it
     }
     std::optional<StoreOwner> before;
-    Clock::time_point since = Clock::now();
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
     bool has_warned = false;
     while (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {
@@ -186,9 +185,9 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
         const std::optional<StoreOwner> owner = read_owner(file.value());
         if (owner != before) {
             before = owner;
-            since = Clock::now();
+            since = std::chrono::steady_clock::now();
         }
-        const auto waited = Clock::now() - since;
+        const auto waited = std::chrono::steady_clock::now() - since;
         if (owner && is_this_process(*owner)) {
             return StoreClaim({});
         }
