@@ -275,12 +275,17 @@ void ElasticRanks::settle_ends() {
         }
     }
     notify_members(of_generation);
+    std::vector<Membership::Ended> together;
     for (NumberedEnd& one : fresh) {
-        if (ending_of(one.end) == Membership::Ending::failed) {
+        const Membership::Ending how = ending_of(one.end);
+        if (how == Membership::Ending::failed) {
             output_->say(describe(one.end));
         }
-        held_.push_back(one);
-        membership_.ended(one.worker, ending_of(one.end), ElasticClock::now());
+        together.push_back({one.worker, how});
+        held_.push_back(std::move(one));
+    }
+    if (!together.empty()) {
+        membership_.ended(together, ElasticClock::now());
     }
 }
 

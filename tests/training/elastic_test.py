@@ -5,6 +5,7 @@
 Usage: elastic_test.py RUEDARUN ELASTIC_JOB [unittest arguments…]
 """
 
+import contextlib
 import os
 import pathlib
 import random
@@ -23,6 +24,31 @@ LONG = "--long" in sys.argv
 
 def expected_sum(steps: int) -> int:
     return sum(number * number % 1009 for number in range(16 * steps))
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Returns the fields of /proc/PID/stat from the third one, the state, on. Returns none if there is no such process."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def parent_of(pid: int) -> int:
+    """Returns the parent of the process; 0 if there is no such process."""
+    return int((stat_fields(pid) or ["", "0"])[1])
+
+
+def is_alive(pid: int) -> bool:
+    return stat_fields(pid)[:1] not in ([], ["Z"])
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("this did not happen within 30 s")
+        time.sleep(0.001)
 
 
 class Line:
@@ -57,8 +83,18 @@ class Job:
         for text in self.process.stderr:
             self.err += text
 
-    def wait(self) -> int:
-        status = self.process.wait(60)
+    def kill_together(self, *victims: int) -> None:
+        """Kills workers so that ruedarun notices all deaths at the same time. Ignores workers that have ended."""
+        self.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: stat_fields(self.process.pid)[:1] in (["T"], ["Z"], []))
+        for victim in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: not any(is_alive(victim) for victim in victims))
+        self.process.send_signal(signal.SIGCONT)
+
+    def wait(self, seconds: float = 60) -> int:
+        status = self.process.wait(seconds)
         for reader in self._readers:
             reader.join()
         self.process.stdout.close()
@@ -101,11 +137,16 @@ class Elastic(unittest.TestCase):
         self.assertEqual({line.arenas for line in lines}, {1}, job.err)
         return [line.pid for line in lines]
 
+    def check_values(self, job: Job, steps: int) -> None:
+        self.assertGreater(len(job.ended()), 0, job.err)
+        for line in job.ended():
+            self.assertEqual((line.step, line.sum), (steps, expected_sum(steps)))
+
     def check_result(self, job: Job, steps: int, size: int) -> None:
         self.assertEqual(job.wait(), 0, job.err)
         self.assertEqual(len(job.ended()), size, job.err)
-        for line in job.ended():
-            self.assertEqual((line.size, line.step, line.sum), (size, steps, expected_sum(steps)))
+        self.assertEqual({line.size for line in job.ended()}, {size})
+        self.check_values(job, steps)
 
     def test_survivors_keep_their_processes(self):
         job = Job("-np", 3, "--min-np", 2, JOB, 20, "kill=0,7,1")
@@ -115,6 +156,26 @@ class Elastic(unittest.TestCase):
         self.assertEqual(job.started(1)[0].step, 7)  # the step of the last commit
         self.assertIn(f"rank 1 (pid {first[1]}) was killed by signal 9 (Killed)", job.err)
         self.assertIn("the job goes on with 2 ranks (generation 1)", job.err)
+
+    def test_a_rank_that_waits_and_one_that_runs_die_together(self):
+        """ruedarun notices both deaths in one turn. The rank that waits must get no place then."""
+        steps = 10
+        with tempfile.TemporaryDirectory() as folder:
+            end = pathlib.Path(folder) / "end"
+            job = Job(
+                *("-np", 4, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
+                *(JOB, steps, "pause=5", f"until={end}"),
+            )
+            job.wait_for(lambda: len(job.started(0)) == 4)
+            pids = [line.pid for line in job.started(0)]
+            os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step
+            os.kill(pids[3], signal.SIGKILL)
+            job.wait_for(lambda: "was killed by signal 9" in job.err)
+            time.sleep(1)  # the other two leave the generation, and wait; no line shows that they do
+            job.kill_together(pids[0], pids[1])
+            end.touch()  # until then the job goes on
+            self.check_result(job, steps, 1)
+        self.assertEqual(self.check_members(job, 1, 1), [pids[2]])
 
     def test_a_replacement_joins_at_a_commit(self):
         job = Job(
