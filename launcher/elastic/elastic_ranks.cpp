@@ -232,6 +232,18 @@ void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
     }
 }
 
+std::map<int, ElasticRanks::Worker>::iterator ElasticRanks::find_worker(pid_t pid) {
+    return std::find_if(workers_.begin(), workers_.end(),
+                        [pid](const auto& entry) { return entry.second.process.pid() == pid; });
+}
+
+void ElasticRanks::child_ends(pid_t pid, bool is_well) {
+    if (const auto found = find_worker(pid); found != workers_.end()) {
+        // Only a process of a failed worker may still take part in the old generation, so only these are killed.
+        found->second.process.end_group(is_well || found->second.is_dismissed || is_ending());
+    }
+}
+
 void ElasticRanks::child_ended(pid_t pid, int wait_status) {
     if (const std::optional<Discovered> discovered = discovery_.ended(pid, wait_status, ElasticClock::now())) {
         for (const std::string& note : discovered->notes) {
@@ -244,8 +256,7 @@ void ElasticRanks::child_ended(pid_t pid, int wait_status) {
         }
         return;
     }
-    const auto found = std::find_if(workers_.begin(), workers_.end(),
-                                    [pid](const auto& entry) { return entry.second.process.pid() == pid; });
+    const auto found = find_worker(pid);
     if (found == workers_.end()) {
         return;
     }

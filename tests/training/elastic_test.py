@@ -177,6 +177,30 @@ class Elastic(unittest.TestCase):
             self.check_result(job, steps, 1)
         self.assertEqual(self.check_members(job, 1, 1), [pids[2]])
 
+    def test_the_processes_of_a_dead_worker_end(self):
+        """A worker is a shell that runs a helper and the training. If the shell dies, both must not live on."""
+        steps = 10
+        with tempfile.TemporaryDirectory() as folder:
+            end = pathlib.Path(folder) / "end"
+            script = f"sleep 1000 & echo helper pid=$!; {JOB} {steps} pause=5 until={end}; exit $?"
+            job = Job(
+                *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
+                *("sh", "-c", script),
+            )
+            job.wait_for(lambda: len(job.started(0)) == 2)
+            first, second = (line.pid for line in job.started(0))
+            shell = parent_of(second)
+            helpers = [line.pid for line in list(job.lines) if line.what == "helper"]
+            self.assertEqual(len(helpers), 2)
+            helper = next(pid for pid in helpers if parent_of(pid) == shell)
+            os.kill(shell, signal.SIGKILL)
+            try:
+                job.wait_for(lambda: not is_alive(second) and not is_alive(helper))
+            finally:
+                end.touch()  # until then the job goes on
+            self.check_result(job, steps, 1)
+        self.assertEqual(self.check_members(job, 1, 1), [first])
+
     def test_a_replacement_joins_at_a_commit(self):
         job = Job(
             *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 1, 1),
