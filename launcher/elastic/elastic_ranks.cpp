@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <numeric>
 #include <string_view>
 #include <variant>
 
 #include "base/launcher_notification.hpp"
 #include "base/text.hpp"
+#include "launcher/options/variables.hpp"
+#include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/surroundings.hpp"
 
 namespace rueda::launcher {
@@ -28,6 +31,17 @@ constexpr std::chrono::seconds kDismissTime{2};
 bool ends_workers(int signal_number) {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGQUIT || signal_number == SIGHUP ||
            signal_number == SIGKILL;
+}
+
+int slots_on(const std::vector<Host>& hosts) {
+    return std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const Host& host) { return sum + host.slots; });
+}
+
+/// Returns the variables for the threads of a worker that starts while there are this many slots. Variables that
+/// `environment` contains have been set by the user.
+std::vector<EnvironmentChange> threads_of_worker(const Environment& environment, const ElasticPlan& plan, int slots) {
+    return thread_settings({plan.cores, plan.cores}, std::min(slots, plan.most),
+                           [&environment](std::string_view name) { return !text_of(environment, name).empty(); });
 }
 
 Membership::Ending ending_of(const RankEnd& end) {
@@ -136,6 +150,10 @@ Status ElasticRanks::start_worker(int number) {
                                            is_first ? rank_environment(plan_, number) : rank_environment(alone, 0));
     spec.environment =
         changed_environment(std::move(spec.environment), {{kJobVariable, std::nullopt}, {kGenerationVariable, "0"}});
+    if (plan_.elastic->cores > 0) {
+        const std::vector<EnvironmentChange> threads = threads_of_worker(spec.environment, *plan_.elastic, slots_);
+        spec.environment = changed_environment(std::move(spec.environment), threads);
+    }
     spec.stdin_fd = number == 0 && plan_.first_rank_reads_stdin ? kInherit : null_.value();
     spec.stdout_fd = descriptors.value().standard_output.value();
     spec.stderr_fd = descriptors.value().standard_error.value();
@@ -250,6 +268,7 @@ void ElasticRanks::child_ended(pid_t pid, int wait_status) {
             say_once(note);
         }
         if (discovered->hosts && !is_ending()) {
+            slots_ = slots_on(*discovered->hosts);
             settle_ends();  // no action may refer to a worker that has ended
             membership_.set_slots(*discovered->hosts, ElasticClock::now());
             carry_out(ElasticClock::now());

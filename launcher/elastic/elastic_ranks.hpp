@@ -90,6 +90,7 @@ private:
     RankNotifications notifications_;
     std::optional<HeldPort> port_;  ///< MASTER_PORT of the current generation
     std::set<std::string> said_;
+    int slots_ = 0;  ///< the slots that the script printed last
     bool has_started_ = false;
     bool stopping_ = false;
 };

@@ -286,6 +286,25 @@ class Elastic(unittest.TestCase):
         self.assertEqual(failed.wait(), 3)
         self.assertIn("ranks could start", failed.err)
 
+    def test_without_options_about_mpi_and_threads(self):
+        """The job runs without MPI by itself, and the ranks divide the cores even if only a script knows their number."""
+        cores = len(os.sched_getaffinity(0))
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script"
+            script.write_text(f"#!/bin/sh\necho localhost:{cores}\n")
+            script.chmod(0o755)
+            done = subprocess.run(
+                [RUEDARUN, "--host-discovery-script", script, "sh", "-c", "echo threads=$OMP_NUM_THREADS"],
+                env={name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the job is elastic, so its ranks run without MPI", done.stderr)
+        self.assertEqual(re.findall(r"threads=\d*", done.stdout), ["threads=1"] * cores, done.stdout)
+
     def test_random_kills(self):
         """Kills random workers, and compares the result with that of an undisturbed run."""
         kills, steps = (100, 8000) if LONG else (5, 600)
