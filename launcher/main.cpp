@@ -100,7 +100,7 @@ int launch(const rueda::launcher::Options& options) {
     if (task.value()) {
         return become_program(options, *task.value());
     }
-    Result<Surroundings> around = look_around(!options.no_mpi);
+    Result<Surroundings> around = look_around(options.may_use_mpi());
     if (!around.is_ok()) {
         return refuse(around.status());
     }

@@ -140,10 +140,17 @@ private:
     }
 
     void reap() {
-        int status = 0;
-        pid_t pid = 0;
-        while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
-            group_->child_ended(pid, status);
+        for (;;) {
+            siginfo_t info{};  // waitid() does not change it if no child has ended
+            if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+                return;
+            }
+            group_->child_ends(info.si_pid, info.si_code == CLD_EXITED && info.si_status == 0);
+            int status = 0;
+            if (::waitpid(info.si_pid, &status, WNOHANG) <= 0) {
+                return;
+            }
+            group_->child_ended(info.si_pid, status);
         }
     }
 

@@ -283,7 +283,7 @@ constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
     {"HOROVOD_DISABLE_GROUP_FUSION", kNotYet},
     {"HOROVOD_DISABLE_NVTX_RANGES", kNoGpu},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", kNotYet},
-    {"HOROVOD_ELASTIC_TIMEOUT", "a job keeps its number of processes; see ruedarun --max-restarts"},
+    {"HOROVOD_ELASTIC_TIMEOUT", "ruedarun gets this time by --elastic-timeout"},
     {"HOROVOD_ENABLE_ASYNC_COMPLETION", kNoGpu},
     {"HOROVOD_ENABLE_XLA_OPS", kNotYet},
     {"HOROVOD_GLOO_*", kNoGloo},

@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <numeric>
 #include <string_view>
 #include <variant>
 
 #include "base/launcher_notification.hpp"
 #include "base/text.hpp"
+#include "launcher/options/variables.hpp"
+#include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/surroundings.hpp"
 
 namespace rueda::launcher {
@@ -28,6 +31,17 @@ constexpr std::chrono::seconds kDismissTime{2};
 bool ends_workers(int signal_number) {
     return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGQUIT || signal_number == SIGHUP ||
            signal_number == SIGKILL;
+}
+
+int slots_on(const std::vector<Host>& hosts) {
+    return std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const Host& host) { return sum + host.slots; });
+}
+
+/// Returns the variables for the threads of a worker that starts while there are this many slots. Variables that
+/// `environment` contains have been set by the user.
+std::vector<EnvironmentChange> threads_of_worker(const Environment& environment, const ElasticPlan& plan, int slots) {
+    return thread_settings({plan.cores, plan.cores}, std::min(slots, plan.most),
+                           [&environment](std::string_view name) { return !text_of(environment, name).empty(); });
 }
 
 Membership::Ending ending_of(const RankEnd& end) {
@@ -137,6 +151,10 @@ Status ElasticRanks::start_worker(int number) {
     spec.environment = changed_environment(
         std::move(spec.environment),
         {{kJobVariable, std::nullopt}, {kGenerationVariable, "0"}, {kFirstGenerationVariable, "0"}});
+    if (plan_.elastic->cores > 0) {
+        const std::vector<EnvironmentChange> threads = threads_of_worker(spec.environment, *plan_.elastic, slots_);
+        spec.environment = changed_environment(std::move(spec.environment), threads);
+    }
     spec.stdin_fd = number == 0 && plan_.first_rank_reads_stdin ? kInherit : null_.value();
     spec.stdout_fd = descriptors.value().standard_output.value();
     spec.stderr_fd = descriptors.value().standard_error.value();
@@ -235,20 +253,32 @@ void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
     }
 }
 
+std::map<int, ElasticRanks::Worker>::iterator ElasticRanks::find_worker(pid_t pid) {
+    return std::find_if(workers_.begin(), workers_.end(),
+                        [pid](const auto& entry) { return entry.second.process.pid() == pid; });
+}
+
+void ElasticRanks::child_ends(pid_t pid, bool is_well) {
+    if (const auto found = find_worker(pid); found != workers_.end()) {
+        // Only a process of a failed worker may still take part in the old generation, so only these are killed.
+        found->second.process.end_group(is_well || found->second.is_dismissed || is_ending());
+    }
+}
+
 void ElasticRanks::child_ended(pid_t pid, int wait_status) {
     if (const std::optional<Discovered> discovered = discovery_.ended(pid, wait_status, ElasticClock::now())) {
         for (const std::string& note : discovered->notes) {
             say_once(note);
         }
         if (discovered->hosts && !is_ending()) {
+            slots_ = slots_on(*discovered->hosts);
             settle_ends();  // no action may refer to a worker that has ended
             membership_.set_slots(*discovered->hosts, ElasticClock::now());
             carry_out(ElasticClock::now());
         }
         return;
     }
-    const auto found = std::find_if(workers_.begin(), workers_.end(),
-                                    [pid](const auto& entry) { return entry.second.process.pid() == pid; });
+    const auto found = find_worker(pid);
     if (found == workers_.end()) {
         return;
     }
@@ -278,12 +308,17 @@ void ElasticRanks::settle_ends() {
         }
     }
     notify_members(of_generation);
+    std::vector<Membership::Ended> together;
     for (NumberedEnd& one : fresh) {
-        if (ending_of(one.end) == Membership::Ending::failed) {
+        const Membership::Ending how = ending_of(one.end);
+        if (how == Membership::Ending::failed) {
             output_->say(describe(one.end));
         }
-        held_.push_back(one);
-        membership_.ended(one.worker, ending_of(one.end), ElasticClock::now());
+        together.push_back({one.worker, how});
+        held_.push_back(std::move(one));
+    }
+    if (!together.empty()) {
+        membership_.ended(together, ElasticClock::now());
     }
 }
 

@@ -31,6 +31,9 @@ public:
 
     [[nodiscard]] Status start(JobOutput& output) override;
     void add_to(base::PollSet& set) override;
+    /// Ends the other processes of the worker's process group. They must not live on while the job goes on: they may
+    /// use GPUs and memory, and if the worker was a script, its training program still belongs to the old generation.
+    void child_ends(pid_t pid, bool is_well) override;
     void child_ended(pid_t pid, int wait_status) override;
     /// If the signal ends programs, no worker is started any more, and workers that wait for a place get none.
     void signal_ranks(int signal_number) override;
@@ -56,6 +59,7 @@ private:
     };
 
     [[nodiscard]] bool is_ending() const { return stopping_ || membership_.is_over(); }
+    [[nodiscard]] std::map<int, Worker>::iterator find_worker(pid_t pid);
     void take_message(int worker);
     void carry_out(TimePoint now);
     void carry_out(const Membership::Start& start, TimePoint now);
@@ -87,6 +91,7 @@ private:
     RankNotifications notifications_;
     std::optional<HeldPort> port_;  ///< MASTER_PORT of the current generation
     std::set<std::string> said_;
+    int slots_ = 0;  ///< the slots that the script printed last
     bool has_started_ = false;
     bool stopping_ = false;
 };

@@ -15,6 +15,10 @@ namespace {
 
 using Change = base::LauncherNotification::SlotChange;
 
+/// A host gets no new worker for at least this time after a failure there, even if the user allows a shorter one. If a
+/// program cannot be started at all, ruedarun would otherwise try it all the time, and not read any signal meanwhile.
+constexpr std::chrono::milliseconds kLeastCooldown{100};
+
 double elastic_seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
@@ -37,13 +41,27 @@ void Membership::waits(int worker, TimePoint now) {
     settle(now);
 }
 
+void Membership::ended(std::span<const Ended> together, TimePoint now) {
+    for (const Ended& one : together) {
+        note_end(one.worker, one.how, now);
+    }
+    settle(now);
+}
+
 void Membership::ended(int worker, Ending how, TimePoint now) {
+    const Ended one{worker, how};
+    ended(std::span(&one, 1), now);
+}
+
+void Membership::note_end(int worker, Ending how, TimePoint now) {
     const auto found = alive_.find(worker);
     if (over_ || found == alive_.end()) {
         return;  // it was dismissed
     }
     const Worker gone = found->second;
     alive_.erase(found);
+    ended_before_first_ += generation_ < 0 ? 1 : 0;
+    has_finished_before_first_ = has_finished_before_first_ || (generation_ < 0 && how == Ending::well);
     if (how == Ending::well) {
         finished_members_ += gone.rank >= 0 ? 1 : 0;
     } else {
@@ -53,7 +71,6 @@ void Membership::ended(int worker, Ending how, TimePoint now) {
     if (how == Ending::failed) {
         note_failure(gone.host, now);
     }
-    settle(now);
 }
 
 void Membership::advance(TimePoint now) {
@@ -69,7 +86,7 @@ void Membership::note_failure(const std::string& host, TimePoint now) {
     constexpr int kMostDoublings = 20;  // more would overflow, and exceed every limit
     Failures& failures = failures_[host];
     const std::chrono::milliseconds time = plan_.cooldown_least * (1LL << std::min(failures.count, kMostDoublings));
-    failures.blocked_until = now + std::min(time, plan_.cooldown_most);
+    failures.blocked_until = now + std::max(std::min(time, plan_.cooldown_most), kLeastCooldown);
     ++failures.count;
 }
 
@@ -93,7 +110,7 @@ bool Membership::end_if_over() {
     const int members = count([](const Worker& worker) { return worker.rank >= 0; });
     if (generation_ >= 0 && members == 0) {
         end(lost_members_ == 0, "no rank is left");
-    } else if (generation_ < 0 && next_worker_ > 0 && alive_.empty() && failed_workers_ == 0) {
+    } else if (generation_ < 0 && ended_before_first_ > 0 && alive_.empty() && failed_workers_ == 0) {
         end(true, "");
     } else if (generation_ < 0 && failed_workers_ > 0 && static_cast<int>(alive_.size()) < plan_.least) {
         // Before the first generation a failed worker is not replaced. Otherwise a program that cannot start at all
@@ -147,8 +164,8 @@ void Membership::start_workers(TimePoint now) {
 /// Returns how many workers the job should have now.
 int Membership::wanted() const {
     if (generation_ < 0) {
-        const int failed_or_ended = next_worker_ - static_cast<int>(alive_.size());
-        return plan_.first - failed_or_ended;
+        // If a worker has ended well already, the program does not take part in the job, and need not run more often.
+        return has_finished_before_first_ ? 0 : plan_.first - ended_before_first_;
     }
     // When a member has finished the training, the others will soon, unless one of them has failed and the rest waits.
     const bool is_finishing = finished_members_ > 0 && !is_pending();

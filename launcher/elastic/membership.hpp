@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,6 +35,10 @@ public:
         echo,    ///< with an error, because the job was aborted before
     };
 
+    struct Ended {
+        int worker = 0;
+        Ending how = Ending::well;
+    };
     struct Member {
         int worker = 0;
         int rank = 0;
@@ -79,6 +84,9 @@ public:
     void set_slots(std::vector<Host> hosts, TimePoint now);
     /// A worker has no job, and waits for a place in the next generation.
     void waits(int worker, TimePoint now);
+    /// These workers have ended. Report all ends that were noticed together in one call: otherwise a generation could
+    /// be formed with a worker whose end is known, but was not reported yet.
+    void ended(std::span<const Ended> together, TimePoint now);
     void ended(int worker, Ending how, TimePoint now);
     /// Call this when deadline() has passed.
     void advance(TimePoint now);
@@ -107,6 +115,7 @@ private:
         TimePoint blocked_until;
     };
 
+    void note_end(int worker, Ending how, TimePoint now);
     void settle(TimePoint now);
     [[nodiscard]] bool end_if_over();
     void end(bool success, std::string reason);
@@ -141,7 +150,11 @@ private:
     int lost_members_ = 0;      ///< members of the current generation that have failed
     int finished_members_ = 0;  ///< members of the current generation that have ended well
     int failed_workers_ = 0;
-    TimePoint pending_since_;  ///< since when workers wait for the next generation
+    /// Workers that have ended by themselves before the first generation. Dismissed workers do not count, because they
+    /// may be started again.
+    int ended_before_first_ = 0;
+    bool has_finished_before_first_ = false;  ///< one of those workers has ended well
+    TimePoint pending_since_;                 ///< since when workers wait for the next generation
     bool over_ = false;
 };
 

@@ -342,6 +342,7 @@ private:
             used = 2;
         }
         options_.notes.push_back(describe_horovod_flag(name, *flag, value));
+        options_.asks_for_mpi = options_.asks_for_mpi || name == "--mpi";
         if (!flag->variable.empty()) {
             from_horovod_.push_back(variable_of(*flag, value));
         } else if (!flag->option.empty()) {

@@ -56,6 +56,7 @@ struct Options {
     std::optional<int> gpus_per_rank;  ///< value of --gpus-per-rank; empty: every rank sees all GPUs of its host
     bool share_gpu = false;
     bool no_mpi = false;
+    bool asks_for_mpi = false;     ///< whether horovodrun's flag --mpi was given
     bool torch_variables = true;   ///< whether ranks get RANK, WORLD_SIZE and similar variables
     bool thread_variables = true;  ///< whether ranks get OMP_NUM_THREADS and similar variables
     std::vector<std::string> mpi_args;
@@ -67,6 +68,8 @@ struct Options {
     std::optional<std::chrono::milliseconds> grace;
     int max_restarts = 0;
     ElasticOptions elastic;
+    /// Whether the job may be started by mpirun. Elastic jobs are not, because MPI does not survive the loss of a rank.
+    [[nodiscard]] bool may_use_mpi() const { return !no_mpi && !elastic.make_elastic(); }
     bool dry_run = false;
     bool explain = false;
     bool verbose = false;

@@ -183,7 +183,7 @@ private:
         elastic.most = options.most.value_or(
             has_script ? kMostRanksOfAHost : std::max(options_.ranks.value_or(1), options.least.value_or(1)));
         elastic.first = options_.ranks.value_or(elastic.most);
-        elastic.least = options.least.value_or(options_.ranks.value_or(1));
+        elastic.least = options.least.value_or(has_script ? options_.ranks.value_or(1) : elastic.first);
         if (elastic.least > elastic.first || elastic.first > elastic.most) {
             return failure(ErrorCode::invalid_argument,
                            "an elastic job cannot have {} ranks at first, {} at least (--min-np) and {} at most "
@@ -199,14 +199,40 @@ private:
         elastic.slots = options.slots_per_host.value_or(elastic.first);
         elastic.own_names = around_.host_names;
         plan_.elastic = std::move(elastic);
+        if (!options_.no_mpi) {
+            plan_.notes.emplace_back(
+                "the job is elastic, so its ranks run without MPI, as with --no-mpi: MPI does not survive the death of "
+                "a rank");
+        }
         return check_elastic();
     }
 
+    /// Returns what the user has given that asks for MPI; empty if nothing does.
+    [[nodiscard]] std::string what_asks_for_mpi() const {
+        if (options_.no_mpi) {
+            return "";
+        }
+        if (!options_.mpi_args.empty()) {
+            return "--mpi-args";
+        }
+        if (options_.asks_for_mpi) {
+            return "--mpi";
+        }
+        const auto exported =
+            std::find_if(options_.exported.rbegin(), options_.exported.rend(),
+                         [](const ExportedVariable& variable) { return variable.name == kControlPlane; });
+        const bool has_value = exported != options_.exported.rend() && exported->value;
+        const std::string control = has_value ? *exported->value : text_of(around_.environment, kControlPlane);
+        return control == "mpi" ? fmt::format("{}=mpi", kControlPlane) : "";
+    }
+
     [[nodiscard]] Status check_elastic() const {
-        if (!options_.no_mpi && around_.mpi) {
+        if (const std::string asking = what_asks_for_mpi(); !asking.empty()) {
             return failure(ErrorCode::invalid_argument,
-                           "an elastic job (--min-np, --max-np, --host-discovery-script) needs --no-mpi: MPI does not "
-                           "survive the loss of a rank; without --no-mpi, --max-restarts starts the whole job again");
+                           "{} asks for MPI, but an elastic job (--min-np, --max-np, --host-discovery-script) runs "
+                           "without it, because MPI does not survive the loss of a rank; leave {} out, or use "
+                           "--max-restarts, which starts the whole job again, instead of the options of elastic jobs",
+                           asking, asking);
         }
         if (options_.gpus_per_rank) {
             return failure(ErrorCode::invalid_argument,
@@ -235,9 +261,11 @@ private:
         }
         elastic.slots = slots > 0 ? slots : elastic.slots;
         if (elastic.discovery_script.empty() && elastic.slots < elastic.least) {
-            return failure(ErrorCode::invalid_argument,
-                           "this host has {} slots, and --min-np asks for {}; give it more", elastic.slots,
-                           elastic.least);
+            return failure(
+                ErrorCode::invalid_argument,
+                "this host has {} slots, and the job needs at least {} ranks (--min-np; its default is -np); "
+                "give it more slots, or write a smaller --min-np",
+                elastic.slots, elastic.least);
         }
         say("elastic: {} ranks at first if there are slots, {} at least, {} at most; {}", elastic.first, elastic.least,
             elastic.most,
@@ -349,7 +377,7 @@ private:
     }
 
     Status choose_way() {
-        if (!plan_.shares.empty() && !options_.no_mpi && !around_.mpi) {
+        if (!plan_.shares.empty() && options_.may_use_mpi() && !around_.mpi) {
             return failure(
                 ErrorCode::invalid_argument,
                 "ranks on other hosts ({}) need an mpirun, but {}; without MPI, --no-mpi starts them through "
@@ -359,9 +387,9 @@ private:
         if (options_.no_mpi && !plan_.shares.empty()) {
             plan_.way = LaunchWay::agents;
             say("started without mpirun, through ssh: --no-mpi");
-        } else if (options_.no_mpi) {
+        } else if (!options_.may_use_mpi()) {
             plan_.way = LaunchWay::direct;
-            say("started without mpirun: --no-mpi");
+            say("started without mpirun: {}", options_.no_mpi ? "--no-mpi" : "the job is elastic");
         } else if (around_.mpi) {
             plan_.way = LaunchWay::mpirun;
             say("started by {} ({})", around_.mpi->path, around_.mpi->version);
@@ -470,6 +498,16 @@ private:
                });
     }
 
+    /// Returns the largest number of ranks that a host may have at any time. The ranks of an elastic job keep their
+    /// threads when other ranks join.
+    [[nodiscard]] int most_local_ranks() const {
+        if (!plan_.elastic) {
+            return local_ranks_;
+        }
+        const ElasticPlan& elastic = *plan_.elastic;
+        return elastic.discovery_script.empty() ? std::min(elastic.most, elastic.slots) : elastic.most;
+    }
+
     void choose_threads() {
         const std::string_view first = kThreadVariables.front();
         if (!options_.thread_variables) {
@@ -491,20 +529,32 @@ private:
             plan_.hosts_set_threads = true;
             return;
         }
+        const bool has_script = plan_.elastic && !plan_.elastic->discovery_script.empty();
+        if (has_script && !options_.elastic.most) {
+            // Each worker gets its threads when it starts, because the number of slots is not known before.
+            plan_.elastic->cores = *cores_;
+            plan_.about_threads =
+                fmt::format("threads of each rank: {:.3g} {} divided by the slots that are known when the rank starts",
+                            *cores_, *cores_ == 1 ? "core" : "cores");
+            say("{}: set for each rank when it starts, the cores divided by the slots", first);
+            return;
+        }
+        const int ranks = most_local_ranks();
         const std::vector<EnvironmentChange> settings =
-            thread_settings({*cores_, *cores_}, local_ranks_, [this](std::string_view name) { return user_set(name); });
+            thread_settings({*cores_, *cores_}, ranks, [this](std::string_view name) { return user_set(name); });
         for (const EnvironmentChange& setting : settings) {
             const bool is_count = is_one_of(setting.name, kThreadVariables);
             say("{}={}: {}{}", setting.name, *setting.value,
-                is_count ? "cores divided by ranks" : "threads without work sleep after this time in milliseconds",
+                is_count ? (plan_.elastic ? "cores divided by the largest number of ranks" : "cores divided by ranks")
+                         : "threads without work sleep after this time in milliseconds",
                 is_count && !plan_.shares.empty() ? " of a host" : "");
             set(setting.name, setting.value);
         }
-        if (plan_.ranks > 1) {
+        if (ranks > 1) {
             plan_.about_threads =
-                fmt::format("threads of each rank: {} ({:.3g} {} for {} {}{})", settings_text(settings), *cores_,
-                            *cores_ == 1 ? "core" : "cores", local_ranks_, local_ranks_ == 1 ? "rank" : "ranks",
-                            plan_.shares.empty() ? "" : " on a host");
+                fmt::format("threads of each rank: {} ({:.3g} {} for {}{} {}{})", settings_text(settings), *cores_,
+                            *cores_ == 1 ? "core" : "cores", plan_.elastic ? "at most " : "", ranks,
+                            ranks == 1 ? "rank" : "ranks", plan_.shares.empty() ? "" : " on a host");
         }
     }
 

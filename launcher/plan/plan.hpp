@@ -73,9 +73,12 @@ struct ElasticPlan {
     std::chrono::milliseconds timeout{600000};
     std::chrono::milliseconds cooldown_least{10000};
     std::chrono::milliseconds cooldown_most{600000};
-    std::string discovery_script;     ///< empty: the slots do not change
-    int slots = 0;                    ///< the slots of this host, if there is no script
-    int slots_per_host = 0;           ///< the slots of hosts for which the script gives no number; 0: none
+    std::string discovery_script;  ///< empty: the slots do not change
+    int slots = 0;                 ///< the slots of this host, if there is no script
+    int slots_per_host = 0;        ///< the slots of hosts for which the script gives no number; 0: none
+    /// The cores that the workers divide among them when they start; 0: the plan has set the variables for threads, or
+    /// sets none.
+    double cores = 0;
     std::set<std::string> own_names;  ///< the names that stand for this host in the script's output
 };
 

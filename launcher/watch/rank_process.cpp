@@ -38,6 +38,16 @@ void RankProcess::signal(int signal_number) {
     }
 }
 
+void RankProcess::end_group(bool politely) const {
+    if (pid_ == 0 || !has_own_group_) {
+        return;
+    }
+    ::kill(-pid_, politely ? SIGTERM : SIGKILL);
+    if (politely) {
+        ::kill(-pid_, SIGCONT);  // a stopped process does not react to SIGTERM
+    }
+}
+
 RankEnd RankProcess::end(int rank, int wait_status) {
     RankEnd end;
     end.rank = rank;

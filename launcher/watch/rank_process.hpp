@@ -35,6 +35,10 @@ public:
     /// Sends a signal to the program. If the program has its own process group, the whole group gets the signal,
     /// because the program may be a script that runs the training program.
     void signal(int signal_number);
+    /// Ends what the program has left behind in its process group: its helper processes, or the training program if the
+    /// program was a script. Sends SIGTERM if `politely`, otherwise SIGKILL. Call this when the program has ended, but
+    /// before its exit status is collected: until then no other process can get its number.
+    void end_group(bool politely) const;
     /// Returns how the program ended. Call this once, after waitpid() returned `wait_status` for pid().
     [[nodiscard]] RankEnd end(int rank, int wait_status);
 

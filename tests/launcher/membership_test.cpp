@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests which workers an elastic job has, and which of them form its generations: single cases, and a simulation of
-// jobs in which workers are killed at random times.
+// jobs in which random sets of workers are killed.
 #include "launcher/elastic/membership.hpp"
 
 #include <fmt/format.h>
@@ -144,6 +144,29 @@ TEST_CASE("too few survivors wait for replacements, until the time is over", "[u
     }
 }
 
+TEST_CASE("a rank that waits and one that runs end at the same time", "[unit]") {
+    Membership membership = running_job(plan_of(4, 1, 4), 4);
+    membership.ended(3, Ending::failed, kBegin);
+    membership.waits(1, kBegin);
+    membership.waits(2, kBegin);
+    CHECK(actions_of(membership).empty());
+    // After the end of rank 0 no rank runs any more. But rank 1 has ended too, so it gets no place.
+    const std::vector<Membership::Ended> together = {{0, Ending::failed}, {1, Ending::failed}};
+    membership.ended(together, kBegin);
+    CHECK(actions_of(membership) == Texts{"form 1: 0=2"});
+}
+
+TEST_CASE("workers that wait and workers that start end together before the first generation", "[unit]") {
+    Membership membership(plan_of(3, 1, 3), kBegin);
+    membership.set_slots({{"h", 3, 0}}, kBegin);
+    static_cast<void>(membership.take_actions());
+    membership.waits(1, kBegin);
+    membership.waits(2, kBegin);
+    const std::vector<Membership::Ended> together = {{0, Ending::failed}, {1, Ending::failed}};
+    membership.ended(together, kBegin);
+    CHECK(actions_of(membership) == Texts{"form 0: 0=2"});
+}
+
 TEST_CASE("a rank that does not come to the next generation is given up", "[unit]") {
     Membership membership = running_job(plan_of(3, 2, 3), 3);
     membership.waits(0, kBegin);
@@ -201,6 +224,17 @@ TEST_CASE("the cooldown of a host doubles with each failure, up to its limit", "
     }
 }
 
+TEST_CASE("a program that cannot be started is not tried all the time, even without a cooldown", "[unit]") {
+    ElasticPlan plan = plan_of(2, 1, 2);
+    plan.cooldown_least = plan.cooldown_most = seconds(0);
+    Membership membership = running_job(plan, 2);
+    membership.ended(1, Ending::failed, kBegin);
+    CHECK(actions_of(membership).empty());
+    CHECK(membership.deadline() == kBegin + milliseconds(100));
+    membership.advance(kBegin + milliseconds(100));
+    CHECK(actions_of(membership) == Texts{"start 2 on h"});
+}
+
 TEST_CASE("a failure that is only a consequence does not block its host", "[unit]") {
     Membership membership = running_job(plan_of(3, 1, 3), 3);
     membership.ended(2, Ending::echo, kBegin);
@@ -228,6 +262,31 @@ TEST_CASE("newcomers whose slot is removed, or that come too late, are ended", "
     CHECK(actions_of(membership) == Texts{"dismiss 1", "end well"});
 }
 
+TEST_CASE("the slots disappear before the first generation, and come back", "[unit]") {
+    Membership membership(plan_of(4, 4, 4), kBegin);
+    membership.set_slots({{"h", 4, 0}}, kBegin);
+    static_cast<void>(membership.take_actions());
+    SECTION("all of them") {
+        membership.set_slots({}, kBegin);
+        CHECK(actions_of(membership) == Texts{"dismiss 3", "dismiss 2", "dismiss 1", "dismiss 0"});
+        membership.advance(kBegin + seconds(1));
+        CHECK(actions_of(membership).empty());  // nothing was trained, so this is no success
+        membership.set_slots({{"h", 4, 0}}, kBegin + seconds(2));
+        CHECK(actions_of(membership) == Texts{"start 4 on h", "start 5 on h", "start 6 on h", "start 7 on h"});
+    }
+    SECTION("some of them") {
+        membership.waits(0, kBegin);
+        membership.set_slots({{"h", 2, 0}}, kBegin);
+        CHECK(actions_of(membership) == Texts{"dismiss 3", "dismiss 2"});
+        membership.set_slots({{"h", 4, 0}}, kBegin);
+        CHECK(actions_of(membership) == Texts{"start 4 on h", "start 5 on h"});
+        for (const int worker : {1, 4, 5}) {
+            membership.waits(worker, kBegin);
+        }
+        CHECK(actions_of(membership) == Texts{"form 0: 0=0 1=1 2=4 3=5"});
+    }
+}
+
 TEST_CASE("the job has failed if a member of its last generation has failed", "[unit]") {
     Membership membership = running_job(plan_of(2, 1, 2), 2);
     membership.ended(0, Ending::well, kBegin);
@@ -251,6 +310,16 @@ TEST_CASE("a program that does not use Rueda ends well", "[unit]") {
     membership.set_slots({{"h", 2, 0}}, kBegin);
     static_cast<void>(membership.take_actions());
     membership.ended(0, Ending::well, kBegin);
+    membership.ended(1, Ending::well, kBegin);
+    CHECK(actions_of(membership) == Texts{"end well"});
+}
+
+TEST_CASE("a program that does not use Rueda runs once in each slot", "[unit]") {
+    Membership membership(plan_of(8, 1, 8), kBegin);
+    membership.set_slots({{"h", 2, 0}}, kBegin);
+    CHECK(actions_of(membership) == Texts{"start 0 on h", "start 1 on h"});
+    membership.ended(0, Ending::well, kBegin);
+    CHECK(actions_of(membership).empty());
     membership.ended(1, Ending::well, kBegin);
     CHECK(actions_of(membership) == Texts{"end well"});
 }
@@ -297,8 +366,8 @@ TEST_CASE("the output of the discovery script is read", "[unit]") {
     CHECK(discovered.notes.size() == 1);
 }
 
-/// A job whose workers behave as elastic.run makes them behave, and are killed at random times. It checks the rules
-/// that every job must keep.
+/// A job whose workers behave as elastic.run makes them behave. At random times, a random set of workers is killed, and
+/// the ends of this set are noticed together. The class checks the rules that every job must keep.
 class SimulatedJob {
 public:
     explicit SimulatedJob(unsigned seed) : random_(seed) {
@@ -343,8 +412,8 @@ private:
     /// Lets one thing happen. After the kills are used up and the slots are fixed, every job must end by itself.
     void step() {
         carry_out();
-        for (const int number : std::exchange(dying_, {})) {
-            kill(number);
+        if (!dying_.empty()) {
+            kill(with_others(std::exchange(dying_, {})));
             carry_out();
         }
         if (membership_->is_over()) {
@@ -361,13 +430,23 @@ private:
         }
         auto entry = workers_.begin();
         std::advance(entry, pick(0, static_cast<int>(workers_.size()) - 1));
-        const int number = entry->first;
         if (kills_ > 0 && chance(0.1)) {
             --kills_;
-            kill(number);
+            kill(with_others({entry->first}));
         } else {
-            act(number, entry->second);
+            act(entry->first, entry->second);
         }
+    }
+
+    /// Adds a random set of workers to `victims`. Half of the sets are empty, as long as kills are left.
+    std::set<int> with_others(std::set<int> victims) {
+        const double probability = kills_ > 0 && chance(0.5) ? 0.5 : 0.0;
+        for (const auto& [number, worker] : workers_) {
+            if (chance(probability)) {
+                victims.insert(number);
+            }
+        }
+        return victims;
     }
 
     void pass_time() {
@@ -376,13 +455,18 @@ private:
         membership_->advance(now_);
     }
 
-    void kill(int number) {
-        if (workers_.at(number).generation == current_) {
-            is_broken_ = true;
-            has_lost_member_ = true;
+    void kill(const std::set<int>& victims) {
+        std::vector<Membership::Ended> together;
+        for (const int number : victims) {
+            if (workers_.at(number).generation == current_) {
+                is_broken_ = true;
+                has_lost_member_ = true;
+            }
+            workers_.erase(number);
+            together.push_back({number, Ending::failed});
         }
-        workers_.erase(number);
-        membership_->ended(number, Ending::failed, now_);
+        std::shuffle(together.begin(), together.end(), random_);
+        membership_->ended(together, now_);
     }
 
     void act(int number, Worker& worker) {
@@ -398,6 +482,7 @@ private:
                 membership_->waits(number, now_);
             } else if (--worker.left <= 0) {
                 workers_.erase(number);
+                has_ended_well_ = true;
                 membership_->ended(number, Ending::well, now_);
             }
         }
@@ -437,6 +522,7 @@ private:
             const Membership::Member& member = form.members[static_cast<std::size_t>(rank)];
             REQUIRE(member.rank == rank);
             REQUIRE(members.insert(member.worker).second);
+            REQUIRE(workers_.contains(member.worker));  // no worker that has ended gets a place
             Worker& worker = workers_.at(member.worker);
             REQUIRE(worker.state == State::waiting);
             REQUIRE(worker.host == member.host);
@@ -465,12 +551,13 @@ private:
 
     void take(const Membership::Kill& kill) {
         REQUIRE(workers_.at(kill.worker).generation == current_);
-        dying_.push_back(kill.worker);
+        dying_.insert(kill.worker);
     }
 
     void take(const Membership::End& end) {
         has_ended_ = true;
         if (end.success) {
+            REQUIRE(has_ended_well_);  // a job in which nothing was done is no success
             REQUIRE_FALSE(has_lost_member_);
             REQUIRE(workers_.empty());
         } else {
@@ -485,12 +572,13 @@ private:
     std::vector<Host> hosts_;
     std::map<int, Worker> workers_;
     std::set<int> started_;
-    std::vector<int> dying_;
+    std::set<int> dying_;
     int kills_ = 0;
     int changes_ = 5;
     int current_ = -1;
     bool is_broken_ = false;
     bool has_lost_member_ = false;
+    bool has_ended_well_ = false;
     bool has_ended_ = false;
 };
 

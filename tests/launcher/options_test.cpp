@@ -235,6 +235,9 @@ TEST_CASE("the options of elastic jobs", "[unit]") {
     CHECK(accepted({"--min-np", "1", "--blacklist-cooldown-range=0.5,1", "p"}).elastic.cooldown_least ==
           std::chrono::milliseconds(500));
     CHECK_FALSE(accepted({"-np", "2", "p"}).elastic.make_elastic());
+    CHECK(accepted({"-np", "2", "p"}).may_use_mpi());
+    CHECK_FALSE(accepted({"-np", "2", "--min-np", "1", "p"}).may_use_mpi());
+    CHECK(accepted({"--mpi", "-np", "2", "p"}).asks_for_mpi);
     CHECK(contains(refused({"--reset-limit", "3", "p"}), "is for elastic jobs"));
     CHECK(contains(refused({"--min-np", "0", "p"}), "a number of processes from 1"));
     CHECK(contains(refused({"--min-np", "1", "--elastic-timeout", "soon", "p"}), "expected seconds"));

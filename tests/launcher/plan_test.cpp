@@ -398,18 +398,78 @@ TEST_CASE("the numbers of ranks of an elastic job", "[unit]") {
     plan = planned(options, machine_with_mpi());
     CHECK(plan.elastic->first == 4);  // without -np the job uses all slots that it may use
     CHECK(plan.elastic->slots == 4);
+    options.elastic.least.reset();
+    CHECK(planned(options, machine_with_mpi()).elastic->least == 4);  // --min-np is -np, and -np is --max-np
+    options.elastic.least = 1;
     options.elastic.discovery_script = "./slots";
     plan = planned(options, machine_with_mpi());
     CHECK(plan.ranks == 1);  // so many ranks are certain
     CHECK(plan.elastic->slots_per_host == 0);
+    options.elastic.least.reset();
+    CHECK(planned(options, machine_with_mpi()).elastic->least == 1);
+}
+
+TEST_CASE("the ranks of an elastic job have threads for the largest number of ranks", "[unit]") {
+    Options options;
+    options.program = {"./train"};
+    options.ranks = 1;
+    options.elastic.most = 2;
+    options.elastic.slots_per_host = 2;
+    const Surroundings around = machine_without_mpi();  // it has 4 cores
+    LaunchPlan plan = planned(options, around);
+    CHECK(variable(plan, around, "OMP_NUM_THREADS") == "2");
+    CHECK(plan.about_threads.find("for at most 2 ranks") != std::string::npos);
+    options.elastic.slots_per_host.reset();
+    CHECK(variable(planned(options, around), around, "OMP_NUM_THREADS") == "4");  // there is one slot
+    options.elastic.discovery_script = "./slots";
+    plan = planned(options, around);
+    CHECK(variable(plan, around, "OMP_NUM_THREADS") == "2");
+    CHECK(plan.elastic->cores == 0);
+    // Without --max-np only the script limits the number of ranks, so the workers divide the cores when they start.
+    options.elastic.most.reset();
+    plan = planned(options, around);
+    CHECK(variable(plan, around, "OMP_NUM_THREADS") == "(none)");
+    CHECK(plan.elastic->cores == 4);
+    CHECK(plan.about_threads.find("divided by the slots") != std::string::npos);
+    options.thread_variables = false;
+    CHECK(planned(options, around).elastic->cores == 0);
+}
+
+TEST_CASE("an elastic job runs without MPI, although there is one", "[unit]") {
+    Options options = two_ranks();
+    options.elastic.least = 1;
+    Surroundings around = machine_with_mpi();
+    const LaunchPlan plan = planned(options, around);
+    CHECK(plan.way == LaunchWay::direct);
+    REQUIRE(plan.notes.size() == 1);
+    CHECK(plan.notes[0].find("the job is elastic, so its ranks run without MPI") == 0);
+    CHECK(says(plan, "started without mpirun: the job is elastic"));
+    options.no_mpi = true;
+    CHECK(planned(options, around).notes.empty());
+    options.no_mpi = false;
+    const auto message = [&] { return make_plan(options, around).status().message(); };
+    SECTION("but not if --mpi-args is given") {
+        options.mpi_args = {"--bind-to", "core"};
+        CHECK(message().find("--mpi-args asks for MPI, but an elastic job") == 0);
+    }
+    SECTION("but not if --mpi is given") {
+        options.asks_for_mpi = true;
+        CHECK(message().find("--mpi asks for MPI, but an elastic job") == 0);
+    }
+    SECTION("but not if the control plane is to be that of MPI") {
+        around.environment["RUEDA_CONTROL_PLANE"] = "mpi";
+        CHECK(message().find("RUEDA_CONTROL_PLANE=mpi asks for MPI, but an elastic job") == 0);
+        options.exported = {{"RUEDA_CONTROL_PLANE", "socket"}};
+        CHECK(make_plan(options, around).is_ok());
+        options.exported = {{"RUEDA_CONTROL_PLANE", "mpi"}};
+        CHECK(message().find("RUEDA_CONTROL_PLANE=mpi asks for MPI, but an elastic job") == 0);
+    }
 }
 
 TEST_CASE("elastic jobs that are not possible", "[unit]") {
     Options options = two_ranks();
     options.elastic.least = 2;
     const auto message = [&] { return make_plan(options, machine_with_mpi()).status().message(); };
-    CHECK(message().find("needs --no-mpi") != std::string::npos);
-    options.no_mpi = true;
     CHECK(make_plan(options, machine_with_mpi()).is_ok());
     options.elastic.least = 3;
     CHECK(message().find("--min-np <= -np <= --max-np") != std::string::npos);

@@ -3,9 +3,10 @@
 // A worker of an elastic job. It adds up numbers whose sum does not depend on the number of ranks, and commits after
 // each step. elastic_test.py runs it.
 //
-// Usage: elastic_job STEPS [pause=MILLISECONDS] [kill=GENERATION,STEP,RANK]... [size=N]
+// Usage: elastic_job STEPS [pause=MILLISECONDS] [kill=GENERATION,STEP,RANK]... [size=N] [until=FILE]
 //   kill: this rank kills itself in this step of this generation
 //   size: after the last step, the job goes on until it has N ranks
+//   until: after the last step, the job goes on until this file exists
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ struct Arguments {
     std::int64_t steps = 0;
     std::chrono::milliseconds pause{0};
     int size = 0;
+    std::string until;
     std::vector<Kill> kills;
 };
 
@@ -51,6 +53,8 @@ Arguments parse(int argc, char** argv) {
             arguments.pause = std::chrono::milliseconds(std::atoi(argv[i] + 6));
         } else if (word.starts_with("size=")) {
             arguments.size = std::atoi(argv[i] + 5);
+        } else if (word.starts_with("until=")) {
+            arguments.until = argv[i] + 6;
         } else {
             Kill kill;
             if (std::sscanf(argv[i], "kill=%d,%d,%d", &kill.generation, &kill.step, &kill.rank) != 3) {
@@ -114,16 +118,20 @@ void run(const Arguments& arguments) {
     elastic.on_reset([&resets] { ++resets; });
     elastic.run([&] {
         show("start", step, state[1]);
-        while (step < arguments.steps || rueda::size() < arguments.size) {
+        bool may_end = arguments.until.empty();
+        while (step < arguments.steps || rueda::size() < arguments.size || !may_end) {
             for (const Kill& kill : arguments.kills) {
                 if (kill.generation == generation() && kill.step == step && kill.rank == rueda::rank()) {
                     std::raise(SIGKILL);
                 }
             }
             std::this_thread::sleep_for(arguments.pause);
-            std::array<std::int64_t, 1> sum = {step < arguments.steps ? part_of(step) : 0};
+            // The ranks must agree whether they end. So they add up how many of them have seen the file.
+            const bool sees_file = !may_end && ::access(arguments.until.c_str(), F_OK) == 0;
+            std::array<std::int64_t, 2> sum = {step < arguments.steps ? part_of(step) : 0, sees_file ? 1 : 0};
             rueda::allreduce("sum", sum, {.op = rueda::ReduceOp::sum});
             state[1] += sum[0];
+            may_end = may_end || sum[1] > 0;
             step += step < arguments.steps ? 1 : 0;
             elastic.commit();
         }

@@ -5,6 +5,7 @@
 Usage: elastic_test.py RUEDARUN ELASTIC_JOB [unittest arguments…]
 """
 
+import contextlib
 import os
 import pathlib
 import random
@@ -23,6 +24,31 @@ LONG = "--long" in sys.argv
 
 def expected_sum(steps: int) -> int:
     return sum(number * number % 1009 for number in range(16 * steps))
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Returns the fields of /proc/PID/stat from the third one, the state, on. Returns none if there is no such process."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def parent_of(pid: int) -> int:
+    """Returns the parent of the process; 0 if there is no such process."""
+    return int((stat_fields(pid) or ["", "0"])[1])
+
+
+def is_alive(pid: int) -> bool:
+    return stat_fields(pid)[:1] not in ([], ["Z"])
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("this did not happen within 30 s")
+        time.sleep(0.001)
 
 
 class Line:
@@ -57,8 +83,27 @@ class Job:
         for text in self.process.stderr:
             self.err += text
 
-    def wait(self) -> int:
-        status = self.process.wait(60)
+    def kill_together(self, *victims: int) -> None:
+        """Kills workers so that ruedarun notices all deaths at the same time. Ignores workers that have ended."""
+        self.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: stat_fields(self.process.pid)[:1] in (["T"], ["Z"], []))
+        for victim in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: not any(is_alive(victim) for victim in victims))
+        self.process.send_signal(signal.SIGCONT)
+
+    def living_workers(self) -> list[int]:
+        """Returns the processes of all living workers, also of those that have printed nothing yet."""
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return sorted(pid for pid in pids if parent_of(pid) == self.process.pid and is_alive(pid))
+
+    def trained(self) -> set[int]:
+        """Returns the processes that have begun to train, so they have the values of the training."""
+        return {line.pid for line in list(self.lines) if line.what == "start"}
+
+    def wait(self, seconds: float = 60) -> int:
+        status = self.process.wait(seconds)
         for reader in self._readers:
             reader.join()
         self.process.stdout.close()
@@ -101,11 +146,16 @@ class Elastic(unittest.TestCase):
         self.assertEqual({line.arenas for line in lines}, {1}, job.err)
         return [line.pid for line in lines]
 
+    def check_values(self, job: Job, steps: int) -> None:
+        self.assertGreater(len(job.ended()), 0, job.err)
+        for line in job.ended():
+            self.assertEqual((line.step, line.sum), (steps, expected_sum(steps)))
+
     def check_result(self, job: Job, steps: int, size: int) -> None:
         self.assertEqual(job.wait(), 0, job.err)
         self.assertEqual(len(job.ended()), size, job.err)
-        for line in job.ended():
-            self.assertEqual((line.size, line.step, line.sum), (size, steps, expected_sum(steps)))
+        self.assertEqual({line.size for line in job.ended()}, {size})
+        self.check_values(job, steps)
 
     def test_survivors_keep_their_processes(self):
         job = Job("-np", 3, "--min-np", 2, JOB, 20, "kill=0,7,1")
@@ -115,6 +165,50 @@ class Elastic(unittest.TestCase):
         self.assertEqual(job.started(1)[0].step, 7)  # the step of the last commit
         self.assertIn(f"rank 1 (pid {first[1]}) was killed by signal 9 (Killed)", job.err)
         self.assertIn("the job goes on with 2 ranks (generation 1)", job.err)
+
+    def test_a_rank_that_waits_and_one_that_runs_die_together(self):
+        """ruedarun notices both deaths in one turn. The rank that waits must get no place then."""
+        steps = 10
+        with tempfile.TemporaryDirectory() as folder:
+            end = pathlib.Path(folder) / "end"
+            job = Job(
+                *("-np", 4, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
+                *(JOB, steps, "pause=5", f"until={end}"),
+            )
+            job.wait_for(lambda: len(job.started(0)) == 4)
+            pids = [line.pid for line in job.started(0)]
+            os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step
+            os.kill(pids[3], signal.SIGKILL)
+            job.wait_for(lambda: "was killed by signal 9" in job.err)
+            time.sleep(1)  # the other two leave the generation, and wait; no line shows that they do
+            job.kill_together(pids[0], pids[1])
+            end.touch()  # until then the job goes on
+            self.check_result(job, steps, 1)
+        self.assertEqual(self.check_members(job, 1, 1), [pids[2]])
+
+    def test_the_processes_of_a_dead_worker_end(self):
+        """A worker is a shell that runs a helper and the training. If the shell dies, both must not live on."""
+        steps = 10
+        with tempfile.TemporaryDirectory() as folder:
+            end = pathlib.Path(folder) / "end"
+            script = f"sleep 1000 & echo helper pid=$!; {JOB} {steps} pause=5 until={end}; exit $?"
+            job = Job(
+                *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
+                *("sh", "-c", script),
+            )
+            job.wait_for(lambda: len(job.started(0)) == 2)
+            first, second = (line.pid for line in job.started(0))
+            shell = parent_of(second)
+            helpers = [line.pid for line in list(job.lines) if line.what == "helper"]
+            self.assertEqual(len(helpers), 2)
+            helper = next(pid for pid in helpers if parent_of(pid) == shell)
+            os.kill(shell, signal.SIGKILL)
+            try:
+                job.wait_for(lambda: not is_alive(second) and not is_alive(helper))
+            finally:
+                end.touch()  # until then the job goes on
+            self.check_result(job, steps, 1)
+        self.assertEqual(self.check_members(job, 1, 1), [first])
 
     def test_a_replacement_joins_at_a_commit(self):
         job = Job(
@@ -201,33 +295,58 @@ class Elastic(unittest.TestCase):
         self.assertEqual(failed.wait(), 3)
         self.assertIn("ranks could start", failed.err)
 
+    def test_without_options_about_mpi_and_threads(self):
+        """The job runs without MPI by itself, and the ranks divide the cores even if only a script knows their number."""
+        cores = len(os.sched_getaffinity(0))
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "script"
+            script.write_text(f"#!/bin/sh\necho localhost:{cores}\n")
+            script.chmod(0o755)
+            done = subprocess.run(
+                [RUEDARUN, "--host-discovery-script", script, "sh", "-c", "echo threads=$OMP_NUM_THREADS"],
+                env={name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the job is elastic, so its ranks run without MPI", done.stderr)
+        self.assertEqual(re.findall(r"threads=\d*", done.stdout), ["threads=1"] * cores, done.stdout)
+
     def test_random_kills(self):
-        """Kills random workers, and compares the result with that of an undisturbed run."""
-        kills, steps = (100, 8000) if LONG else (5, 600)
+        """Kills random workers at random times, and compares the result with that of an undisturbed run.
+
+        A victim may be in any state: it trains, waits, joins, or has just been started. Some kills hit two workers at
+        once. The job would fail rightly if no worker with the values of the training were left, so one is spared.
+        """
+        kills, steps = (100, 3000) if LONG else (8, 300)
         seed = int(os.environ.get("RUEDA_SEED", time.time_ns() % 10**6))
         print(f"RUEDA_SEED={seed}", file=sys.stderr)
         choice = random.Random(seed)
-        job = Job(
-            *("-np", 3, "--min-np", 1, "--blacklist-cooldown-range", 0.02, 0.05),
-            *(JOB, steps, "pause=5"),
-        )
-        done = 0
-        while done < kills and job.process.poll() is None:
-            time.sleep(choice.uniform(0.02, 0.2))
-            newest = max((line.generation for line in job.lines), default=-1)
-            # A job ends if all ranks of a generation die, so the killer leaves one of them.
-            if newest >= 0 and len(job.started(newest)) >= 2:
-                victim = choice.choice(job.started(newest)).pid
-                try:
-                    os.kill(victim, signal.SIGKILL)
-                    done += 1
-                except ProcessLookupError:
+        with tempfile.TemporaryDirectory() as folder:
+            end = pathlib.Path(folder) / "end"
+            job = Job(
+                *("-np", 3, "--min-np", 1, "--blacklist-cooldown-range", 0.1, 0.1),
+                *(JOB, steps, "pause=5", f"until={end}"),
+            )
+            done = 0
+            while done < kills and job.process.poll() is None:
+                time.sleep(choice.choice([0, choice.uniform(0, 0.05), choice.uniform(0.05, 0.3)]))
+                living = job.living_workers()
+                with_values = sorted(job.trained().intersection(living))
+                if len(living) < 2 or not with_values:
+                    time.sleep(0.01)
                     continue
-                job.wait_for(lambda newest=newest: max(line.generation for line in job.lines) > newest)
-        self.assertEqual(job.wait(), 0, job.err)
-        self.assertEqual(done, kills, f"the job was over too early\n{job.err}")
-        for line in job.ended():
-            self.assertEqual((line.step, line.sum), (steps, expected_sum(steps)))
+                spared = choice.choice(with_values)
+                others = [pid for pid in living if pid != spared]
+                victims = choice.sample(others, min(len(others), choice.choice([1, 1, 2])))
+                job.kill_together(*victims)
+                done += len(victims)
+            end.touch()
+            self.assertEqual(job.wait(240), 0, job.err)
+        self.assertGreaterEqual(done, kills, job.err)
+        self.check_values(job, steps)
         self.assertEqual({line.arenas for line in job.lines}, {1})
 
 
