@@ -11,6 +11,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/settings/config.hpp"
+#include "base/system/logging.hpp"
 #include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
 #include "data/pipeline/workers.hpp"
@@ -27,6 +29,7 @@ struct Pipeline::Parts {
     bool finished = false;
     std::int64_t begin = 0;  ///< when next() or wait_for() was called first; 0 before
     std::exception_ptr error;
+    bool has_warned = false;             ///< of a batch without samples
     std::unique_ptr<SourceCache> cache;  ///< null if the options ask for none
     std::unique_ptr<Workers> workers;    ///< their threads use the members above
 };
@@ -71,6 +74,18 @@ std::string too_many(const MalformedRecords& malformed, std::int64_t before, std
     }
     return fmt::format("{}; malformed_limit allows {} malformed records, and there are {} now", malformed.first, limit,
                        before + malformed.count);
+}
+
+void warn_about_empty_batch(const Position& position) {
+    const Result<base::Config> config = base::read_config(base::process_environment());
+    base::Logger(config.is_ok() ? config.value() : base::Config())
+        .warning(
+            "input: this rank has no samples in step {} of epoch {}, because the last batch of the epoch has fewer "
+            "samples "
+            "than there are ranks; take part in this step with gradients of zero (a mean over no samples would be "
+            "NaN), or "
+            "set drop_remainder (a pipeline logs this warning once)",
+            position.step, position.epoch);
 }
 
 void note_begin(std::int64_t& begin) {
@@ -148,6 +163,9 @@ bool Pipeline::next(Batch& batch) {
         return false;
     }
     parts.workers->recycle(std::exchange(batch, std::move(outcome.batch)));
+    if (batch.rows() == 0 && outcome.malformed.count == 0 && !std::exchange(parts.has_warned, true)) {
+        warn_about_empty_batch(parts.position);
+    }
     ++parts.position.step;
     ++parts.statistics.batches;
     parts.statistics.records += batch.rows();

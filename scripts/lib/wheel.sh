@@ -149,6 +149,7 @@ readonly kWheelLibraryOptions=(
     -DJSON_BuildTests=OFF
     -DSPDLOG_FMT_EXTERNAL=ON -DSPDLOG_BUILD_EXAMPLE=OFF
     -DXXHASH_BUILD_XXHSUM=OFF
+    -DZSTD_BUILD_PROGRAMS=OFF -DZSTD_BUILD_SHARED=OFF -DZSTD_BUILD_TESTS=OFF
 )
 
 build_wheel_library() { # package
@@ -156,6 +157,7 @@ build_wheel_library() { # package
     rm -rf "$build"
     mkdir -p "$build"
     [[ ! -d $source/cmake_unofficial ]] || source=$source/cmake_unofficial
+    [[ ! -d $source/build/cmake ]] || source=$source/build/cmake
     with_wheel_compiler cmake -G Ninja -S "$source" -B "$build" --install-prefix "$kWheelPrefix" -Wno-dev \
         --no-warn-unused-cli "${kWheelLibraryOptions[@]}"
     with_wheel_compiler cmake --build "$build" --parallel "$(build_jobs)" --target install
@@ -184,7 +186,7 @@ build_plain_wheel() {
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
         --no-build-isolation --no-index --wheel-dir "$kWheel/linux" -C build-dir="$kWheel/objects" \
         -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_WITH_PROMETHEUS=OFF \
-        -C cmake.define.RUEDA_WITH_NVCC=OFF \
+        -C cmake.define.RUEDA_WITH_NVCC=OFF -C cmake.define.ZLIB_USE_STATIC_LIBS=ON \
         -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 

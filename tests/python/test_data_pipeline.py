@@ -244,6 +244,31 @@ class Memory(WithFiles):
         self.write("a.csv", "x\n" + "".join(f"{i}\n" for i in range(2000)))
         self.columns = data.Csv([data.CsvColumn("x")])
 
+    def test_a_rank_without_samples_is_in_the_log_once(self):
+        program = """
+            import sys
+            from rueda import data
+            path, rank = sys.argv[1], int(sys.argv[2])
+            pipeline = data.Pipeline(path, data.Lines(), batch=4, rank=rank, size=4, epochs=2)
+            print([len(batch["line"].offsets) - 1 for _ in range(2) for batch in pipeline])
+        """
+        with tempfile.TemporaryDirectory() as made:
+            path = pathlib.Path(made) / "lines"
+            path.write_text("a\nb\nc\nd\ne\n")  # the second batch has one sample
+            for rank, rows in ((0, [1, 0, 1, 0]), (3, [1, 1, 1, 1])):
+                done = subprocess.run(
+                    [sys.executable, "-B", "-c", textwrap.dedent(program), str(path), str(rank)],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                )
+                self.assertEqual(done.stdout.strip(), str(rows))
+                warnings = done.stderr.count("this rank has no samples in step 2 of epoch 0")
+                self.assertEqual(
+                    (warnings, done.stderr.count("no samples")), (rows.count(0) // 2, rows.count(0) // 2 * 2)
+                )
+
     def test_arrays_outlive_batches_and_pipeline(self):
         with data.Pipeline(self.folder / "a.csv", self.columns, 10) as pipeline:
             kept = [batch["x"][2:5] for batch in pipeline]

@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Exchanges TFRecord files with an installed TensorFlow. DATA_ROWS is the program of rows_main.cpp."""
+"""Exchanges TFRecord files with an installed TensorFlow. DATA_ROWS is the program of rows_main.cpp.
+
+    python test_tensorflow.py write FOLDER
+
+writes the files of rows.FILES, which test_files.py reads without TensorFlow.
+"""
 
 import os
-import subprocess
+import pathlib
+import sys
 import tempfile
 import unittest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-import numpy as np  # noqa: E402
+import rows  # noqa: E402
 import tensorflow as tf  # noqa: E402
-
-PROGRAM = os.environ["DATA_ROWS"]
-
-
-def samples():
-    for i in range(500):
-        numbers = [i / 3 + k for k in range(i % 5)]
-        yield i % 2, [i, i * 1000003, -i], numbers, f"text {i}"
 
 
 def example(label, ids, numbers, text):
@@ -31,35 +29,25 @@ def example(label, ids, numbers, text):
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
-def run(command: str, path: str) -> str:
-    return subprocess.run([PROGRAM, command, path], check=True, capture_output=True, text=True).stdout
+def write(path: pathlib.Path, compression: str, count: int) -> None:
+    with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type=compression)) as writer:
+        for sample in rows.samples(count):
+            writer.write(example(*sample))
 
 
 class Exchange(unittest.TestCase):
     def test_files_of_tensorflow_are_read(self):
-        # The reader recognises the compression by the end of the file's name. gzip also stands for TensorFlow's ZLIB.
-        for kind, name in (("", "plain"), ("GZIP", "packed.gz"), ("ZLIB", "zlib.gz")):
-            with self.subTest(compression=kind), tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, name)
-                with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type=kind)) as writer:
-                    for sample in samples():
-                        writer.write(example(*sample))
-                rows = run("read", path).splitlines()
-                self.assertEqual(len(rows), 500)
-                for row, (label, ids, numbers, text) in zip(rows, samples(), strict=True):
-                    words = row.split(" ")
-                    self.assertEqual(float(words[0]), label)
-                    self.assertEqual([int(word) for word in words[1:4]], ids)
-                    self.assertEqual(
-                        [float(np.float32(word)) for word in words[4:-2]], [float(np.float32(n)) for n in numbers]
-                    )
-                    self.assertEqual(" ".join(words[-2:]), text)
+        for name, compression in rows.FILES.items():
+            with self.subTest(compression=compression), tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, name)
+                write(path, compression, 500)
+                rows.check(self, path, 500)
 
     def test_tensorflow_reads_our_files(self):
         for kind, name in (("", "plain"), ("GZIP", "packed.gz")):
             with self.subTest(compression=kind), tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, name)
-                run("write", path)
+                rows.run("write", path)
                 features = {
                     "label": tf.io.FixedLenFeature([], tf.float32),
                     "ids": tf.io.FixedLenFeature([3], tf.int64),
@@ -79,4 +67,8 @@ class Exchange(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:2] == ["write"]:
+        for file, packed in rows.FILES.items():
+            write(pathlib.Path(sys.argv[2], file), packed, rows.SAMPLES)
+    else:
+        unittest.main()
