@@ -80,7 +80,8 @@ void warn_about_empty_batch(const Position& position) {
     const Result<base::Config> config = base::read_config(base::process_environment());
     base::Logger(config.is_ok() ? config.value() : base::Config())
         .warning(
-            "input: this rank has no samples in step {} of epoch {}, because the last batch of the epoch has fewer "
+            "input: this rank has no samples in step {} of epoch {} (counted from 0), because the last batch of the "
+            "epoch has fewer "
             "samples "
             "than there are ranks; take part in this step with gradients of zero (a mean over no samples would be "
             "NaN), or "

@@ -264,7 +264,7 @@ class Memory(WithFiles):
                     timeout=60,
                 )
                 self.assertEqual(done.stdout.strip(), str(rows))
-                warnings = done.stderr.count("this rank has no samples in step 2 of epoch 0")
+                warnings = done.stderr.count("this rank has no samples in step 1 of epoch 0")
                 self.assertEqual(
                     (warnings, done.stderr.count("no samples")), (rows.count(0) // 2, rows.count(0) // 2 * 2)
                 )
