@@ -81,11 +81,8 @@ void warn_about_empty_batch(const Position& position) {
     base::Logger(config.is_ok() ? config.value() : base::Config())
         .warning(
             "input: this rank has no samples in step {} of epoch {} (counted from 0), because the last batch of the "
-            "epoch has fewer "
-            "samples "
-            "than there are ranks; take part in this step with gradients of zero (a mean over no samples would be "
-            "NaN), or "
-            "set drop_remainder (a pipeline logs this warning once)",
+            "epoch has fewer samples than there are ranks; take part in this step with gradients of zero (a mean over "
+            "no samples would be NaN), or set drop_remainder (a pipeline logs this warning once)",
             position.step, position.epoch);
 }
 

@@ -14,6 +14,7 @@ import unittest
 
 import numpy as np
 import rueda
+from rueda import data
 
 
 def setUpModule():
@@ -104,6 +105,29 @@ class Join(unittest.TestCase):
         else:
             np.testing.assert_array_equal(rueda.allreduce(np.ones(2), "alone", rueda.Sum), np.ones(2))
         self.assertEqual(rueda.join(), 0)
+
+    def test_ranks_whose_lanes_have_different_lengths(self):
+        """Each rank reads its own file and joins at the end of it. The sum over all steps must have every sample once."""
+        size, rank = rueda.size(), rueda.rank()
+        folder = pathlib.Path(tempfile.mkdtemp()) if rank == 0 else None
+        folder = rueda.broadcast_object(folder, 0)
+        lengths = [5 + 3 * file for file in range(size)]
+        begins = [sum(lengths[:file]) for file in range(size)]
+        (folder / f"file-{rank}").write_text("".join(f"{begins[rank] + i}\n" for i in range(lengths[rank])))
+        rueda.barrier("files")
+        form = data.Csv([data.CsvColumn("number")], header=False)
+        pipeline = data.Pipeline(folder / "file-*", form, batch=2 * size, rank=rank, size=size, lanes=size)
+        total, steps = 0.0, 0
+        for batch in pipeline:
+            total += rueda.allreduce(np.array([batch["number"].sum()]), "sum of the step", rueda.Sum)[0]
+            steps += 1
+        self.assertEqual(steps, -(-lengths[rank] // 2))
+        last = rueda.join()
+        self.assertEqual(last, size - 1)  # it has the longest file, so it has seen the sums of all steps
+        everything = rueda.broadcast(np.array([total]), last)[0]
+        self.assertEqual(everything, sum(range(sum(lengths))))
+        if rank == 0:
+            shutil.rmtree(folder)
 
     def test_another_average_is_refused(self):
         with self.assertRaisesRegex(ValueError, "average is 'some'; expected 'all' or 'active'"):
