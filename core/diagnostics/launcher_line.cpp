@@ -183,7 +183,7 @@ void LauncherLine::read(std::int64_t now_ns) {
 
 /// Fails if the notification is not one that ruedarun would send to this rank.
 Status LauncherLine::take(const base::LauncherNotification& notification, std::int64_t now_ns) {
-    const Status wrong = failure(ErrorCode::internal, "a notification that ruedarun does not send");
+    Status wrong = failure(ErrorCode::internal, "a notification that ruedarun does not send");
     switch (notification.kind) {
         case NotificationKind::ended_well:
         case NotificationKind::failed:

@@ -38,7 +38,7 @@ Result<bool> RegisteredMemory::is_idle() {
     const std::scoped_lock lock(mutex_);
     RUEDA_RETURN_IF_FAILED(unknown_work_);
     while (!work_.empty()) {
-        const Result<bool> is_done = work_.back()->is_done();
+        Result<bool> is_done = work_.back()->is_done();
         if (!is_done.is_ok() || !is_done.value()) {
             return is_done;
         }
