@@ -409,7 +409,7 @@ Status join_generations(Process& state, LauncherLine& launcher, const collective
             state.runtimes.back()->release_after_abort();
         }
         // The copy of the environment is made here, because take_place() has changed the environment.
-        const Status joined = join_ranks(state, launcher, base::process_environment(), membership, sets, is_first_time);
+        Status joined = join_ranks(state, launcher, base::process_environment(), membership, sets, is_first_time);
         if (joined.code() != ErrorCode::aborted || !launcher.is_elastic()) {
             return joined;
         }
