@@ -34,7 +34,7 @@ Status AppendedFile::append(std::string_view bytes) {
     while (!left.empty()) {
         const ssize_t written = ::write(file_.value(), left.data(), left.size());
         if (written < 0 && errno != EINTR) {
-            const Status failed = base::file_failure(path_, "write", errno);
+            Status failed = base::file_failure(path_, "write", errno);
             // If the part cannot be removed either, the reader of the file finds a damaged line. The caller learns of
             // the first failure.
             [[maybe_unused]] const int result = ::ftruncate(file_.value(), static_cast<off_t>(size_));
