@@ -152,10 +152,21 @@ readonly kWheelLibraryOptions=(
     -DZSTD_BUILD_PROGRAMS=OFF -DZSTD_BUILD_SHARED=OFF -DZSTD_BUILD_TESTS=OFF
 )
 
+# Debian's sources of zlib lack a file that its CMake project needs, so zlib is built by its own script.
+build_wheel_zlib() { # source build
+    cd "$2"
+    with_wheel_compiler env CFLAGS="-O3 -fPIC -fvisibility=hidden -I. -I$1" "$1/configure" --static --prefix="$kWheelPrefix"
+    with_wheel_compiler make --jobs "$(build_jobs)" install
+}
+
 build_wheel_library() { # package
     local source=$kWheelSources/$1 build=$kWheel/libraries/$1
     rm -rf "$build"
     mkdir -p "$build"
+    if [[ $1 == zlib ]]; then
+        (build_wheel_zlib "$source" "$build")
+        return
+    fi
     [[ ! -d $source/cmake_unofficial ]] || source=$source/cmake_unofficial
     [[ ! -d $source/build/cmake ]] || source=$source/build/cmake
     with_wheel_compiler cmake -G Ninja -S "$source" -B "$build" --install-prefix "$kWheelPrefix" -Wno-dev \
