@@ -206,7 +206,7 @@ int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text) {
                                      {"epoch", position.epoch},
                                      {"step", position.step},
                                      {"finished", described.finished()},
-                                     {"summary", described.summary()},
+                                     {"summary", rueda::data::summarize(statistics)},
                                      {"slowest", rueda::data::describe_slowest(statistics)},
                                      {"warnings", std::vector<std::string>(warnings.begin(), warnings.end())},
                                      {"statistics", statistics_as_json(statistics)}};

@@ -11,8 +11,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/settings/config.hpp"
-#include "base/system/logging.hpp"
+#include "base/system/process_logger.hpp"
 #include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
 #include "data/pipeline/workers.hpp"
@@ -77,13 +76,11 @@ std::string too_many(const MalformedRecords& malformed, std::int64_t before, std
 }
 
 void warn_about_empty_batch(const Position& position) {
-    const Result<base::Config> config = base::read_config(base::process_environment());
-    base::Logger(config.is_ok() ? config.value() : base::Config())
-        .warning(
-            "input: this rank has no samples in step {} of epoch {} (counted from 0), because the last batch of the "
-            "epoch has fewer samples than there are ranks; take part in this step with gradients of zero (a mean over "
-            "no samples would be NaN), or set drop_remainder (a pipeline logs this warning once)",
-            position.step, position.epoch);
+    base::process_logger().warning(
+        "input: this rank has no samples in step {} of epoch {} (counted from 0), because the last batch of the epoch "
+        "has fewer samples than there are ranks; take part in this step with gradients of zero (a mean over no samples "
+        "would be NaN), or set drop_remainder (a pipeline logs this warning once)",
+        position.step, position.epoch);
 }
 
 void note_begin(std::int64_t& begin) {
@@ -179,17 +176,16 @@ Statistics Pipeline::statistics() const {
     Statistics statistics = parts_->statistics;
     parts_->workers->add_to(statistics);
     if (parts_->cache != nullptr) {
-        const SourceCache::Counts counts = parts_->cache->counts();
+        SourceCache::Counts counts = parts_->cache->counts();
         statistics.cache_opened = counts.opened;
         statistics.cache_refused = counts.refused;
+        statistics.cache_refusal = std::move(counts.first_refusal);
     }
     statistics.seconds = parts_->begin == 0 ? 0 : static_cast<double>(nanoseconds_now() - parts_->begin) * 1e-9;
     return statistics;
 }
 
-std::string Pipeline::summary() const {
-    return summarize(statistics(), parts_->cache == nullptr ? "" : parts_->cache->counts().first_refusal);
-}
+std::string Pipeline::summary() const { return summarize(statistics()); }
 
 std::span<const std::string> Pipeline::warnings() const { return parts_->warnings; }
 

@@ -14,7 +14,6 @@
 #include <variant>
 
 #include "base/system/cores.hpp"
-#include "base/system/memory_limits.hpp"
 #include "base/text.hpp"
 #include "data/sources/source_cache.hpp"
 #include "rueda/training/random.hpp"
@@ -185,14 +184,13 @@ void find_waste_of_memory_cache(const PipelineOptions& options, std::vector<std:
     // Each rank reads its own files only if the lanes can be divided by the ranks.
     const std::uint64_t kept =
         options.lanes % options.size == 0 ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
-    const auto limits = base::read_memory_limits();
-    if (limits.is_ok() && kept > limits.value().available_bytes / 4 * 3) {
+    const CacheMemory memory = memory_for_cache();
+    if (kept > memory.available_bytes - memory.reserve_bytes) {
         found.push_back(fmt::format(
             "cache = \"memory\" is too large: this rank's files have {} on the disk{}, and {} of memory are available, "
-            "a "
-            "quarter of which is left to the program; what does not fit is read anew in each epoch; use a folder",
+            "a quarter of which is left to the program; what does not fit is read anew in each epoch; use a folder",
             base::format_bytes(kept), compressed == 0 ? "" : ", decompressed more",
-            base::format_bytes(limits.value().available_bytes)));
+            base::format_bytes(memory.available_bytes)));
     }
 }
 

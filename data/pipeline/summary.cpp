@@ -28,7 +28,7 @@ std::string describe_slowest(const Statistics& statistics) {
                        std::max(statistics.mapping, statistics.parsing), statistics.threads);
 }
 
-std::string summarize(const Statistics& statistics, const std::string& cache_refusal) {
+std::string summarize(const Statistics& statistics) {
     const double seconds = std::max(statistics.seconds, 1e-9);
     std::string text = fmt::format(
         "input: {} batches, {} samples, {} in {:.2f} s ({:.0f} samples/s); the consumer waited {:.2f} s "
@@ -44,7 +44,7 @@ std::string summarize(const Statistics& statistics, const std::string& cache_ref
     }
     if (statistics.cache_refused > 0) {
         text += fmt::format("; {} times the cache could not keep a file, first because: {}", statistics.cache_refused,
-                            cache_refusal);
+                            statistics.cache_refusal);
     }
     return text;
 }

@@ -10,7 +10,7 @@ namespace rueda::data {
 
 /// Names the stage that determined the speed, and says what would help.
 [[nodiscard]] std::string describe_slowest(const Statistics& statistics);
-/// Returns the line of Pipeline::summary(). `cache_refusal` says why the cache did not keep a copy.
-[[nodiscard]] std::string summarize(const Statistics& statistics, const std::string& cache_refusal = {});
+/// Returns the line of Pipeline::summary().
+[[nodiscard]] std::string summarize(const Statistics& statistics);
 
 }  // namespace rueda::data

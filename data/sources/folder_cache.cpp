@@ -24,25 +24,6 @@ namespace {
 /// process ends in any way.
 constexpr const char* kLockFile = ".lock";
 
-/// Returns the name of the file's copy. A file that was changed or replaced gets another name, so an old copy of it is
-/// not used. Throws nothing: a file that cannot be looked at has an empty name.
-std::string name_of_copy(const Source& source) {
-    struct stat info {};
-    std::error_code error;
-    const std::filesystem::path path = std::filesystem::canonical(source.name, error);
-    if (error || ::stat(path.c_str(), &info) != 0) {
-        return "";
-    }
-    // The beginning of the name is for people who look at the folder. It is cut, because names of files have at most
-    // 255 bytes.
-    constexpr std::size_t kShown = 100;
-    const auto changed = static_cast<unsigned long long>(info.st_mtim.tv_sec) * 1'000'000'000ULL +
-                         static_cast<unsigned long long>(info.st_mtim.tv_nsec);
-    return fmt::format("{}.{:016x}-{:x}-{:x}-{}", path.filename().string().substr(0, kShown),
-                       XXH3_64bits(path.native().data(), path.native().size()), info.st_size, changed,
-                       static_cast<int>(compression_of(source)));
-}
-
 /// Locks the byte of the lock file that belongs to the copy. The result owns no descriptor if another reader holds the
 /// lock.
 Result<base::UniqueFd> lock_copy(const std::filesystem::path& folder, const std::string& copy) {
@@ -83,29 +64,42 @@ public:
     explicit FolderCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
 private:
-    std::unique_ptr<ByteStream> find(const Source& source) override {
-        const std::string name = name_of_copy(source);
+    /// A file that was changed or replaced gets another name, so an old copy of it is not used.
+    std::string name_of_copy(const Source& source) const override {
         struct stat info {};
-        // A copy of another user is not used, because that user could have written anything.
-        if (name.empty() || ::lstat((folder_ / name).c_str(), &info) != 0 || info.st_uid != ::geteuid()) {
-            return nullptr;
+        std::error_code error;
+        const std::filesystem::path path = std::filesystem::canonical(source.name, error);
+        if (error || ::stat(path.c_str(), &info) != 0) {
+            return "";
         }
-        auto copy = open_file(folder_ / name);
-        return copy.is_ok() ? std::move(copy).value() : nullptr;
+        // The beginning of the name is for people who look at the folder. It is cut, because names of files have at
+        // most 255 bytes.
+        constexpr std::size_t kShown = 100;
+        const auto changed = static_cast<unsigned long long>(info.st_mtim.tv_sec) * 1'000'000'000ULL +
+                             static_cast<unsigned long long>(info.st_mtim.tv_nsec);
+        return fmt::format("{}.{:016x}-{:x}-{:x}-{}", path.filename().string().substr(0, kShown),
+                           XXH3_64bits(path.native().data(), path.native().size()), info.st_size, changed,
+                           static_cast<int>(compression_of(source)));
     }
 
-    Result<std::unique_ptr<CacheEntry>> begin(const Source& source) override {
-        const std::string name = name_of_copy(source);
-        if (name.empty()) {
-            return failure(ErrorCode::invalid_argument, "'{}' is not there any more", source.name);
+    std::unique_ptr<ByteStream> find(const std::string& copy) override {
+        struct stat info {};
+        // A copy of another user is not used, because that user could have written anything.
+        if (::lstat((folder_ / copy).c_str(), &info) != 0 || info.st_uid != ::geteuid()) {
+            return nullptr;
         }
-        auto lock = lock_copy(folder_, name);
+        auto stream = open_file(folder_ / copy);
+        return stream.is_ok() ? std::move(stream).value() : nullptr;
+    }
+
+    Result<std::unique_ptr<CacheEntry>> begin(const std::string& copy) override {
+        auto lock = lock_copy(folder_, copy);
         RUEDA_RETURN_IF_FAILED(lock.status());
         // If another reader has made the copy since find(), the next epoch uses it.
-        if (!lock.value().is_open() || ::access((folder_ / name).c_str(), F_OK) == 0) {
+        if (!lock.value().is_open() || ::access((folder_ / copy).c_str(), F_OK) == 0) {
             return std::unique_ptr<CacheEntry>();
         }
-        auto file = base::AtomicFile::create(folder_ / name);
+        auto file = base::AtomicFile::create(folder_ / copy);
         RUEDA_RETURN_IF_FAILED(file.status());
         return std::unique_ptr<CacheEntry>(
             std::make_unique<FileEntry>(std::move(lock).value(), std::move(file).value()));

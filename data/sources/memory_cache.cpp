@@ -65,12 +65,13 @@ public:
     }
 
 private:
-    std::unique_ptr<ByteStream> find(const Source& source) override {
+    std::string name_of_copy(const Source& source) const override { return source.name; }
+    std::unique_ptr<ByteStream> find(const std::string& copy) override {
         const std::lock_guard lock(mutex_);
-        const auto found = files_.find(source.name);
+        const auto found = files_.find(copy);
         return found == files_.end() ? nullptr : std::make_unique<KeptStream>(found->second);
     }
-    Result<std::unique_ptr<CacheEntry>> begin(const Source& source) override;
+    Result<std::unique_ptr<CacheEntry>> begin(const std::string& copy) override;
 
     const std::function<std::uint64_t()> available_bytes_;
     const std::uint64_t reserve_bytes_;
@@ -107,8 +108,8 @@ private:
     std::shared_ptr<KeptBytes> bytes_ = std::make_shared<KeptBytes>();
 };
 
-Result<std::unique_ptr<CacheEntry>> MemoryCache::begin(const Source& source) {
-    return std::unique_ptr<CacheEntry>(std::make_unique<MemoryEntry>(*this, source.name));
+Result<std::unique_ptr<CacheEntry>> MemoryCache::begin(const std::string& copy) {
+    return std::unique_ptr<CacheEntry>(std::make_unique<MemoryEntry>(*this, copy));
 }
 
 }  // namespace

@@ -42,7 +42,6 @@ private:
     SourceCache& cache_;
 };
 
-/// Returns the memory that this process may still use. Without a known limit, the cache has none either.
 std::uint64_t available_memory() {
     const auto limits = base::read_memory_limits();
     return limits.is_ok() ? std::min(limits.value().available_bytes, limits.value().address_space_left_bytes)
@@ -51,19 +50,28 @@ std::uint64_t available_memory() {
 
 }  // namespace
 
+CacheMemory memory_for_cache() {
+    const std::uint64_t available = available_memory();
+    // A quarter of the memory is left for the program, whose needs this library does not know.
+    return {available, available / 4};
+}
+
 Result<std::unique_ptr<ByteStream>> SourceCache::open(const Source& source, std::int64_t epoch,
                                                       const StopSignal& stop) {
     if (source.kind != SourceKind::file) {
         return open_stream(source, epoch, stop);
     }
-    if (auto copy = find(source); copy != nullptr) {
+    const std::string name = name_of_copy(source);
+    if (auto copy = name.empty() ? nullptr : find(name); copy != nullptr) {
         const std::lock_guard lock(mutex_);
         ++counts_.opened;
         return copy;
     }
     auto stream = open_stream(source, epoch, stop);
-    RUEDA_RETURN_IF_FAILED(stream.status());
-    auto entry = begin(source);
+    if (!stream.is_ok() || name.empty()) {
+        return stream;
+    }
+    auto entry = begin(name);
     if (!entry.is_ok()) {
         note_refusal(entry.status());
         return stream;
@@ -89,8 +97,7 @@ SourceCache::Counts SourceCache::counts() const {
 
 Result<std::unique_ptr<SourceCache>> make_source_cache(const std::string& where) {
     if (where == kMemoryCache) {
-        // A quarter of the memory is left for the program, whose needs this library does not know.
-        return make_memory_cache(available_memory, available_memory() / 4);
+        return make_memory_cache(available_memory, memory_for_cache().reserve_bytes);
     }
     return make_folder_cache(where);
 }

@@ -48,14 +48,23 @@ public:
     [[nodiscard]] Counts counts() const;
 
 private:
-    /// Opens the copy of the file. The result is a null pointer if there is none.
-    [[nodiscard]] virtual std::unique_ptr<ByteStream> find(const Source& source) = 0;
-    /// Begins a copy of the file. The result is a null pointer if another reader makes this copy now.
-    [[nodiscard]] virtual Result<std::unique_ptr<CacheEntry>> begin(const Source& source) = 0;
+    /// Returns the name of the file's copy. If the file cannot be looked at, the name is empty, and no copy is made.
+    [[nodiscard]] virtual std::string name_of_copy(const Source& source) const = 0;
+    /// Opens the copy. The result is a null pointer if there is none.
+    [[nodiscard]] virtual std::unique_ptr<ByteStream> find(const std::string& copy) = 0;
+    /// Begins a copy. The result is a null pointer if another reader makes this copy now.
+    [[nodiscard]] virtual Result<std::unique_ptr<CacheEntry>> begin(const std::string& copy) = 0;
 
     mutable std::mutex mutex_;  ///< guards counts_; no other lock is taken while it is held
     Counts counts_;
 };
+
+/// How much memory the process may use now, and which part of it a cache leaves to the program.
+struct CacheMemory {
+    std::uint64_t available_bytes = 0;  ///< without a known limit: base::MemoryLimits::kUnlimited
+    std::uint64_t reserve_bytes = 0;
+};
+[[nodiscard]] CacheMemory memory_for_cache();
 
 /// Makes the cache for PipelineOptions::cache: kMemoryCache or a folder, which is created if it does not exist. The
 /// result is InvalidArgument if files cannot be written there.

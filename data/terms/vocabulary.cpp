@@ -12,7 +12,7 @@
 #include "base/settings/config.hpp"
 #include "base/status.hpp"
 #include "base/system/atomic_file.hpp"
-#include "base/system/logging.hpp"
+#include "base/system/process_logger.hpp"
 #include "data/terms/term_counts.hpp"
 #include "data/terms/term_table.hpp"
 #include "data/terms/vocabulary_text.hpp"
@@ -154,13 +154,11 @@ auto into_ids(const TermTable& table, OnUnknown on_unknown) {
 }
 
 void warn_about_unmerged(std::size_t texts) {
-    const Result<base::Config> config = base::read_config(base::process_environment());
-    base::Logger(config.is_ok() ? config.value() : base::Config())
-        .warning(
-            "vocabulary: this rank has counted {} different unknown texts since the last agreement, and the saved "
-            "state lacks these counts; to keep them, call agree() on all ranks before each checkpoint (a vocabulary "
-            "logs this warning once)",
-            texts);
+    base::process_logger().warning(
+        "vocabulary: this rank has counted {} different unknown texts since the last agreement, and the saved state "
+        "lacks these counts; to keep them, call agree() on all ranks before each checkpoint (a vocabulary logs this "
+        "warning once)",
+        texts);
 }
 
 template <class Parts>

@@ -38,8 +38,7 @@ Discovered read_discovered_hosts(const std::string& text, const ElasticPlan& pla
         if (!plan.own_names.contains(host.name)) {
             discovered.notes.push_back(
                 fmt::format("--host-discovery-script names {}, which is not this host; an elastic job runs on one "
-                            "host, so {} gets no "
-                            "ranks",
+                            "host, so {} gets no ranks",
                             base::quote(host.name), base::quote(host.name)));
         } else if (host.slots == 0) {
             discovered.notes.push_back(

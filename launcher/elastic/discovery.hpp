@@ -19,7 +19,7 @@
 
 namespace rueda::launcher {
 
-/// What a run of the script of --host-discovery-script has shown.
+/// The result of one run of the script that --host-discovery-script names.
 struct Discovered {
     std::optional<std::vector<Host>> hosts;  ///< empty: the run has failed, so the previous hosts stay
     std::vector<std::string> notes;          ///< lines for the user; each text is reported once
@@ -48,7 +48,7 @@ public:
     void add_to(base::PollSet& set);
     /// Starts the next run if it is due, and kills one that takes too long. Returns notes for the user.
     [[nodiscard]] std::vector<std::string> advance(TimePoint now);
-    /// Call this when the child `pid` has ended. Returns what the run has shown if the child was the script.
+    /// Call this when the child `pid` has ended. Returns the result of the run if the child was the script.
     [[nodiscard]] std::optional<Discovered> ended(pid_t pid, int wait_status, TimePoint now);
     /// Ends a run, and starts no more.
     void stop();

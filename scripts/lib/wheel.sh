@@ -94,14 +94,21 @@ fetch_wheel_sources() {
     cp "$kRoot/scripts/wheel-sources.txt" "$kWheelSources/fetched"
 }
 
+# Downloads packages of the distribution, and unpacks them below ROOT without installing them.
+unpack_packages() { # ROOT PACKAGE…
+    local root=$1 package
+    shift
+    source_apt download "$@"
+    for package in "$@"; do
+        dpkg-deb --extract "$package"_*.deb "$root"
+    done
+}
+
 # MPICH is only unpacked, because an installed MPICH could change which MPI other builds on this machine find. Only the
 # header of MPICH and the names of the symbols in its library are used.
 unpack_mpich() {
-    local root=$kWheelSources/mpich archive
-    source_apt download libmpich12 libmpich-dev
-    for archive in libmpich*.deb; do
-        dpkg-deb --extract "$archive" "$root"
-    done
+    local root=$kWheelSources/mpich
+    unpack_packages "$root" libmpich12 libmpich-dev
     cat >"$root/mpicc" <<TEXT
 #!/bin/sh
 echo "cc -I$root/usr/include/x86_64-linux-gnu/mpich -L$root/usr/lib/x86_64-linux-gnu -lmpich"
@@ -112,11 +119,8 @@ TEXT
 # UCX is only unpacked, too. The plugin uses functions of libucp and libucs; the program that loads the plugin must have
 # them on its machine.
 unpack_ucx() {
-    local root=$kWheelSources/ucx archive
-    source_apt download libucx0 libucx-dev
-    for archive in libucx*.deb; do
-        dpkg-deb --extract "$archive" "$root"
-    done
+    local root=$kWheelSources/ucx
+    unpack_packages "$root" libucx0 libucx-dev
     mkdir -p "$root/pkgconfig"
     cat >"$root/pkgconfig/ucx.pc" <<TEXT
 Name: ucx

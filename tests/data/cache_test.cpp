@@ -207,7 +207,8 @@ TEST_CASE("What does not fit into the memory is read from the file again", "[uni
     CHECK(cache->counts().refused == 2);
     Statistics statistics;
     statistics.cache_refused = 2;
-    CHECK_THAT(summarize(statistics, cache->counts().first_refusal),
+    statistics.cache_refusal = cache->counts().first_refusal;
+    CHECK_THAT(summarize(statistics),
                Contains("2 times the cache could not keep a file, first because: 25 MiB of memory are available"));
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "rueda/error.hpp"
+#include "training/first_error.hpp"
 #include "training/replicas/replica_checks.hpp"
 
 namespace rueda::training {
@@ -31,28 +32,6 @@ std::vector<std::string> names_of_parameters(const DeviceReplica& replica) {
     }
     return names;
 }
-
-/// Keeps the first error of several actions, which are all made.
-class FirstError {
-public:
-    template <class Action>
-    void attempt(Action&& action) {
-        try {
-            action();
-        } catch (...) {
-            first_ = first_ == nullptr ? std::current_exception() : first_;
-        }
-    }
-    [[nodiscard]] bool none() const noexcept { return first_ == nullptr; }
-    void rethrow() const {
-        if (first_ != nullptr) {
-            std::rethrow_exception(first_);
-        }
-    }
-
-private:
-    std::exception_ptr first_;
-};
 
 /// Makes a team whose tensors are all gradients, and then all values.
 rueda_device_team* make_team(std::span<const DeviceReplica> replicas, const DeviceReplicasOptions& options) {

@@ -86,6 +86,7 @@ struct Statistics {
     int threads = 0;     ///< that parse
     std::int64_t cache_opened = 0;   ///< how often a file's copy in the cache was opened instead of the file
     std::int64_t cache_refused = 0;  ///< how often the cache could not keep a copy
+    std::string cache_refusal = {};  ///< why it could not keep the first of them
 };
 
 /// Reads the sources with threads of its own and hands out batches. The batches depend on the options alone, not on the

@@ -63,7 +63,7 @@ class ResidentStorage:
         if parameter.numel() == 0:
             return None
         place = self._places.get(parameter)
-        if place is not None and not self._has_place(parameter):
+        if place is not None and not place.fits(parameter):
             del self._places[parameter]
             place = None
         if place is None and not self._exhausted:

@@ -150,8 +150,8 @@ class _Common(torch.optim.Optimizer):
 
     def _is_active(self) -> bool:
         """Returns True if gradients must be reduced, because there are other ranks."""
-        elastic = os.environ.get("HOROVOD_ELASTIC") == "1" or _native.is_elastic()
-        there_are_others = _basics.size() > 1 or elastic  # size() raises NotInitialized if the job has ended
+        # size() raises NotInitialized if the job has ended. A rank of an elastic job may be alone only for a time.
+        there_are_others = _basics.size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1" or _native.is_elastic()
         included = self._process_set.included()
         if included is None:
             raise InvalidArgument(f"{self._process_set!r} is not known to the job, or was removed from it")

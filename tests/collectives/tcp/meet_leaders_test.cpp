@@ -95,6 +95,13 @@ void check_links(std::vector<Meeting>& meetings) {
     }
 }
 
+void check_all_connected(std::vector<Meeting>& meetings) {
+    for (const Meeting& meeting : meetings) {
+        CHECK(meeting.why_not.empty());
+    }
+    check_links(meetings);
+}
+
 TEST_CASE("a leader and its children connect", "[threads]") {
     constexpr int kSize = 6;
     auto meetings = meet(
@@ -207,10 +214,7 @@ TEST_CASE("leaders that know the secret of the job connect", "[threads]") {
     };
     auto meetings = meet(
         3, [](int rank) { return star(rank, 3); }, options);
-    for (const Meeting& meeting : meetings) {
-        CHECK(meeting.why_not.empty());
-    }
-    check_links(meetings);
+    check_all_connected(meetings);
 }
 
 TEST_CASE("the messages of the meeting do not suffice to connect if the job has a secret", "[threads]") {
@@ -266,10 +270,7 @@ TEST_CASE("strangers that connect to a leader get nothing and hinder nobody", "[
     };
     auto meetings = meet(
         3, [](int rank) { return star(rank, 3); }, options);
-    for (const Meeting& meeting : meetings) {
-        CHECK(meeting.why_not.empty());
-    }
-    check_links(meetings);
+    check_all_connected(meetings);
     for (const base::UniqueFd& stranger : strangers) {
         char byte = 0;
         CHECK(::recv(stranger.value(), &byte, 1, 0) <= 0);  // closed, without an answer

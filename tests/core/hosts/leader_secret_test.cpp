@@ -47,7 +47,7 @@ private:
     std::string secret_;
 };
 
-/// What the leader of one host has after the leaders of the job and those of a set have connected.
+/// The result on one host: first the leaders of the job have connected, then the leaders of a process set.
 struct Connected {
     std::string why_not;
     std::string secret;

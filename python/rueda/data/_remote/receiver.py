@@ -94,13 +94,12 @@ class Receiver:
             for self._address in candidates:
                 try:
                     return self._ask(task)
-                except (
-                    InvalidArgument
-                ) as error:  # it does not know the secret, or is no producer: waiting does not help
+                except InvalidArgument as error:
+                    # It does not know the secret, or is no producer, so waiting does not help.
                     raise self._lost(f"{error}; give all producers and trainers the same secret") from error
-                # A producer closes a connection without a proof if it has too many of them, or if it is being restarted.
-                # Another attempt may succeed.
                 except (OSError, BadMessage, RuedaError) as error:
+                    # Another attempt may succeed: a producer closes a connection without a proof if it has too many of them,
+                    # or if it is being restarted.
                     reasons.append(f"{self._address}: {error}")
             if time.monotonic() >= deadline:
                 raise Reported(
